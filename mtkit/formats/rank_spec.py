@@ -140,11 +140,13 @@ def ranks_of(spec: TokenizerSpec, what: str) -> tuple[dict[bytes, int], str, tup
     elif not isinstance(spec.model, models.RankBPE):
         raise UnsupportedError(f"{what} holds byte-level BPE, not {type(spec.model).__name__}")
     if spec.normalizer is not None:
-        losses.add("ids", "normalizer", f"{type(spec.normalizer).__name__} is not run")
+        losses.add("ids", "normalizer", f"{type(spec.normalizer).__name__} is skipped")
     if letters.add_prefix_space:
-        losses.add("ids", "pre_tokenizer", "no space is put in front")
+        losses.add("ids", "pre_tokenizer", "no space is added before a text")
     if pattern != fancy_regex(pattern.pattern):
-        losses.add("ids-possible", "pre_tokenizer", "the pattern is run by another engine")
+        losses.add(
+            "ids-possible", "pre_tokenizer", "the split pattern runs in a different regex engine"
+        )
     return ranks, pattern.pattern, losses.found
 
 
@@ -194,11 +196,11 @@ def _check_merges(
         for cut in range(1, len(raw))
     )
     if allowed != len(listed):
-        effect = f"{allowed} pairs can merge by rank, the list has {len(listed)}"
+        effect = f"{allowed} pairs can merge by rank, but the list has {len(listed)}"
         losses.add("ids-possible", "model.merges", effect)
     elif not model.ignore_merges:
-        effect = "a word that is a token is that token"
+        effect = "a word that is itself a token is never split"
         losses.add("ids-possible", "model.ignore_merges", effect)
     elif len(set(listed.values())) < allowed:
-        effect = "pairs that make one token merge from the left, not in the order of the list"
+        effect = "pairs with the same result merge from the left instead of in list order"
         losses.add("ids-possible", "model.merges", effect)

@@ -24,20 +24,29 @@ if TYPE_CHECKING:
     """Code and effect of the loss; or what yields the losses, from what is written and its copy."""
 
 EFFECTS: Mapping[str, Rule] = {
-    "vocabulary": ("metadata", "types, scores and unused entries of tokens"),
-    "post_processor": ("metadata", "what is added around a text"),
-    "decoder": ("decoding", "ids are decoded as the format's own reader does"),
-    "added_tokens": ("ids-special", "which special tokens are found in the text, and how"),
-    "special_ids": ("metadata", "which tokens are bos, eos, unk, pad and the like"),
-    "truncation": ("metadata", "how the file asks long inputs to be cut"),
-    "padding": ("metadata", "how the file asks short inputs to be filled"),
-    "chat_templates": ("chat", "the chat template"),
-    "invalid_utf8": ("ids-special", "bytes that are not valid UTF-8"),
-    "clean_up_spaces": ("decoding", "which spaces decoding removes"),
-    "join": ("decoding", "what stands between decoded tokens"),
-    "extras": ("metadata", "what only the source's format has is not kept"),
+    "vocabulary": ("metadata", "types, scores and unused entries of the vocabulary are not kept"),
+    "post_processor": (
+        "metadata",
+        "the rule for tokens added around a text (BOS, EOS …) is not kept",
+    ),
+    "decoder": (
+        "decoding",
+        "spaces and special tokens in decoded text can differ: the format has its own rules",
+    ),
+    "added_tokens": ("ids-special", "special tokens in a text can be recognized differently"),
+    "special_ids": (
+        "metadata",
+        "the file does not say which tokens are BOS, EOS, UNK, PAD and so on",
+    ),
+    "truncation": ("metadata", "the setting that truncates long texts is not kept"),
+    "padding": ("metadata", "the setting that pads short texts is not kept"),
+    "chat_templates": ("chat", "the chat template is not kept"),
+    "invalid_utf8": ("ids-special", "bytes that are not valid UTF-8 are treated differently"),
+    "clean_up_spaces": ("decoding", "decoding can keep or drop other spaces"),
+    "join": ("decoding", "decoding puts something else between tokens"),
+    "extras": ("metadata", "settings that only the source format has are not kept"),
 }
-OTHER: Rule = ("ids", "the format does not hold it")
+OTHER: Rule = ("ids", "the format cannot hold this, so ids can change")
 
 
 def with_remainder(
@@ -64,7 +73,7 @@ def with_remainder(
     if spec.vocabulary.also and spec.vocabulary.also != back.vocabulary.also:
         losses.append(other_spellings(spec))
     if _decoded(spec) != _decoded(back) and not any(loss.code == "decoding" for loss in losses):
-        effect = "added tokens are decoded as another normalizer leaves them"
+        effect = "added tokens are decoded as the new normalizer writes them"
         losses.append(Loss("decoding", "normalizer", effect))
     return tuple(losses)
 

@@ -129,7 +129,11 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         if spec.vocabulary.type_of(token_id) is not TokenType.ABSENT and piece:
             lines.append(f"{token_id} {_quote(piece)} {len(piece)}\n")
     data = "".join(lines).encode("utf-8")
-    losses = [] if spec.model.unk is None else [Loss("metadata", "model", "the unknown token")]
+    losses = (
+        []
+        if spec.model.unk is None
+        else [Loss("metadata", "model", "the unknown token is not kept")]
+    )
     back = read(Source("rwkv_vocab.txt", data), {}).spec
     return Written({"rwkv_vocab.txt": data}, with_remainder(spec, back, losses))
 

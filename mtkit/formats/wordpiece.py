@@ -189,8 +189,8 @@ _SWITCHES = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_cha
 
 
 _RULES: Mapping[str, Rule] = {
-    "normalizer": ("ids", "BERT's normalizer is run instead"),
-    "pre_tokenizer": ("ids", "BERT's pre-tokenizer is run instead"),
-    "model": ("ids", "words of more than 100 characters are unknown"),
+    "normalizer": ("ids", "text is normalized by BERT's rules"),
+    "pre_tokenizer": ("ids", "text is split by BERT's rules"),
+    "model": ("ids", "words longer than 100 characters become unknown"),
 }
 """What it means that a field does not come back."""

@@ -57,6 +57,6 @@ def test_the_comparison_notices_what_no_loss_names(tmp_path: Path) -> None:
 
 
 def test_a_loss_of_ids_names_it(tmp_path: Path) -> None:
-    made = compared(tmp_path, (Loss("ids", "normalizer", "is not run"),))
+    made = compared(tmp_path, (Loss("ids", "normalizer", "is skipped"),))
     assert not made.unnamed
     assert made.named

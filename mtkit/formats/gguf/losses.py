@@ -16,20 +16,23 @@ if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
 
 _EFFECTS: dict[str, Rule] = {
-    "decoder": ("decoding", "llama.cpp has its own rules for turning tokens into text"),
+    "decoder": (
+        "decoding",
+        "spaces in decoded text can differ: llama.cpp has its own decoding rules",
+    ),
     "added_tokens": (
         "ids-special",
-        "llama.cpp decides which tokens are special, and finds the longest first",
+        "special tokens in a text are found by llama.cpp's rules, longest first",
     ),
     "special_ids": (
         "metadata",
-        "llama.cpp decides by keys, defaults and spelling which token is BOS, EOS …",
+        "llama.cpp decides from keys, defaults and names which token is BOS, EOS and so on",
     ),
     "invalid_utf8": (
         "ids-special",
-        "llama.cpp has its own rule for bytes that are not valid UTF-8",
+        "text that is not valid UTF-8 is encoded by llama.cpp's own rule",
     ),
-    "clean_up_spaces": ("decoding", "spaces in front of punctuation are kept or dropped"),
+    "clean_up_spaces": ("decoding", "decoded text can keep or lose spaces before punctuation"),
 }
 
 
@@ -40,7 +43,7 @@ def losses_of(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> tuple[Los
         **_EFFECTS,
         "vocabulary": _vocabulary,
         "normalizer": lambda spec, _: [_normalizer(spec, plan)],
-        "pre_tokenizer": (cut, "llama.cpp splits the text by code of its own"),
+        "pre_tokenizer": (cut, "text is split by llama.cpp's own code for the same pattern"),
         "model": lambda spec, back: _model(spec, back, plan),
         "post_processor": lambda spec, back: [_post_processor(spec, back)],
     }
@@ -61,21 +64,25 @@ def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:
             and one.replace(b" ", MARK_BYTES) != two
         ]
         if others:
-            effect = f"{len(others)} tokens are spelled otherwise, the first is {others[0]}"
+            effect = f"{len(others)} tokens are written differently, the first is {others[0]}"
             found.append(Loss("ids", "vocabulary.pieces", effect))
         else:
-            effect = "added tokens become tokens of the vocabulary, gaps between ids are filled"
+            effect = "added tokens become ordinary vocabulary entries; unused ids get placeholders"
             found.append(Loss("ids-special", "vocabulary.pieces", effect))
     if old.types != new.types:
         found.append(
             Loss(
                 "metadata",
                 "vocabulary.types",
-                "the kinds of tokens (control, byte …) are those that GGUF knows",
+                "token types (control, byte …) are mapped to those of GGUF",
             )
         )
     if old.scores != new.scores:
-        effect = "have no place in this kind" if new.scores is None else "made from the merges"
+        effect = (
+            "scores are not kept: this kind of vocabulary has none"
+            if new.scores is None
+            else "scores are made from the order of the merges"
+        )
         found.append(Loss("metadata", "vocabulary.scores", effect))
     return found
 
@@ -83,19 +90,35 @@ def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:
 def _normalizer(spec: TokenizerSpec, plan: Plan) -> Loss:
     found = spec.normalizer
     if found == normalizers.Sequence(()):
-        return Loss("metadata", "normalizer", "an empty list is none")
+        return Loss(
+            "metadata",
+            "normalizer",
+            "an empty list of normalizers becomes no normalizer; no text changes",
+        )
     if found == normalizers.UnicodeForm("NFC"):
-        return Loss("ids-possible", "normalizer", "llama.cpp does not compose text (NFC)")
+        return Loss(
+            "ids-possible",
+            "normalizer",
+            "text that is not in NFC, such as decomposed accents, gets different ids",
+        )
     if isinstance(found, normalizers.Spaces) and (found.suffix or not found.escape_whitespaces):
-        return Loss("ids", "normalizer", "llama.cpp marks words in front, with U+2581")
+        return Loss(
+            "ids",
+            "normalizer",
+            "spaces are marked differently: llama.cpp puts U+2581 before each word",
+        )
     if isinstance(found, normalizers.Spaces) and plan.model == "llama":
         if found.charsmap or found.remove_extra_whitespaces:
-            return Loss("ids", "normalizer", "llama.cpp neither maps characters nor drops spaces")
-        effect = "the space in front is put after each special token, too"
+            return Loss(
+                "ids",
+                "normalizer",
+                "characters are not normalized and extra spaces are not removed",
+            )
+        effect = "a space is also added after each special token"
         return Loss("ids-special", "normalizer", effect)
     if "normalizer" in plan.known and not _lost_forms(found):
-        return Loss("ids-possible", "normalizer", "run by llama.cpp's own code")
-    return Loss("ids", "normalizer", "llama.cpp has no such step")
+        return Loss("ids-possible", "normalizer", "llama.cpp runs the same rules with its own code")
+    return Loss("ids", "normalizer", "text is not normalized: llama.cpp has no such step")
 
 
 def _lost_forms(found: object) -> bool:
@@ -123,13 +146,15 @@ def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
     if isinstance(new, models.BPE) and _whole_words(old) != new.ignore_merges:
         unmade = _unmade(back, new)
         if unmade:
-            effect = f"{unmade} tokens that no merge makes are found as whole words or not at all"
+            effect = f"{unmade} tokens that no merge produces are found only as whole words"
             words = [Loss("ids", "model.ignore_merges", effect)]
     if words and type(old) is not type(new):
         return words
     if "model" not in plan.known or type(old) is not type(new):
         code: LossCode = "ids-possible" if "model" in plan.known else "ids"
-        return [Loss(code, "model", "llama.cpp's algorithm differs")]
+        return [
+            Loss(code, "model", "words are cut into tokens by a different algorithm in llama.cpp")
+        ]
     changed = [name for name in fields(old) if getattr(old, name) != getattr(new, name)]
     if isinstance(old, models.Unigram):
         effects = {**_UNIGRAM, "byte_fallback": _FALLBACK[old.byte_fallback]}
@@ -138,13 +163,19 @@ def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
     if words:
         changed.remove("ignore_merges")
     if unused and set(changed) <= {"unk", "fuse_unk"}:
-        effect = "is never used: the alphabet is complete"
+        effect = "the setting is not kept, but never used: every byte has a token"
         return words + [Loss("metadata", f"model.{name}", effect) for name in changed]
     if words:
         return words
     if isinstance(old, models.ScoreBPE) and TokenType.UNUSED not in (spec.vocabulary.types or ()):
-        return [Loss("ids-special", "model", "any token's text can be made by merging")]
-    return [Loss("ids-possible", "model", "run by llama.cpp's own code")]
+        return [
+            Loss(
+                "ids-special",
+                "model",
+                "texts that spell out a special token can be merged into that token",
+            )
+        ]
+    return [Loss("ids-possible", "model", "llama.cpp runs the same rules with its own code")]
 
 
 def _whole_words(model: object) -> bool:
@@ -166,21 +197,30 @@ def _unmade(spec: TokenizerSpec, model: models.BPE) -> int:
 
 
 _FALLBACK: dict[bool, tuple[LossCode, str]] = {
-    True: ("ids", "unknown characters become the unknown token, not byte tokens"),
+    True: ("ids", "unknown characters become the unknown token instead of byte tokens"),
     False: ("ids-possible", "unknown characters become byte tokens"),
 }
 _UNIGRAM: dict[str, tuple[LossCode, str]] = {
-    "unk": ("ids-possible", "another unknown token"),
-    "fuse_unk": ("ids-possible", "neighboring unknown characters count otherwise"),
-    "candidates": ("ids-possible", "unused, control and byte pieces count otherwise"),
-    "user_defined": ("ids-possible", "user-defined pieces have another score"),
-    "precision": ("ids-possible", "sums of scores are kept in another precision"),
-    "byte_places": ("metadata", "where byte tokens lie in the text"),
+    "unk": ("ids-possible", "unknown characters get a different unknown token"),
+    "fuse_unk": (
+        "ids-possible",
+        "a run of unknown characters can become more or fewer unknown tokens",
+    ),
+    "candidates": (
+        "ids-possible",
+        "unused, control and byte tokens can occur in ordinary text",
+    ),
+    "user_defined": ("ids-possible", "user-defined tokens have a different score"),
+    "precision": (
+        "ids-possible",
+        "scores are added in a different precision, so near ties can be decided differently",
+    ),
+    "byte_places": ("metadata", "offsets of byte tokens differ"),
 }
 
 
 def _post_processor(spec: TokenizerSpec, back: TokenizerSpec) -> Loss:
     if ends_of(spec) == ends_of(back):
-        effect = "pairs of texts and offsets are not kept; a text gets the same tokens"
+        effect = "rules for text pairs and offsets are not kept; a single text gets the same tokens"
         return Loss("metadata", "post_processor", effect)
-    return Loss("ids", "post_processor", "other tokens are put around a text")
+    return Loss("ids", "post_processor", "different tokens are added around a text")

@@ -66,9 +66,7 @@ def adapt(spec: TokenizerSpec) -> Adapted:
     vocabulary = _vocabulary(spec, losses)
     scores, off = spell_floats(vocabulary.scores or ())
     if off:
-        effect = (
-            f"{counted(off, 'score')} cannot be written so that the library reads the same number"
-        )
+        effect = f"{counted(off, 'score')} cannot be written exactly"
         losses.add("ids-possible", "vocabulary.scores", effect)
     special_ids = _special_ids(spec, losses)
     changes = {
@@ -87,13 +85,17 @@ def adapt(spec: TokenizerSpec) -> Adapted:
         "prefix_ids": (),
     }
     if spec.invalid_utf8 != "error":
-        losses.add(
-            "ids-special", "invalid_utf8", "bytes that are not valid UTF-8 cannot be encoded"
-        )
+        losses.add("ids-special", "invalid_utf8", "text that is not valid UTF-8 cannot be encoded")
     if spec.clean_up_spaces not in ("none", "on_request"):
-        losses.add("decoding", "clean_up_spaces", "spaces stay unless the caller cleans up")
+        losses.add(
+            "decoding",
+            "clean_up_spaces",
+            "decoding keeps spaces unless the caller asks for cleanup",
+        )
     if spec.prefix_ids:
-        losses.add("ids-special", "prefix_ids", "ids in front of every text come by the template")
+        losses.add(
+            "ids-special", "prefix_ids", "tokens before every text are added by the post-processor"
+        )
     adapted = _numbered(replace(spec, **changes), losses)
     return Adapted(adapted, scores, losses.found)
 
@@ -104,19 +106,21 @@ def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
     unigram = isinstance(spec.model, (models.Unigram, models.LatticeUnigram))
     scores = unigram_scores(spec) if unigram else None
     if vocabulary.scores is not None and not unigram:
-        losses.add("metadata", "vocabulary.scores", "the order of the merges says what they said")
+        losses.add(
+            "metadata",
+            "vocabulary.scores",
+            "scores are replaced by the order of the merges; no text changes",
+        )
     kinds = vocabulary.types.view.tolist() if vocabulary.types is not None else []
     if set(kinds) - {TokenType.NORMAL, TokenType.ABSENT}:
-        losses.add(
-            "metadata", "vocabulary.types", "the kinds of tokens (control, byte …) are not kept"
-        )
+        losses.add("metadata", "vocabulary.types", "token types (control, byte …) are not kept")
     absent = {number for number, kind in enumerate(kinds) if kind == TokenType.ABSENT}
     pieces = vocabulary.pieces
     if unigram:
         if absent:
             raise UnsupportedError("a Unigram vocabulary of this format cannot have holes")
         if scores != vocabulary.scores:
-            effect = "user-defined pieces have the score that they count"
+            effect = "the scores of user-defined tokens are written as they are used"
             losses.add("metadata", "vocabulary.scores", effect)
         return Vocabulary(pieces, scores=scores)
     doubled = set(vocabulary.hidden)
@@ -127,7 +131,7 @@ def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
         losses.add(
             "decoding", "vocabulary.pieces", f"left out: {counted(len(doubled), 'doubled token')}"
         )
-        losses.add("metadata", "vocabulary.hidden", "they are left out")
+        losses.add("metadata", "vocabulary.hidden", "hidden tokens are left out")
         absent |= doubled
         pieces = Pieces.of(b"" if i in absent else p for i, p in enumerate(pieces))
     size = len(pieces)
@@ -146,13 +150,23 @@ def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
 def _decoder(spec: TokenizerSpec, losses: Losses) -> object:
     if spec.join != " ":
         if spec.decoder is not None:
-            losses.add("metadata", "join", "means nothing beside a decoder")
+            losses.add(
+                "metadata",
+                "join",
+                "the separator between tokens is not kept; the decoder does not use it",
+            )
             return adapt_decoder(spec, losses.add)
         if spec.join:
-            losses.add("decoding", "join", "tokens are joined by spaces")
+            losses.add("decoding", "join", "decoded tokens are joined with spaces")
             return None
-        losses.add("metadata", "decoder", "joining without spaces is spelled as a decoder")
-        losses.add("metadata", "join", "joining without spaces is spelled as a decoder")
+        losses.add(
+            "metadata",
+            "decoder",
+            "joining tokens without spaces becomes a decoder; no text changes",
+        )
+        losses.add(
+            "metadata", "join", "joining tokens without spaces becomes a decoder; no text changes"
+        )
         return Fuse()
     return adapt_decoder(spec, losses.add)
 
@@ -164,14 +178,18 @@ def _special_ids(spec: TokenizerSpec, losses: Losses) -> SpecialIds:
         losses.add(
             "metadata",
             "special_ids",
-            "of special tokens only bos, eos, unk, sep, pad, cls and mask are kept",
+            "only BOS, EOS, UNK, SEP, PAD, CLS and MASK are kept as special tokens",
         )
     for role in ROLES:
         if (getattr(given, role) or 0) >= spec.vocab_size:
-            losses.add("metadata", f"special_ids.{role}", "an id without a token has no text")
+            losses.add(
+                "metadata",
+                f"special_ids.{role}",
+                "the id of a special token that is not in the vocabulary is not kept",
+            )
     unk = getattr(spec.model, "unk", None)
     if unk is not None and kept.unk != unk:
-        losses.add("metadata", "special_ids.unk", "is the unknown token of the model")
+        losses.add("metadata", "special_ids.unk", "UNK becomes the unknown token of the model")
         return replace(kept, unk=unk)
     return kept
 
@@ -180,7 +198,7 @@ def _added_tokens(spec: TokenizerSpec, losses: Losses) -> AddedTokens:
     """Collect the added tokens: those of the source and its control and user-defined pieces."""
     given = spec.added_tokens
     tokens = list(given.first.tokens if given.first else ()) + list(given.tokens)
-    spelled = "the library has its own way to find them in a text"
+    spelled = "special tokens in a text are found by the tokenizers library's rules"
     if replace(given, tokens=()) != AddedTokens():
         losses.add("ids-special", "added_tokens", spelled)
     known = {token.content for token in tokens}
@@ -198,7 +216,7 @@ def _added_tokens(spec: TokenizerSpec, losses: Losses) -> AddedTokens:
         if token.content:
             kept.append(token)
         else:
-            losses.add("metadata", "added_tokens", "tokens without a text are not written")
+            losses.add("metadata", "added_tokens", "added tokens without a text are not written")
     return AddedTokens(tuple(kept))
 
 
@@ -264,8 +282,12 @@ def _numbered(spec: TokenizerSpec, losses: Losses) -> TokenizerSpec:
         if kinds[token.id] != TokenType.ABSENT:
             raise UnsupportedError(f"two tokens have the id {token.id}")
         made[token.id], kinds[token.id] = token.content, TokenType.NORMAL
-    losses.add("metadata", "vocabulary.pieces", "added tokens join the vocabulary to keep ids")
+    losses.add(
+        "metadata",
+        "vocabulary.pieces",
+        "added tokens are written as vocabulary entries to keep their ids",
+    )
     column = Numbers("B", kinds) if TokenType.ABSENT in kinds else None
     if column != types:
-        losses.add("metadata", "vocabulary.types", "ids without a token are holes")
+        losses.add("metadata", "vocabulary.types", "ids without a token stay unused")
     return replace(spec, vocabulary=Vocabulary(Pieces.of(made), column))

@@ -48,10 +48,10 @@ def _bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     assert isinstance(model, models.BPE)
     made = replace(model, missing="before", whole_newlines=False)
     if made != model:
-        add("ids-possible", "model", "unknown characters are dealt with before merging")
+        add("ids-possible", "model", "unknown characters are handled before merging")
     kept = _sound(model.merges.pairs, vocabulary, len(model.continuing_subword_prefix.encode()))
     if kept is not None or len(model.merges.unlisted):
-        add("ids-possible", "model.merges", "merges that make no token are left out")
+        add("ids-possible", "model.merges", "merges that produce no token are left out")
         pairs = model.merges.pairs if kept is None else kept  # none may be left
         made = replace(made, merges=models.Merges(pairs, Pieces.of([])))
     return made
@@ -83,9 +83,13 @@ def _score_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mod
         for number, piece in enumerate(vocabulary.pieces)
         if piece and kinds[number] in SEGMENTED
     }
-    add("ids-possible", "model", "merges by a list: equal scores and overlapping cuts can differ")
+    add(
+        "ids-possible",
+        "model",
+        "scores become a list of merges, so ties can be decided differently",
+    )
     if TokenType.UNUSED in kinds:
-        add("ids", "model", "unused pieces are not taken apart again")
+        add("ids", "model", "unused tokens are not split again")
     values = scores.view.tolist()
     made = [
         n for n in usable.values() if model.score_above is None or values[n] > model.score_above
@@ -104,7 +108,7 @@ def _characters(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mo
     """Merge nothing: a character is a token or unknown."""
     model = spec.model
     assert isinstance(model, models.Characters)
-    add("ids-possible", "model", "characters are found by a model without merges")
+    add("ids-possible", "model", "characters are looked up by a model without merges")
     return models.BPE(
         models.Merges(Numbers.of("I", []), Pieces.of([])),
         unk=model.unk,
@@ -120,7 +124,7 @@ def _words(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     assert isinstance(model, models.Words)
     if model.byte_fallback:
         raise UnsupportedError("tokenizer.json has no model of words that spells unknown ones")
-    add("ids", "model", "neighboring unknown words stay apart")
+    add("ids", "model", "consecutive unknown words are not joined into one unknown token")
     return models.WordLevel(model.unk)
 
 
@@ -171,7 +175,9 @@ def unigram_scores(spec: TokenizerSpec) -> Numbers | None:
 
 def _rank_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     """Give every token its merges, lowest id first; a word that is a token is that token."""
-    add("ids-possible", "model", "merges by a list: overlapping cuts can differ")
+    add(
+        "ids-possible", "model", "merges follow a list, so overlapping words can be cut differently"
+    )
     special = {token.id for token in spec.added_tokens.tokens}
     return models.BPE(merges_by_rank(vocabulary, special), ignore_merges=True)
 
@@ -179,7 +185,11 @@ def _rank_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mode
 def _loose_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     model = spec.model
     assert isinstance(model, models.LooseBPE)
-    add("ids-possible", "model", "merges that make no token are left out, equal ranks follow")
+    add(
+        "ids-possible",
+        "model",
+        "merges that produce no token are left out, and equal ranks follow each other",
+    )
     kept = _sound(model.pairs, vocabulary, 0)
     pairs = model.pairs if kept is None else kept  # none may be left
     return models.BPE(models.Merges(pairs, Pieces.of([])), byte_fallback=True)
@@ -193,11 +203,11 @@ def _unigram(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model
         add(
             "ids-possible",
             "model",
-            "the library tries all pieces and adds scores in double precision",
+            "scores are added in double precision, so near ties can be decided differently",
         )
         types = spec.vocabulary.types
         if types is not None and TokenType.UNUSED in types.view.tolist():
-            add("ids", "model", "unused pieces are used")
+            add("ids", "model", "unused tokens can be produced")
     if vocabulary.scores is None:
         raise UnsupportedError("the vocabulary has no scores")
     return made
@@ -210,10 +220,10 @@ def _word_piece(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mo
     unk = model.unk
     if unk is not None and not 0 <= unk < len(vocabulary):
         unk = None
-        add("ids", "model.unk", "an unknown word has no token")
+        add("ids", "model.unk", "unknown words get no token")
     made = models.WordPiece(unk, model.prefix, most)
     if made != replace(model, unk=unk):
-        add("ids-possible", "model", "the limit of a word's length counts characters")
+        add("ids-possible", "model", "the maximum word length counts characters")
     return made
 
 

@@ -31,7 +31,7 @@ def nearest(component: Any, key: str, add: AddLoss) -> Any:
     made = read_component(component_form(component), key, key)
     if made != component:
         code: LossCode = "decoding" if key == "decoder" else "ids-possible"
-        add(code, key, "the library's own rules for the same components")
+        add(code, key, "the tokenizers library runs the same rules with its own code")
     return made
 
 
@@ -52,7 +52,7 @@ def _pattern(pattern: Any, key: str, add: AddLoss) -> Any:
     """Spell an expression of another engine as Oniguruma takes it."""
     if isinstance(pattern, Text) or pattern == Regex(pattern.pattern):
         return pattern
-    add("ids-possible", key, "the library runs the split pattern by another regex engine")
+    add("ids-possible", key, "the split pattern runs in a different regex engine")
     text = pattern.pattern
     if pattern.counted == "modified" or pattern.anchors == "text":
         text = for_oniguruma(text, anchors=pattern.anchors == "text")
@@ -70,7 +70,7 @@ def adapt_normalizer(spec: TokenizerSpec, add: AddLoss) -> Any:
         if isinstance(component, normalizers.Spaces):
             return _spaces(component, add)
         if isinstance(component, normalizers.BertTable):
-            add("ids-possible", "normalizer", "Unicode's own tables for accents and case")
+            add("ids-possible", "normalizer", "accents and case follow Unicode's own tables")
             return (
                 normalizers.Bert(
                     clean_text=component.clean_text,
@@ -87,10 +87,14 @@ def adapt_normalizer(spec: TokenizerSpec, add: AddLoss) -> Any:
 
 def _spaces(spaces: normalizers.Spaces, add: AddLoss) -> tuple[Record, ...]:
     """Spell out the rules of a trained subword model for white space."""
-    effect = "prefix and white space are dealt with between added tokens, U+2581 is like a space"
+    effect = "spaces next to added tokens are handled differently, and U+2581 counts as a space"
     add("ids-special", "normalizer", effect)
     if spaces.charsmap:
-        add("ids-possible", "normalizer", "the character map is applied by grapheme")
+        add(
+            "ids-possible",
+            "normalizer",
+            "normalization works on whole graphemes, so rare character sequences can differ",
+        )
     return spelled_out(spaces)
 
 
@@ -98,17 +102,21 @@ def adapt_pre_tokenizer(spec: TokenizerSpec, add: AddLoss) -> Any:
     """Return the pre-tokenizer of the library's components."""
     if spec.pre_tokenizer is None:
         if isinstance(spec.model, models.Words):
-            add("metadata", "pre_tokenizer", "cutting words is a component of its own here")
+            add(
+                "metadata",
+                "pre_tokenizer",
+                "splitting into words becomes a separate component; no text changes",
+            )
             return pre_tokenizers.Split(Text(MARK), "merged_with_next")
         whole = user_defined(spec) if keeps_user_defined(spec, by_splitting=True) else []
         if not whole:
             return None
-        add("ids-possible", "pre_tokenizer", "user-defined pieces are cut out by a pattern")
+        add("ids-possible", "pre_tokenizer", "user-defined tokens are cut out by a pattern")
         return pre_tokenizers.Split(Regex("|".join(map(literal, whole))))
 
     def lower(component: Any) -> tuple[Record, ...]:
         if isinstance(component, pre_tokenizers.MarkSpaces):
-            add("ids-possible", "pre_tokenizer", "an empty text gets no mark")
+            add("ids-possible", "pre_tokenizer", "an empty text gets no leading mark")
             scheme: Literal["always", "never"] = "always" if component.prefix else "never"
             return (pre_tokenizers.Metaspace(component.replacement, scheme, split=False),)
         if isinstance(component, pre_tokenizers.DigitGroups):

@@ -33,11 +33,11 @@ def adapt_extras(
     kept: list[tuple[str, object]] = []
     for name, held in spec.extras:
         if name not in OWN_FILES:
-            add("metadata", "extras", f"what only {name} files hold is not written")
+            add("metadata", "extras", f"what only {name} files can hold is not kept")
             continue
         true = _still_true(name, held, spec, special_ids) if isinstance(held, dict) else held
         if true != held:
-            add("metadata", "extras", "special tokens that have changed are written anew")
+            add("metadata", "extras", "changed special tokens are written again")
         if true:
             kept.append((name, true))
     return tuple(kept)

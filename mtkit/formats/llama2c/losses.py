@@ -62,52 +62,62 @@ def by_score(spec: TokenizerSpec) -> TokenizerSpec:
 
 def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
     if spec.vocabulary.pieces != back.vocabulary.pieces:
-        yield Loss("ids-special", "vocabulary.pieces", "U+2581 in a text is no longer a space")
+        yield Loss(
+            "ids-special", "vocabulary.pieces", "U+2581 in a text is no longer treated as a space"
+        )
     if spec.vocabulary.scores != back.vocabulary.scores:
-        yield Loss("ids-possible", "vocabulary.scores", "stand for the order of merges")
+        yield Loss(
+            "ids-possible", "vocabulary.scores", "scores are replaced by the order of the merges"
+        )
     if spec.vocabulary.types != back.vocabulary.types:
         kinds = set(spec.vocabulary.types or ())
         told_apart = kinds & {TokenType.USER_DEFINED, TokenType.UNUSED}
         yield Loss(
             "ids-possible" if told_apart else "metadata",
             "vocabulary.types",
-            "unused and user-defined pieces are like any other",
+            "unused and user-defined tokens are treated like any other",
         )
 
 
 def _model(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
     if not getattr(spec.model, "byte_fallback", False):
-        yield Loss("ids", "model.byte_fallback", "unknown characters become bytes")
+        yield Loss("ids", "model.byte_fallback", "unknown characters become byte tokens")
     yield Loss(
         "ids-possible",
         "model",
-        "llama2.c merges wherever the result is a token, whatever it was made of",
+        "llama2.c merges any two parts whose result is a token, so ids can differ",
     )
 
 
 def _normalizer(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
     rule = space_rule(spec)
     if rule is None or rule.charsmap:
-        yield Loss("ids", "normalizer", "characters are not mapped")
+        yield Loss("ids", "normalizer", "characters are not normalized")
     elif rule.remove_extra_whitespaces:
-        yield Loss("ids", "normalizer.remove_extra_whitespaces", "no space is dropped")
+        yield Loss("ids", "normalizer.remove_extra_whitespaces", "extra spaces are not removed")
     elif not rule.add_dummy_prefix or rule.suffix:
-        effect = "a space stands in front of every text"
+        effect = "a space is added before every text"
         yield Loss("ids", "normalizer.add_dummy_prefix", effect)
     else:
-        yield Loss("ids-special", "normalizer", "U+2581 is not a space, bad UTF-8 is not replaced")
+        yield Loss(
+            "ids-special",
+            "normalizer",
+            "U+2581 is not treated as a space, and invalid UTF-8 is not replaced",
+        )
 
 
 def _pre_tokenizer(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
     if space_rule(spec):
-        yield Loss("ids-special", "pre_tokenizer", "spaces are marked in the whole text at once")
+        yield Loss(
+            "ids-special", "pre_tokenizer", "spaces next to special tokens are handled differently"
+        )
     else:
-        yield Loss("ids", "pre_tokenizer", "the text is not split into words")
+        yield Loss("ids", "pre_tokenizer", "text is not split into words before merging")
 
 
 def _added_tokens(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
     code: LossCode = "ids-special" if spec.added_tokens.tokens else "metadata"
-    yield Loss(code, "added_tokens", "special tokens in a text are ordinary text")
+    yield Loss(code, "added_tokens", "special tokens that are spelled out in a text are plain text")
 
 
 RULES: Mapping[str, Rule] = {
@@ -115,11 +125,14 @@ RULES: Mapping[str, Rule] = {
     "model": _model,
     "normalizer": _normalizer,
     "pre_tokenizer": _pre_tokenizer,
-    "post_processor": ("metadata", "of what stands around a text only BOS is kept"),
-    "decoder": ("decoding", "only behind BOS a leading space goes; bytes stay as they are"),
+    "post_processor": ("metadata", "of the tokens added around a text, only BOS is kept"),
+    "decoder": (
+        "decoding",
+        "decoding drops a leading space only after BOS, and keeps invalid bytes",
+    ),
     "added_tokens": _added_tokens,
-    "special_ids": ("metadata", "only BOS 1 and EOS 2 have a role"),
-    "invalid_utf8": ("ids-special", "bytes that are not valid UTF-8 are encoded as they are"),
-    "prefix_ids": ("ids", "only BOS stands in front"),
+    "special_ids": ("metadata", "only BOS (1) and EOS (2) are kept as special tokens"),
+    "invalid_utf8": ("ids-special", "text that is not valid UTF-8 is encoded byte by byte"),
+    "prefix_ids": ("ids", "only BOS is added before a text"),
 }
 """What it means that a field does not come back."""

@@ -55,7 +55,7 @@ def _listed(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> list[Me
         else:
             ranks.setdefault(pair, rank)
     if skipped:
-        losses.add("ids-possible", FIELD, f"{skipped} merges that make no token are left out")
+        losses.add("ids-possible", FIELD, f"{skipped} merges that produce no token are left out")
     return [(left, right, rank) for (left, right), rank in ranks.items() if rank < RANK_LIMIT]
 
 
@@ -69,7 +69,7 @@ def _by_score(spec: TokenizerSpec, losses: Losses) -> list[Merge]:
         if piece and kind != TokenType.ABSENT and (model.mergeable == "any" or kind in SEGMENTED):
             made.setdefault(piece, token_id)
             if kind == TokenType.UNUSED:
-                losses.add("ids-possible", FIELD, "unused tokens stay whole")
+                losses.add("ids-possible", FIELD, "unused tokens are not split again")
     if model.score_above is not None:
         made_by_merging = {p: i for p, i in made.items() if scores[i] > model.score_above}
     else:
@@ -108,5 +108,7 @@ def _by_id(spec: TokenizerSpec, losses: Losses) -> list[Merge]:
         else:
             skipped += 1
     if skipped:
-        losses.add("ids-possible", FIELD, f"{counted(skipped, 'token')} that merging never makes")
+        losses.add(
+            "ids-possible", FIELD, f"{counted(skipped, 'token')} cannot be produced by merging"
+        )
     return merges

@@ -148,11 +148,23 @@ def _added(spec: TokenizerSpec, losses: Losses) -> bytes:
         if token.special and not group.parse_special:
             continue
         if token.single_word:
-            losses.add("ids-special", "added_tokens", "single_word is not asked")
+            losses.add(
+                "ids-special",
+                "added_tokens",
+                "whole-word special tokens are also found inside words",
+            )
         if token.normalized and spec.normalizer is not None:
-            losses.add("ids-possible", "added_tokens", "looked for in the raw text")
+            losses.add(
+                "ids-possible",
+                "added_tokens",
+                "added tokens are searched in the text before normalization",
+            )
         if letters and not token.content.isascii():
-            losses.add("decoding", "added_tokens", "those outside ASCII give their own text")
+            losses.add(
+                "decoding",
+                "added_tokens",
+                "added tokens outside ASCII are decoded to their own text",
+            )
         flags = u8(token.special, token.lstrip, token.rstrip)
         rows.append(u32(token.id) + flags + string(token.content))
     known = {token.id for token in group.tokens}
@@ -165,11 +177,19 @@ def _added(spec: TokenizerSpec, losses: Losses) -> bytes:
             text = piece.replace(MARK_BYTES, b" ")
             rows.append(u32(token_id) + u8(0, 0, 0) + string(text))
     if not group.parse_special:
-        losses.add("ids-special", "added_tokens.parse_special", "special tokens in text are found")
+        losses.add(
+            "ids-special",
+            "added_tokens.parse_special",
+            "special tokens that are spelled out in a text are recognized",
+        )
     if group.tokens and (group.match, group.strip) != ("leftmost_longest", "ascii"):
         stripping = any(token.lstrip or token.rstrip for token in group.tokens)
         if group.match != "leftmost_longest" or stripping:
-            losses.add("ids-special", "added_tokens", "found and stripped by the loader's rules")
+            losses.add(
+                "ids-special",
+                "added_tokens",
+                "special tokens in a text are found and stripped by the loader's rules",
+            )
     return u32(len(rows)) + b"".join(rows)
 
 
@@ -180,7 +200,7 @@ def _texts(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
         if chat.name == "default" or (number == 0 and len(spec.chat_templates) == 1):
             template = chat.text.encode("utf-8", "surrogateescape")
         else:
-            losses.add("chat", "chat_templates", f"the template {chat.name!r} is not there")
+            losses.add("chat", "chat_templates", f"the template {chat.name!r} is not kept")
     contents = {token.id: token.content for token in added_tokens(spec)}
 
     def text(token_id: int | None) -> bytes:
@@ -190,7 +210,7 @@ def _texts(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
 
     clean = spec.clean_up_spaces not in {"none", "on_request"}
     if clean and spec.clean_up_spaces != "contractions":
-        losses.add("decoding", "clean_up_spaces", "only contractions lose their space")
+        losses.add("decoding", "clean_up_spaces", "decoding drops spaces only in contractions")
     ids = spec.special_ids
     return u32(len(template)) + template + text(ids.eos) + u8(clean) + text(ids.bos)
 
@@ -206,10 +226,16 @@ def _around(spec: TokenizerSpec, losses: Losses) -> tuple[tuple[int, ...], tuple
         else:
             texts += 1
     if spec.post_processor is not None and texts != 1:
-        losses.add("ids", "post_processor", "the text stands once in the middle")
+        losses.add(
+            "ids",
+            "post_processor",
+            "tokens are added around a text only once, with the text in the middle",
+        )
     post = spec.post_processor
     if isinstance(post, (po.Bert, po.Roberta)) or (isinstance(post, po.Template) and post.pair):
-        losses.add("metadata", "post_processor.pair", "pairs of texts and type ids are not kept")
+        losses.add(
+            "metadata", "post_processor.pair", "rules for text pairs and type ids are not kept"
+        )
     return tuple(leading), tuple(trailing)
 
 
@@ -235,11 +261,13 @@ def _slots(component: PostProcessor | None, losses: Losses) -> tuple[Slot, ...]:
 def _note_rest(spec: TokenizerSpec, losses: Losses) -> None:
     """Note the fields that the base has no place for at all."""
     if spec.truncation is not None:
-        losses.add("metadata", "truncation", "is not kept")
+        losses.add("metadata", "truncation", "the setting is not kept")
     if spec.padding is not None:
-        losses.add("metadata", "padding", "is not kept")
+        losses.add("metadata", "padding", "the setting is not kept")
     if spec.invalid_utf8 != "keep":
-        losses.add("ids-special", "invalid_utf8", "bytes that are not valid UTF-8 are kept")
+        losses.add(
+            "ids-special", "invalid_utf8", "text that is not valid UTF-8 is encoded byte by byte"
+        )
     roles = [
         name
         for name in fields(spec.special_ids)
@@ -248,4 +276,4 @@ def _note_rest(spec: TokenizerSpec, losses: Losses) -> None:
     if roles:
         losses.add("metadata", "special_ids", f"not kept: {', '.join(roles)}")
     if spec.extras:
-        losses.add("metadata", "extras", "what only the source's format has is not kept")
+        losses.add("metadata", "extras", "settings that only the source format has are not kept")

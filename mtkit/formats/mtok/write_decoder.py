@@ -31,7 +31,7 @@ def _parts(component: Decoder | None, spec: TokenizerSpec, losses: Losses) -> It
         case None:
             if spec.join:
                 yield u8(WORD_PIECE) + string(NEVER) + u8(0)
-                losses.add("decoding", FIELD, "the space before . ? ! , is dropped")
+                losses.add("decoding", FIELD, "decoding drops the space before . ? ! ,")
         case de.Sequence() | de.Bytewise():
             for step in component.steps:
                 yield from _parts(step, spec, losses)
@@ -44,15 +44,17 @@ def _parts(component: Decoder | None, spec: TokenizerSpec, losses: Losses) -> It
         case de.Fuse():
             yield u8(FUSE)
         case de.Metaspace():
-            losses.add("decoding", FIELD, "the first token loses one space, however many it has")
+            losses.add(
+                "decoding", FIELD, "decoding drops one leading space, however many there are"
+            )
             prefix = component.prepend_scheme != "never"
             yield u8(METASPACE) + string(component.replacement) + u8(prefix)
         case de.WordPiece():
             yield u8(WORD_PIECE) + string(component.prefix) + u8(component.cleanup)
-            losses.add("decoding", FIELD, "spaces before . ? ! , are dropped from the whole text")
+            losses.add("decoding", FIELD, "decoding drops spaces before . ? ! , in the whole text")
         case de.Replace():
             if isinstance(component.pattern, Regex) or not component.pattern.text:
-                losses.add("decoding", FIELD, "replacing by a pattern is not done")
+                losses.add("decoding", FIELD, "replacements by a pattern are skipped")
             else:
                 yield u8(REPLACE) + string(component.pattern.text) + string(component.content)
         case de.Strip():
@@ -63,13 +65,13 @@ def _parts(component: Decoder | None, spec: TokenizerSpec, losses: Losses) -> It
             yield u8(STRIP) + string(" ") + u32(0, 1)
         case de.Subwords():
             yield from _marks(first=component.drop_marks != "none")
-            losses.add("decoding", FIELD, "the unknown token gives its name")
+            losses.add("decoding", FIELD, "the unknown token is decoded to its name")
         case de.AfterBos():
             yield from _marks(first=True)
         case de.Pieces():
             yield from _pieces(component, losses)
         case _:
-            losses.add("decoding", FIELD, f"{type(component).__name__} is not done")
+            losses.add("decoding", FIELD, f"{type(component).__name__} is skipped")
 
 
 def _marks(*, first: bool) -> Iterator[bytes]:
@@ -84,13 +86,15 @@ def _pieces(component: de.Pieces, losses: Losses) -> Iterator[bytes]:
     match component.spelling:
         case "marks":
             if component.drop_first_space:
-                losses.add("decoding", FIELD, "a hidden first token drops no space")
+                losses.add(
+                    "decoding", FIELD, "no leading space is dropped if the first token is hidden"
+                )
             yield from _marks(first=component.drop_first_space)
         case "byte_alphabet":
             yield u8(BYTE_LEVEL)
         case "words":
             yield u8(WORD_PIECE) + string("##") + u8(0)
-            losses.add("decoding", FIELD, "spaces before . ? ! , are dropped from the whole text")
+            losses.add("decoding", FIELD, "decoding drops spaces before . ? ! , in the whole text")
         case "plain" | "bytes":
             yield u8(BYTE_FALLBACK)
             yield u8(FUSE)

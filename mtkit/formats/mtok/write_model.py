@@ -66,19 +66,29 @@ def _bpe(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
     has_bytes = BYTE_TOKENS[0] in found
     if isinstance(model, models.BPE):
         if model.ignore_merges:
-            losses.add("ids-possible", FIELD, "a word that is a token goes through the merges")
+            losses.add(
+                "ids-possible", FIELD, "a word that is itself a token can be split by the merges"
+            )
         if model.end_of_word_suffix or model.continuing_subword_prefix:
-            losses.add("ids", FIELD, "marks inside words are not put")
+            losses.add("ids", FIELD, "prefixes inside words are not added")
         if model.missing == "after":
-            losses.add("ids-possible", FIELD, "unknown characters are spelled before merging")
+            losses.add(
+                "ids-possible", FIELD, "unknown characters become byte tokens before merging"
+            )
         if model.whole_newlines:
-            losses.add("ids-possible", FIELD, "runs of line feeds go through the merges")
+            losses.add("ids-possible", FIELD, "runs of line breaks go through the merges")
     if isinstance(model, models.RankBPE):
-        losses.add("ids-possible", FIELD, "a word that is a token goes through the merges")
+        losses.add(
+            "ids-possible", FIELD, "a word that is itself a token can be split by the merges"
+        )
     unk = getattr(model, "unk", None)
     spelled = getattr(model, "byte_fallback", False) and all(text in found for text in BYTE_TOKENS)
     if unk is not None and not spelled and not _has_letters(found):
-        losses.add("ids-possible", FIELD, "characters without a token are dropped, not unknown")
+        losses.add(
+            "ids-possible",
+            FIELD,
+            "characters without a token are dropped instead of becoming unknown",
+        )
     table = sorted(merges_of(spec, pieces, losses))
     merges = b"".join(struct.pack("<III", *merge) for merge in table)
     head = u8(BPE) + u32(len(pieces)) + u8(has_bytes, 0) + u32(len(table))
@@ -104,7 +114,11 @@ def _unigram(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
     if isinstance(model, models.Unigram):
         lowest = min(given, default=0.0) - PENALTY
         _correct(spec, pieces, scores, unk, lowest)
-        losses.add("ids-possible", FIELD, "of equal segmentations another one counts")
+        losses.add(
+            "ids-possible",
+            FIELD,
+            "if two ways to cut a word have equal scores, the other one is chosen",
+        )
     head = u8(UNIGRAM) + u32(len(pieces), unk) + u8(model.byte_fallback)
     entries = (string(pieces[i]) + struct.pack("<Id", i, scores[i]) for i in in_order(spec, pieces))
     return head + b"".join(entries)
@@ -142,7 +156,7 @@ def _greedy(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
         case models.WordPiece():
             prefix = model.prefix
             if model.gap == "rest":
-                losses.add("ids", FIELD, "a word with an unknown part is unknown as a whole")
+                losses.add("ids", FIELD, "a word with an unknown part becomes unknown as a whole")
             if model.restart:
                 losses.add("ids-special", FIELD, f"a word does not begin again at {model.restart}")
             if model.max_chars is not None:
@@ -157,13 +171,13 @@ def _greedy(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
             prefix = NEVER
         case models.Words():
             prefix = NEVER
-            losses.add("ids", FIELD, "text is not cut in front of U+2581")
+            losses.add("ids", FIELD, "text is not split before U+2581")
         case models.Trie():
             pass
         case _:
-            losses.add("ids", FIELD, f"{type(model).__name__} is not done; longest match instead")
+            losses.add("ids", FIELD, f"{type(model).__name__} is replaced by longest match")
     text = pieces[unk] if unk is not None and 0 <= unk < len(pieces) else placeholder(len(pieces))
     if unk is None:
-        losses.add("ids-special", FIELD, "a word without a token is the id -1")
+        losses.add("ids-special", FIELD, "a word without a token gets the id -1")
     head = u8(WORD_PIECE) + u32(len(pieces)) + string(text) + string(prefix) + u32(longest)
     return head + _entries(spec, pieces)

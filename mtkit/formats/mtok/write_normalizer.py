@@ -49,7 +49,7 @@ def _parts(component: Normalizer, losses: Losses) -> Iterator[bytes]:
             yield u8(PREPEND) + string(component.text)
         case no.Replace():
             if isinstance(component.pattern, Regex):
-                losses.add("ids", FIELD, "replacing by a pattern is not done")
+                losses.add("ids", FIELD, "replacements by a pattern are skipped")
             elif component.pattern.text:
                 yield _replace(component.pattern.text, component.content)
         case no.Strip():
@@ -60,17 +60,17 @@ def _parts(component: Normalizer, losses: Losses) -> Iterator[bytes]:
                 yield u8(STRIP, 0, 1)
         case no.Lowercase():
             yield u8(BERT, 0, 0, 0, 1)
-            losses.add("ids-possible", FIELD, "lower-casing is one character to one")
+            losses.add("ids-possible", FIELD, "lowercasing maps one character to one")
         case no.Bert():
             yield _bert(component)
-            losses.add("ids-possible", FIELD, "BERT's clean-up goes by code points")
+            losses.add("ids-possible", FIELD, "BERT's cleanup works on code points")
         case no.BertTable():
             yield _bert_table(component)
         case no.StripAccents():
             yield u8(BERT_TABLE, 0, 0, 1, 0) + u32(0)
-            losses.add("ids-possible", FIELD, "spacing and enclosing marks are dropped, too")
+            losses.add("ids-possible", FIELD, "spacing and enclosing marks are also removed")
         case no.UnicodeForm(form="NFC"):
-            losses.add("ids-possible", FIELD, "text is taken to be in NFC")
+            losses.add("ids-possible", FIELD, "text is not normalized to NFC")
         case no.UnicodeForm():
             yield _table(_form(component.form))
             what = f"{component.form} goes by code points, controls become blanks"
@@ -82,13 +82,15 @@ def _parts(component: Normalizer, losses: Losses) -> Iterator[bytes]:
         case no.CodePointTable():
             yield _table(zip(component.code_points, component.values, strict=True))
             if not component.blank_controls:
-                losses.add("ids-possible", FIELD, "controls become blanks")
+                losses.add("ids-possible", FIELD, "control characters become spaces")
         case no.Nmt():
             blanks = (9, 10, 12, 13, 0x1680, *range(0x200B, 0x2010), 0x2028, 0x2029, 0x2581, 0xFEFF)
             yield _table((code, b" ") for code in (*blanks, 0xFFFD))
-            losses.add("ids-possible", FIELD, "controls become blanks instead of nothing")
+            losses.add(
+                "ids-possible", FIELD, "control characters become spaces instead of being removed"
+            )
         case _:
-            losses.add("ids", FIELD, f"{type(component).__name__} is not done")
+            losses.add("ids", FIELD, f"{type(component).__name__} is skipped")
 
 
 def _sequence(component: no.Sequence, losses: Losses) -> Iterator[bytes]:
@@ -101,7 +103,9 @@ def _sequence(component: no.Sequence, losses: Losses) -> Iterator[bytes]:
         if decomposes and isinstance(following, no.StripAccents):
             assert isinstance(step, no.UnicodeForm)
             yield u8(BERT_TABLE, 0, 0, 1, 0) + _entries(_form(step.form))
-            losses.add("ids-possible", FIELD, "accents go by code points, all marks are dropped")
+            losses.add(
+                "ids-possible", FIELD, "accents are removed by code point, with all other marks"
+            )
             at += 2
             continue
         yield from _parts(step, losses)
@@ -142,14 +146,18 @@ def _charsmap(charsmap: bytes, losses: Losses) -> Iterator[bytes]:
     table = list(_changes(mapped))
     if table:
         yield _table(table)
-        losses.add("ids-possible", FIELD, "the character map goes by code points")
+        losses.add(
+            "ids-possible",
+            FIELD,
+            "normalization works on code points, so rare character sequences can differ",
+        )
 
 
 def _spaces(component: no.Spaces, losses: Losses) -> Iterator[bytes]:
     if component.suffix:
-        losses.add("ids", FIELD, "the mark of a word stands in front")
+        losses.add("ids", FIELD, "the word mark comes before the word")
     if component.add_dummy_prefix:
-        losses.add("ids-special", FIELD, "text behind a special token begins with a space, too")
+        losses.add("ids-special", FIELD, "a space is also added after each special token")
     if component.remove_extra_whitespaces:
         if component.add_dummy_prefix:
             yield u8(PREPEND) + string(" ")
@@ -158,7 +166,7 @@ def _spaces(component: no.Spaces, losses: Losses) -> Iterator[bytes]:
         if not component.add_dummy_prefix:
             yield u8(STRIP, 1, 0)
         yield u8(STRIP, 0, 1)
-        losses.add("ids-possible", FIELD, "line ends and the like are stripped with the spaces")
+        losses.add("ids-possible", FIELD, "line breaks are stripped together with spaces")
     elif component.add_dummy_prefix:
         yield u8(PREPEND) + string(MARK if component.escape_whitespaces else " ")
     if component.escape_whitespaces:

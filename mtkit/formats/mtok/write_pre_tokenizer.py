@@ -49,7 +49,9 @@ def _parts(component: PreTokenizer, losses: Losses) -> Iterator[bytes]:
             yield from _metaspace(component, losses)
         case pr.Bert():
             yield u8(BERT)
-            losses.add("ids-possible", FIELD, "white space and punctuation are the loader's")
+            losses.add(
+                "ids-possible", FIELD, "white space and punctuation follow the loader's tables"
+            )
         case pr.Split():
             pattern = _pattern(component.pattern, losses)
             if pattern is not None:
@@ -60,23 +62,25 @@ def _parts(component: PreTokenizer, losses: Losses) -> Iterator[bytes]:
             yield _isolated(r"\p{N}" if component.individual else r"\p{N}+")
         case pr.Whitespace():
             yield u8(SPLIT) + string(WORDS) + u8(1, REMOVED)
-            losses.add("ids-possible", FIELD, "words are letters, marks, numbers and _")
+            losses.add("ids-possible", FIELD, "words consist of letters, marks, numbers and _")
         case pr.WhitespaceSplit():
             yield u8(SPLIT) + string(r"\s+") + u8(0, REMOVED)
-            losses.add("ids-possible", FIELD, "U+0085, U+2028 and U+2029 are no white space")
+            losses.add(
+                "ids-possible", FIELD, "U+0085, U+2028 and U+2029 do not count as white space"
+            )
         case pr.CharDelimiterSplit():
             yield u8(SPLIT) + string(quoted(component.delimiter)) + u8(0, REMOVED)
         case pr.FixedLength():
             yield _isolated(f"{ANY}{{1,{component.length}}}")
         case _:
-            losses.add("ids", FIELD, f"{type(component).__name__} is not done")
+            losses.add("ids", FIELD, f"{type(component).__name__} is skipped")
 
 
 def _metaspace(component: pr.Metaspace, losses: Losses) -> Iterator[bytes]:
     prefix = component.prepend_scheme != "never"
     if component.prepend_scheme == "first":
-        losses.add("ids-special", FIELD, "text behind a special token begins with a mark, too")
-    losses.add("ids-special", FIELD, "U+2581 in the text counts as a letter")
+        losses.add("ids-special", FIELD, "text after a special token also starts with a word mark")
+    losses.add("ids-special", FIELD, "U+2581 in a text counts as a letter")
     if not component.split:
         yield u8(METASPACE) + string(component.replacement) + u8(prefix)
         return
@@ -92,15 +96,19 @@ def _pattern(pattern: Pattern, losses: Losses) -> str | None:
         return quoted(pattern.text) if pattern.text else None
     text = with_marks(without_possessives(pattern.pattern))
     if not text.isascii() and not (r"\p{" in text or r"\P{" in text):
-        losses.add("ids-possible", FIELD, "the pattern is run by another engine")
+        losses.add("ids-possible", FIELD, "the split pattern runs in a different regex engine")
         return text
     if plain(text) != text or any(sign in text for sign in ("&&", "[:", r"\h", r"\u", r"\x{")):
-        losses.add("ids", FIELD, "the pattern uses what the loader's scanner lacks")
+        losses.add("ids", FIELD, "the split pattern uses features that the loader lacks")
         return text
     if _is_coarse(text):
-        losses.add("ids-possible", FIELD, "the pattern knows only the first letter of a category")
+        losses.add("ids-possible", FIELD, "the split pattern sees only main Unicode categories")
     else:
-        losses.add("ids-possible", FIELD, "controls U+0001-7 and new characters are classed anew")
+        losses.add(
+            "ids-possible",
+            FIELD,
+            "U+0001 to U+0007 and recent characters are classified differently",
+        )
     return text
 
 
@@ -160,7 +168,7 @@ def _split(pattern: str, behavior: Behavior, invert: bool, losses: Losses) -> It
         yield u8(SPLIT) + string(pattern) + u8(invert, kind)
         return
     if invert:
-        losses.add("ids", FIELD, f"an inverted split with {behavior} is not done")
+        losses.add("ids", FIELD, f"an inverted split with {behavior} is skipped")
         return
     other = f"(?:(?!{pattern}){ANY})"
     match behavior:

@@ -139,14 +139,18 @@ def vocabulary_losses(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss
     """Yield what is different in the vocabulary."""
     old, new = spec.vocabulary, back.vocabulary
     if old.pieces != new.pieces:
-        yield Loss("ids-special", "vocabulary.pieces", "spaces are spelled U+2581")
+        yield Loss("ids-special", "vocabulary.pieces", "spaces in tokens are written as U+2581")
     if old.types != new.types:
-        yield Loss("metadata", "vocabulary.types", "every piece gets a role")
+        yield Loss("metadata", "vocabulary.types", "every token gets a SentencePiece type")
     if old.scores != new.scores:
         told = old.scores is None or list(old.scores) != list(new.scores or ())[: len(old)]
-        yield Loss("ids-possible" if told else "metadata", "vocabulary.scores", "are float32")
+        yield Loss(
+            "ids-possible" if told else "metadata",
+            "vocabulary.scores",
+            "scores are rounded to float32",
+        )
     if old.hidden != new.hidden:
-        yield Loss("ids-possible", "vocabulary.hidden", "every piece can be found")
+        yield Loss("ids-possible", "vocabulary.hidden", "hidden tokens can be produced")
 
 
 def space_loss(name: str, spec: TokenizerSpec) -> Loss:
@@ -155,33 +159,33 @@ def space_loss(name: str, spec: TokenizerSpec) -> Loss:
     if rule is None:
         near = near_space_rule(spec)
         if near and near[1]:
-            return Loss("ids-possible", name, "white space is dropped as sentencepiece does")
-        return Loss("ids", name, "text is not prepared that way")
+            return Loss("ids-possible", name, "extra white space is removed as sentencepiece does")
+        return Loss("ids", name, "text is not normalized or split in the same way")
     if rule.keep != "pieces" or rule.prefix != "text":
         return Loss(
-            "ids-possible", name, "spaces and user-defined pieces as sentencepiece has them"
+            "ids-possible", name, "spaces and user-defined tokens follow sentencepiece's rules"
         )
-    return Loss(
-        "ids-special", name, "U+2581 is a space, bytes that are not valid UTF-8 become U+FFFD"
-    )
+    return Loss("ids-special", name, "U+2581 counts as a space, and invalid UTF-8 becomes U+FFFD")
 
 
 def added_loss(spec: TokenizerSpec) -> Loss:
     """Return what is lost of the added tokens, or of how none are looked for."""
     code: LossCode = "ids-special" if spec.added_tokens.tokens else "metadata"
-    return Loss(code, "added_tokens", "special tokens in a text are ordinary text")
+    return Loss(
+        code, "added_tokens", "special tokens that are spelled out in a text are plain text"
+    )
 
 
 RULES: Mapping[str, Rule] = {
     "vocabulary": vocabulary_losses,
-    "model": ("ids-possible", "sentencepiece segments"),
+    "model": ("ids-possible", "words are cut into tokens by sentencepiece's own code"),
     "normalizer": lambda spec, _: [space_loss("normalizer", spec)],
     "pre_tokenizer": lambda spec, _: [space_loss("pre_tokenizer", spec)],
-    "post_processor": ("metadata", "encoding adds no special tokens"),
-    "decoder": ("decoding", "text is put together as sentencepiece does"),
+    "post_processor": ("metadata", "encoding adds no special tokens; add BOS and EOS yourself"),
+    "decoder": ("decoding", "spaces in decoded text follow sentencepiece's rules"),
     "added_tokens": lambda spec, _: [added_loss(spec)],
-    "special_ids": ("metadata", "only unk, bos, eos and pad have a role"),
+    "special_ids": ("metadata", "only UNK, BOS, EOS and PAD are kept as special tokens"),
     "invalid_utf8": ("ids-special", "each byte that is not valid UTF-8 becomes U+FFFD"),
-    "extras": ("metadata", "settings that other formats keep, and those of a trainer"),
+    "extras": ("metadata", "settings of other formats, and training settings, are not kept"),
 }
 """What it means that a field does not come back."""

@@ -148,14 +148,14 @@ def _text(piece: bytes) -> str:
 
 def _pre_tokenizer(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
     if _untrimmed(spec) == back.pre_tokenizer:
-        yield Loss("metadata", "pre_tokenizer", "offsets leave out spaces")
+        yield Loss("metadata", "pre_tokenizer", "offsets do not include leading spaces")
     else:
-        yield Loss("ids", "pre_tokenizer", "the split of the class is run instead")
+        yield Loss("ids", "pre_tokenizer", "text is split by the model class's own pattern")
 
 
 _RULES: Mapping[str, Rule] = {
-    "normalizer": ("ids", "the normalizer of the class is run instead"),
+    "normalizer": ("ids", "text is normalized by the model class's own rules"),
     "pre_tokenizer": _pre_tokenizer,
-    "model": ("ids", "options of the model besides the merges"),
+    "model": ("ids", "options of the model other than the merges are not kept"),
 }
 """What it means that a field does not come back."""
