@@ -1,4 +1,4 @@
-"""Inspect, convert, tokenize with and run model files.
+"""Inspect, convert, tokenize and run language-model files.
 
 The public API is what this module exports. Names are resolved on first use, so that
 ``mtkit --version`` does not pay for the library.

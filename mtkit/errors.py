@@ -104,13 +104,13 @@ class Naming:
 
 
 class AnswerNo(MtkitError):
-    """The work is done and its answer is no."""
+    """Done, and the answer is no."""
 
     exit_code = 1
 
 
 class UsageError(MtkitError):
-    """The command line or an argument makes no sense, or a named file is missing."""
+    """The command line or an argument is invalid, or a file is missing."""
 
     exit_code = 2
 
@@ -122,7 +122,7 @@ class FormatError(MtkitError):
 
 
 class UnsupportedError(MtkitError):
-    """The request is understood but cannot be met."""
+    """mtkit does not support this."""
 
     exit_code = 4
 
@@ -142,6 +142,6 @@ class NoToken(UnsupportedError):
 
 
 class ResourceError(MtkitError):
-    """Disk, memory, time or a limit of mtkit is exhausted."""
+    """Out of disk space, memory or time, or a limit of mtkit is exceeded."""
 
     exit_code = 5

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _HEAD = """\
-# The Python library
+# Python reference
 
-What `import mtkit` gives; all of it is typed. The first use of a name imports what it needs.
+The names that `import mtkit` provides, all of them typed. Each is imported on first use.
 
 ```python
 import mtkit

@@ -242,8 +242,8 @@ def page() -> str:
     """Return docs/screens.md."""
     out = [
         "# Screens\n",
-        "What the commands show on a terminal of 80 columns; the link below leads to 120 columns.",
-        "In a pipe they print rows with tabs between. `make screens` draws real output.\n",
+        "The commands on a terminal of 80 columns; below each picture is a link to 120 columns.",
+        "In a pipe they print rows separated by tabs. `make screens` draws the real output.\n",
     ]
     for name, (title, _) in SCREENS.items():
         out.append(f"## {title}\n\n![{title}](screens/{name}-80.svg)\n")

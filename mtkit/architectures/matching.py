@@ -200,7 +200,7 @@ def _error(fault: Fault, architecture: Architecture, said: str) -> FormatError:
         what = f"has the shape {list(fault.shape)}, {said} {list(fault.wanted)}"
         return FormatError(what, field=f"tensor {quoted(fault.names[0])}")
     what = f"{architecture.classes[0]} has no tensor {listed(fault.names)}"
-    return FormatError(what, hint="the folder is of another architecture than it says")
+    return FormatError(what, hint="the weights belong to a different architecture")
 
 
 def listed(names: Sequence[str]) -> str:

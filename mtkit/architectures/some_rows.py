@@ -40,7 +40,7 @@ def match_names(architecture: Architecture, dims: Dims, names: Collection[str]) 
         known = [row for row in rows if row.layers is None or row.layers(at)]
         if not known or layer >= layers:
             what = f"{architecture.classes[0]} has no tensor {listed([name])}"
-            raise FormatError(what, hint="is this its base model?")
+            raise FormatError(what, hint="check that this is its base model")
         for row in known:
             if (id(row), layer) in found:
                 continue

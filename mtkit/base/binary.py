@@ -197,7 +197,9 @@ def standard_input() -> BinaryIO:
     """
     if sys.stdin in _read_already:
         raise UsageError(
-            "standard input is wanted twice", source="-", hint="name a file for one of them"
+            "standard input is wanted twice",
+            source="-",
+            hint="use a different file for one of them",
         )
     _read_already[:] = [sys.stdin]
     return sys.stdin.buffer

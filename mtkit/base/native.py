@@ -25,6 +25,6 @@ if getattr(native, "INTERFACE", None) != INTERFACE:
     raise UsageError(
         "the native core was built from other sources than the package around it",
         source=str(native.__file__),
-        hint="in a checkout: python -m tools.native; else install mtkit anew",
+        hint="in a checkout, run python -m tools.native; otherwise reinstall mtkit",
     )
 native.simd()  # MTKIT_SIMD may name what this machine does not have: an error before anything runs

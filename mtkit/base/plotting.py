@@ -65,7 +65,7 @@ def _library() -> Any:
         import matplotlib
     except ImportError:
         raise MissingExtra(
-            "matplotlib is not installed", hint="pip install 'mtkit[bench]', or leave out --plot"
+            "matplotlib is not installed", hint="pip install 'mtkit[bench]', or omit --plot"
         ) from None
     matplotlib.use("Agg")
     return matplotlib

@@ -169,5 +169,5 @@ def too_many(value: int, element_bytes: int, left: int) -> str:
 
 
 FORMAT = "the format"
-TRUNCATED = Rule("truncated", "error", FORMAT, "", _cut, "the file is probably cut")
+TRUNCATED = Rule("truncated", "error", FORMAT, "", _cut, "the file is probably truncated")
 COUNT = Rule("count", "error", FORMAT, "", too_many, "the file is damaged or cut")

@@ -39,11 +39,13 @@ def check_target(path: str, *, force: bool = False) -> None:
     """
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
-        raise UsageError("no such folder", source=folder, hint="make it first, or name another")
+        raise UsageError(
+            "no such folder", source=folder, hint="create it first, or choose another one"
+        )
     if _is_descriptor(path) or (os.path.exists(path) and not os.path.isfile(path)):
         raise UsageError("is a folder or a device, not a file", source=path)
     if os.path.lexists(path) and not force:
-        raise UsageError("exists already", source=path, hint="--force replaces it")
+        raise UsageError("already exists", source=path, hint="--force replaces it")
 
 
 def _is_descriptor(path: str) -> bool:
@@ -169,7 +171,7 @@ class WholeFiles(Closing):
                 for one in placed:
                     os.unlink(one)
                 raise UsageError(
-                    "exists already: another process made it", source=path,
+                    "already exists: another process made it", source=path,
                     hint="--force replaces it",
                 ) from None  # fmt: skip
             except OSError:  # a file system without links

@@ -119,7 +119,7 @@ class Process:
             kind = _Interrupted if self._popen.returncode == -signal.SIGINT else ProcessLost
             raise kind(
                 f"the process for the chat template does not start ({how})",
-                hint="MTKIT_TRACEBACK=1 shows why",
+                hint="set MTKIT_TRACEBACK=1 to see why",
             ) from None
         except BaseException:
             self.end()

@@ -149,7 +149,7 @@ def choose(spec: TokenizerSpec, template: str | None, *, has_tools: bool = False
         return found["default"]
     if not found:
         raise UnsupportedError(
-            "the tokenizer has no chat template", hint="give one, or take the original repository"
+            "the tokenizer has no chat template", hint="give one, or use the original repository"
         )
     raise UnsupportedError(
         "the tokenizer has several chat templates and no default",

@@ -127,7 +127,7 @@ def _folder(path: str, asked: Asked) -> Report:
     if all(finding.rule.severity == "note" for finding in found.findings):
         found.findings += folder.of_conversion(survey) if survey.tensors else ()
     else:
-        found.skipped.append(("conversion", "not tried after what was found"))
+        found.skipped.append(("conversion", "not tried because of the findings"))
     found.skipped = [*dict.fromkeys((*found.skipped, *folder.left_out(survey, seen)))]
     return found.report("folder")
 
@@ -153,16 +153,16 @@ def _tokenizer(source: Source, found: Checking) -> str:
         module = formats.recognize(source)
     except FormatError as error:
         found.hold(READABLE, error)
-        found.skipped.append(("the file", "it is of no kind that is known"))
+        found.skipped.append(("the file", "its format is unknown"))
         return ""
     try:
         spec = module.read(source, {}).spec
     except FormatError as error:
         found.hold(READABLE, error)
-        found.skipped.append(("tokenizer", "it could not be read to its end"))
+        found.skipped.append(("tokenizer", "it could not be read completely"))
     except UnsupportedError as error:
         found.hold(SUPPORTED, error)
-        found.skipped.append(("tokenizer", "mtkit does not know all of it"))
+        found.skipped.append(("tokenizer", "it has parts that mtkit does not support"))
     else:
         found.tokenizer(spec, module.NAME)
     return module.NAME
@@ -173,5 +173,5 @@ def _safetensors(source: Source, found: Checking, read: Callable[..., Index | He
         found.findings += read(source, strict=False).findings
     except FormatError as error:
         found.hold(READABLE, error)
-        found.skipped.append(("what lies behind the damage", "the reading ended there"))
-    found.skipped.append(("tensor data", "mtkit reads that of a GGUF alone"))
+        found.skipped.append(("everything after the damage", "reading stopped there"))
+    found.skipped.append(("tensor data", "mtkit checks tensor data in GGUF files only"))

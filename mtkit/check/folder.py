@@ -227,7 +227,7 @@ def left_out(survey: Survey, seen: Collection[str]) -> Iterator[tuple[str, str]]
         seen: Names of files that were looked at.
     """
     if survey.tensors:
-        yield "tensor data", "mtkit reads that of a GGUF alone"
+        yield "tensor data", "mtkit checks tensor data in GGUF files only"
     known = {*seen, *survey.files, folder_files.CONFIG, folder_files.INDEX}
     known.update(finding.field for finding in survey.findings)  # told of by name
     names = [name for name in sorted(os.listdir(survey.path)) if name not in known]

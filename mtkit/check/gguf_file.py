@@ -29,7 +29,7 @@ def hold(source: Source, found: Checking) -> None:
     file = open_gguf(source, strict=False)
     found.findings += file.findings
     if not file.is_whole:
-        found.skipped.append(("what lies behind the damage", "the reading ended there"))
+        found.skipped.append(("everything after the damage", "reading stopped there"))
         return
     shards = shard_set(file, strict=False)
     found.findings += shards.findings if shards else ()

@@ -128,7 +128,7 @@ def read(source: Source) -> Checkpoint:
         raise FormatError(
             f"has {size} bytes, the header says {wanted}",
             field="size",
-            hint="the file is cut" if size < wanted else "is this a llama2.c checkpoint?",
+            hint="the file is truncated" if size < wanted else "is this a llama2.c checkpoint?",
         )
     tensors = [_take(reader, "token_embd", (dim, vocab))]
     for kind, shape in kinds.items():

@@ -46,7 +46,7 @@ TYPE = Rule("safetensors-type", "warning", LIBRARY, "dtype")
 SIZE = Rule("safetensors-size", "error", LIBRARY, "data_offsets")
 OVERLAP = Rule("safetensors-overlap", "error", LIBRARY, "data_offsets")
 HOLE = Rule("safetensors-hole", "error", LIBRARY, "data_offsets")
-END = Rule("safetensors-end", "error", LIBRARY, "data", advice="the file is cut")
+END = Rule("safetensors-end", "error", LIBRARY, "data", advice="the file is truncated")
 ALIGNMENT = Rule("safetensors-alignment", "note", LIBRARY, "header length")
 RULES = (LENGTH, JSON, NAME_TWICE, TEXTS, ENTRY, TYPE, SIZE, OVERLAP, HOLE, END, ALIGNMENT)
 

@@ -86,7 +86,7 @@ def check(
         _explain(explain, as_json=as_json)
         return
     if not files:
-        raise UsageError("which FILE is to be checked?", hint="mtkit check model.gguf")
+        raise UsageError("no file to check", hint="mtkit check model.gguf")
     from mtkit.check import check as run
     from mtkit.check.programs import program_named
     from mtkit.sources.remote import MOST_BYTES

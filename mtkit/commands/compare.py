@@ -94,7 +94,7 @@ def compare(
     from mtkit.tokenizer.compare import compare as run
 
     if right is None and as_program is None:
-        raise UsageError("which B is A to be compared with?", hint="mtkit compare A B")
+        raise UsageError("two tokenizers are needed", hint="mtkit compare A B")
     if as_program is not None and (as_draft or no_parse_special):
         what = "goes with neither --as-draft nor --no-parse-special"
         raise UsageError(what, field="--as")
@@ -102,7 +102,9 @@ def compare(
     other = one if right is None else load_named(right, download=download)
     if as_draft:
         if files or most is not None:
-            raise UsageError("compares no texts: leave out --file and --most", field="--as-draft")
+            raise UsageError(
+                "compares vocabularies, not texts: omit --file and --most", field="--as-draft"
+            )
         _show_as_draft(one, other, as_json=as_json)
         return
     corpus = chain.from_iterable(map(_lines, files)) if files else texts()

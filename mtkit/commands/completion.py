@@ -36,8 +36,6 @@ def completion(
     from typer._completion_shared import get_completion_script
 
     if shell not in SHELLS:
-        raise UsageError(
-            f"{shell!r} is not a shell that is known", hint=f"one of {', '.join(SHELLS)}"
-        )
+        raise UsageError(f"{shell!r} is not a supported shell", hint=f"one of {', '.join(SHELLS)}")
     script = get_completion_script(prog_name="mtkit", complete_var="_MTKIT_COMPLETE", shell=shell)
     sys.stdout.write(script.strip() + "\n")

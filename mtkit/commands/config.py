@@ -42,7 +42,7 @@ def config(
 
     if value is not None or unset:
         if key is None or (value is not None and unset):
-            raise UsageError("name one setting, and a value or --unset")
+            raise UsageError("give one setting, and a value or --unset")
         is_path = value is not None and os.path.exists(os.path.expanduser(value))
         settings.write(key, os.path.abspath(os.path.expanduser(str(value))) if is_path else value)
         if value is not None and not is_path:

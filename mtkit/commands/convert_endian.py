@@ -37,7 +37,7 @@ def convert_endian(
     from mtkit.gguf.byte_order import in_other_order
 
     if out in ("", "-"):
-        raise UsageError("where is the new file to be?", hint="-o NEW.gguf")
+        raise UsageError("no output file", hint="add -o NEW.gguf")
     source = open_gguf(gguf_named(file))
     size = sum(tensor.n_bytes for tensor in source.tensors)
     made = NewFile(out, len(source.tensors), size, in_other_order(source))

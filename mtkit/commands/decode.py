@@ -120,7 +120,7 @@ def parse_ids(text: str) -> list[int]:
     for word in words:
         if not word.isascii() or not word.isdigit() or len(word) > 10:
             raise UsageError(
-                f"{word[:40]!r} is not a token id", hint="ids are whole numbers from 0 on"
+                f"{word[:40]!r} is not a token id", hint="ids are whole numbers, 0 or more"
             )
         found.append(int(word))
     return found
@@ -142,7 +142,9 @@ def _documents(text: str) -> Iterator[list[object]]:
         while at < len(text):
             document, at = decoder.raw_decode(text, at)
             if not isinstance(document.get("ids"), list):
-                raise UsageError("the JSON has no list of ids", hint="mtkit encode --json has one")
+                raise UsageError(
+                    "the JSON has no list of ids", hint="mtkit encode --json prints one"
+                )
             yield document["ids"]
             at += len(text[at:]) - len(text[at:].lstrip())
     except (ValueError, RecursionError, AttributeError) as error:

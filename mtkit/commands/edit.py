@@ -94,14 +94,14 @@ def edit(
     from mtkit.gguf.journal import was_interrupted
 
     if in_place and (out is not None or file == "-"):
-        raise UsageError("--in-place changes the file that is named", hint="leave out -o")
+        raise UsageError("--in-place edits the file itself", hint="omit -o")
     if not in_place and (out in ("", "-") or (out is None and not dry_run)):
-        raise UsageError("where is the new file to be?", hint="-o NEW.gguf, --in-place, --dry-run")
+        raise UsageError("no output file", hint="add -o NEW.gguf, --in-place or --dry-run")
     file = file if in_place else gguf_named(file)
     interrupted = file != "-" and was_interrupted(file)
     if interrupted and dry_run:
         hint = "mtkit edit FILE --in-place finishes it"
-        raise UsageError("an edit of it was cut short", source=file, hint=hint)
+        raise UsageError("an earlier edit was interrupted", source=file, hint=hint)
     with InPlace(file) if interrupted or (in_place and not dry_run) else nullcontext() as place:
         source = open_gguf(file)
         if not in_place and shard_names.is_whole(source, out):
@@ -119,7 +119,7 @@ def edit(
         for texts, step in steps:
             changes += [one for text in texts or () for one in step(source, draft, text)]
         if not changes and not tokenizer:
-            raise UsageError("nothing is to be changed", hint="--set KEY=TYPE:VALUE")
+            raise UsageError("no changes given", hint="--set KEY=TYPE:VALUE")
         _write(source, draft, place, out, in_place=in_place, dry_run=dry_run, force=force)
     written = None if dry_run else file if in_place else out
     if as_json:

@@ -82,22 +82,22 @@ _NEEDS = {
 }
 """What stands for the arguments where none are given."""
 _ELSEWHERE = {
-    "ls list models ps scan-cache cache scan": "mtkit inspect FOLDER shows the models of a folder,"
+    "ls list models ps scan-cache cache scan": "mtkit inspect FOLDER shows the models in a folder,"
     " mtkit config the defaults",
-    "download pull fetch clone": "mtkit inspect ORG/NAME --download fetches a tokenizer; the hub's"
-    " own client a model: hf download ORG/NAME",
-    "push upload login logout whoami repo": "mtkit only reads the hub's local cache:"
-    " its own client, hf, does that",
+    "download pull fetch clone": "mtkit inspect ORG/NAME --download downloads a tokenizer;"
+    " hf download ORG/NAME downloads a model",
+    "push upload login logout whoami repo": "mtkit only reads the hub's local cache;"
+    " use the hub's own client, hf",
     "embed embedding embeddings": "mtkit computes no embeddings:"
     " mtkit generate and mtkit logits run a model",
-    "train": "mtkit trains nothing: the tokenizers library does, and mtkit reads what it writes",
-    "rm delete remove cp copy stop": "mtkit changes no file:"
-    " mtkit edit and mtkit convert write new ones, mtkit inspect shows what is there",
+    "train": "mtkit does not train; use the tokenizers library, whose files mtkit reads",
+    "rm delete remove cp copy stop": "mtkit does not manage files:"
+    " mtkit edit and mtkit convert write new ones, mtkit inspect shows them",
     "benchmark llama-bench speed": "mtkit bench measures a tokenizer;"
-    " mtkit generate says the tokens a second of a run",
-    "install update upgrade self-update": "pip does that: pip install -U mtkit",
-    "encoding_for_model list_encoding_names": "mtkit encode -t cl100k_base takes a"
-    " published encoding by name, mtkit help names says where it is looked for",
+    " mtkit generate prints the tokens per second of a run",
+    "install update upgrade self-update": "use pip: pip install -U mtkit",
+    "encoding_for_model list_encoding_names": "mtkit encode -t cl100k_base uses a"
+    " published encoding; mtkit help names says where mtkit looks for it",
 }
 _MODEL_OPTIONS = ("-m", "--model", "-hf", "--hf-repo", "-mu", "--path")
 _PROMPT_OPTIONS = ("-p", "--prompt", "-f", "--file", "-n", "--n-predict", "--predict")
@@ -126,12 +126,12 @@ def meant(name: str, args: Sequence[str], commands: Sequence[str]) -> UsageError
         right = known.get(close)
         return UsageError(what, hint=_line(right, args) if right else f"did you mean {close}?")
     if list(args) == ["--help"]:
-        hint = "mtkit --help lists the commands, mtkit help topics the topics"
+        hint = "mtkit --help lists commands, mtkit help topics lists topics"
         return UsageError(f"no help on {name}", hint=hint)
     if kind == "option":
         return UsageError(what, hint="mtkit --help lists the options")
     text = join([" ".join([name, *(arg for arg in args if not arg.startswith("-"))])])
-    hint = f"mtkit encode {text} shows its tokens, mtkit generate {text} goes on with it"
+    hint = f"mtkit encode {text} shows its tokens, mtkit generate {text} continues it"
     return UsageError(what, hint=hint)
 
 

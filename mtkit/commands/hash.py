@@ -67,7 +67,7 @@ def hash_(
     from mtkit.gguf.shards import all_files
 
     if tokenizer and (check is not None or sha256 or sha1 or xxh64 or uuid or every or no_layer):
-        raise UsageError("--tokenizer is one hash, without --check and the algorithms")
+        raise UsageError("--tokenizer cannot be combined with --check or an algorithm")
     if tokenizer:
         _tokenizer(file, as_json=as_json)
         return
@@ -80,7 +80,7 @@ def hash_(
     source = all_files(first)
     if not any(one.tensors for one in source):
         raise UsageError(
-            "holds no tensors to hash", source=file, hint="--tokenizer hashes its vocabulary"
+            "has no tensors to hash", source=file, hint="add --tokenizer to hash its vocabulary"
         )
     if check is not None:
         _check(source, check, as_json=as_json)

@@ -139,7 +139,7 @@ def n_bytes(text: str, option: str) -> int:
     digits = text.rstrip("KMGBiIkmgb")
     unit = text[len(digits) :].upper().removesuffix("B")
     if not digits.isascii() or not digits.isdigit() or unit not in _BYTES or int(digits) == 0:
-        raise UsageError(f"{option} {text!r} is not a size", hint="as 2G, 500M or 1Gi")
+        raise UsageError(f"{option} {text!r} is not a size", hint="write 2G, 500M or 1Gi")
     return int(digits) * _BYTES[unit]
 
 

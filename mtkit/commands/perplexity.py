@@ -70,7 +70,7 @@ def perplexity(
     if names and files:
         raise UsageError("give the files as arguments or with --file")
     if against is not None and stride is not None:
-        raise UsageError("--against compares whole windows: it takes no --stride")
+        raise UsageError("--against compares whole windows and cannot be combined with --stride")
     texts = whole_texts(prompt, names or files, "mtkit perplexity FILE -m MODEL")
     log.is_shown = verbose
     settings = replace(settings, model=model_named(settings.model))

@@ -106,7 +106,7 @@ def quantize(
     from mtkit.llm.tensor_kinds import TensorKinds
 
     if file == "-" or out in ("", "-") or (out is None and not dry_run):
-        raise UsageError("where is the new file to be?", hint="FILE -o NEW.gguf, or --dry-run")
+        raise UsageError("no output file", hint="add -o NEW.gguf, or --dry-run")
     if imatrix is not None and imatrix_from:
         raise UsageError("give one of --imatrix and --imatrix-from")
     number = file_type(kind)
@@ -123,7 +123,7 @@ def quantize(
     output.warn(file, list(kinds.without_effect(before)))
     again = quantized_types(before)
     if again:
-        output.warn(file, [f"quantized already ({', '.join(again)})"])
+        output.warn(file, [f"already quantized ({', '.join(again)})"])
     if dry_run:
         if as_json:
             output.write_json({"schema": "mtkit.quantize/1", "written": None, "requantized": again})

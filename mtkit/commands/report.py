@@ -55,18 +55,22 @@ def report(
     from mtkit.sources.remote import is_remote
 
     if len(files) > 2:
-        hint = "mtkit inspect shows a row for each of many"
-        raise UsageError(f"a page is about one file or two, not {len(files)}", hint=hint)
+        hint = "mtkit inspect shows many files, one row each"
+        raise UsageError(f"a report covers one file or two, not {len(files)}", hint=hint)
     if out in ("", "-"):
-        raise UsageError("where is the page to be?", hint="-o report.html")
+        raise UsageError("no output file", hint="add -o report.html")
     path = _beside(files) if out is None else out
     check_target(path, force=force)  # before it takes seconds
     sources = [open_named(name, download=download) for name in files]
     for name, source in zip(files, sources, strict=True):
         if is_remote(name) and (histograms or deep) and not os.path.exists(name):
-            raise UsageError("has its data elsewhere", source=source.name, hint="download the file")
+            raise UsageError(
+                "is an index; the data is in other files",
+                source=source.name,
+                hint="download the file",
+            )
     if any(os.path.realpath(path) == os.path.realpath(source.name) for source in sources):
-        raise UsageError("is what the page is about", source=path, hint="-o report.html")
+        raise UsageError("is the input file", source=path, hint="add -o report.html")
     progress = Progress("reading tensors").show
     try:
         made = page_of(sources, histograms=histograms, deep=deep, progress=progress)

@@ -68,7 +68,7 @@ def serve(
         from mtkit.serve.run import serve as run
     except ImportError as error:
         raise MissingExtra(
-            f"{error.name} is not installed", hint="pip install 'mtkit[serve,generate]' brings it"
+            f"{error.name} is not installed", hint="pip install 'mtkit[serve,generate]'"
         ) from None
     log.is_shown = settings.verbose
     settings = replace(settings, model=model_named(settings.model, quiet=quiet))
@@ -80,7 +80,7 @@ def serve(
 
         if chat_template not in builtin_templates():
             what = f"{chat_template!r} is neither one of llama.cpp's nor a template's text"
-            raise UsageError(what, field="--chat-template", hint="--template FILE reads one")
+            raise UsageError(what, field="--chat-template", hint="use --template FILE")
 
     def listening(address: str, served: Served) -> None:
         log.is_shown = False

@@ -62,9 +62,9 @@ def split(
     from mtkit.gguf.shards import SPLIT_KEYS
 
     if max_size is None and max_tensors is None:
-        raise UsageError("how large may a file be?", hint="--max-size 2G or --max-tensors 128")
+        raise UsageError("no size given", hint="add --max-size 2G or --max-tensors 128")
     if file == "-":
-        raise UsageError("the files are named like the model: name one, not a pipe")
+        raise UsageError("shards are named after the model, so a pipe cannot be split")
     source = open_gguf(file)
     drafts = cut(
         source,
@@ -111,14 +111,14 @@ def merge(
     from mtkit.gguf.shards import all_files, shard_set
 
     if file == "-":
-        raise UsageError("the others are looked for by its name: name it, not a pipe")
+        raise UsageError("shards are found by name, so they cannot come from a pipe")
     if out in ("", "-"):
-        raise UsageError("where is the whole model to be?", hint="-o MODEL.gguf")
+        raise UsageError("no output file", hint="add -o MODEL.gguf")
     first = open_gguf(file)
     shards = shard_set(first)
     for shard in shards.shards if shards else ():
         if os.path.exists(out) and os.path.samefile(shard.path, out):
-            raise UsageError("is one of the files that are joined", source=out)
+            raise UsageError("is one of the shards", source=out)
     files = [NewFile.of(out, join(first))]
     for part in all_files(first):
         warn_of_dropped(part, () if part is first else own_keys(part, first))

@@ -144,7 +144,9 @@ def template(
         given = {"messages": messages, "tools": tools, "documents": documents}
         raise error.located(given.get(error.field.partition("[")[0]) or file or "") from None
     if ids and tokenizer is None:
-        raise UsageError("a template alone has no ids", source=file or "", hint="name a tokenizer")
+        raise UsageError(
+            "a template has no ids without a tokenizer", source=file or "", hint="name a tokenizer"
+        )
     found = tokenizer.encode_ids(made.text, add_special_tokens=False) if tokenizer and ids else []
     if as_json:
         document: dict[str, Any] = {"schema": "mtkit.template/1", "text": made.text}
@@ -172,10 +174,12 @@ def _check_parsing(conversation: Any, never: Mapping[str, Any], shown: Mapping[s
 
     for option, value in never.items():
         if value:
-            raise UsageError(f"{option} does not go with --parse: an answer becomes JSON")
+            raise UsageError(f"{option} cannot be combined with --parse, which prints JSON")
     for option, value in shown.items():
         if value and conversation is None:
-            raise UsageError(f"{option} needs what the model saw", hint="--messages FILE or --user")
+            raise UsageError(
+                f"{option} needs the messages that the model saw", hint="--messages FILE or --user"
+            )
 
 
 def _parsed(

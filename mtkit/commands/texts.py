@@ -32,7 +32,7 @@ def texts_of(
     from mtkit.errors import UsageError
 
     if sum(source not in (None, []) for source in (text, prompt, files)) > 1:
-        raise UsageError("give one of TEXT, --prompt and --file")
+        raise UsageError("give only one of TEXT, --prompt and --file")
     if not files and text is None and prompt is None:
         if may_be_none:
             return

@@ -82,18 +82,18 @@ def trim(
     from mtkit.llm.trim import trim as cut
 
     if out in ("", "-") or (out is None and not dry_run) or file == "-":
-        raise UsageError("where is the new file to be?", hint="FILE -o NEW.gguf, or --dry-run")
+        raise UsageError("no output file", hint="add -o NEW.gguf, or --dry-run")
     if (keep is None) == (not corpus):
         both = "--keep and --corpus both say it" if corpus else "--keep FILE or --corpus FILE"
-        raise UsageError("which tokens are to be kept?", hint=both)
+        raise UsageError("no tokens to keep", hint=both)
     file = gguf_named(file)
     where = id_map or (f"{os.path.splitext(out)[0]}.ids.tsv" if out else "")
     if out is not None and os.path.realpath(where) in map(os.path.realpath, (out, file)):
-        raise UsageError("is the model, not a place for the map", source=where)
+        raise UsageError("is the model itself", source=where)
     inputs = [*(corpus or []), *([keep] if keep else [])]
     for path in filter(None, (out, where)):
         if os.path.realpath(path) in map(os.path.realpath, inputs):
-            raise UsageError("says which tokens are to be kept: not replaced", source=path)
+            raise UsageError("is the list of tokens to keep", source=path)
     if out is not None and not dry_run:  # before it takes minutes
         for path in (out, where):
             check_target(path, force=force)

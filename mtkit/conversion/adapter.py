@@ -164,15 +164,17 @@ def _base(folder: AdapterFolder, given: str | None) -> str:
     name = given or folder.base
     if name is None:
         what = "does not say what its base model is"
-        raise UsageError(what, source=folder.path, hint="--base names its folder")
+        raise UsageError(what, source=folder.path, hint="add --base FOLDER")
     name = os.path.expanduser(name) if "\0" not in name else name
     found = name if os.path.isdir(name) else hub.find(name)
     if found is not None:
         return found
     if given is not None:
-        raise UsageError("is no folder, nor in the hub's local cache", source=given)
-    what = f"its base model {quoted(name)} is no folder, nor in the hub's local cache"
-    raise UsageError(what, source=folder.path, hint="--base names a folder with its config.json")
+        raise UsageError("is neither a folder nor in the hub's local cache", source=given)
+    what = f"its base model {quoted(name)} is neither a folder nor in the hub's local cache"
+    raise UsageError(
+        what, source=folder.path, hint="add --base with a folder that has its config.json"
+    )
 
 
 # -- tensors
@@ -190,7 +192,7 @@ def _check(folder: AdapterFolder, match: Match, *, is_tied: bool) -> None:
     is_known = change.keeps_order and not change.computes and _is_whole(match)
     is_known = is_known or change.moves_rows or isinstance(change, Transposed)
     if not is_linear or not is_known or match.gguf[0] == "token_embd.weight":
-        raise UnsupportedError("adapts a layer whose conversion is not known", field=quoted(name))
+        raise UnsupportedError("adapts a layer that mtkit cannot convert", field=quoted(name))
     if match.gguf[0] == "output.weight" and is_tied:
         what = "adapts the output, which is the embedding in this model"
         raise UnsupportedError(what, field=quoted(name), hint="llama.cpp adds nothing to it")
@@ -201,7 +203,7 @@ def _check(folder: AdapterFolder, match: Match, *, is_tied: bool) -> None:
         found = [pair.b.weight.shape[0], pair.a.weight.shape[1]]
         if found != [rows, columns]:
             what = f"adds a matrix of {found}, the base model has {[rows, columns]}"
-            raise FormatError(what, field=quoted(name), hint="is this its base model?")
+            raise FormatError(what, field=quoted(name), hint="check that this is its base model")
         ranks.add(pair.a.weight.shape[0])
         for one in (pair.a, pair.b):
             if one.weight.type not in DTYPES:

@@ -41,17 +41,17 @@ def convert_checkpoint(
 
     Args:
         src: The checkpoint.
-        tokenizer: Its tokenizer, which the checkpoint does not hold.
-        dst: Where to write: a file, or a folder; None for beside the source.
-        allow_loss: Codes of losses that may happen although they change ordinary ids.
-        options: Choices of the tokenizer's writer.
-        force: Replace a file that exists.
+        tokenizer: Its tokenizer, which the checkpoint does not contain.
+        dst: File or folder to write; None: next to the source.
+        allow_loss: Codes of losses to accept although ordinary text gets different ids.
+        options: Options for writing the tokenizer.
+        force: Replace an existing file.
 
     Raises:
         FormatError: The checkpoint is damaged.
-        UsageError: Model and tokenizer do not belong together, or a file is there already.
-        LossError: Ordinary text would get other ids and that is not allowed.
-        AnswerNo: The tokenizer written does not give the same ids; nothing is left on the disk.
+        UsageError: Model and tokenizer do not belong together, or a file already exists.
+        LossError: Ordinary text would get different ids, and that is not allowed.
+        AnswerNo: The converted tokenizer does not give the same ids; nothing was written.
     """
     from mtkit import checkpoints
     from mtkit.base.record import replace
@@ -96,7 +96,9 @@ def _target(path: str, stem: str, dst: str | os.PathLike[str] | None) -> str:
     if target.endswith(("/", os.sep)) or os.path.isdir(target):
         target = os.path.join(target, f"{stem}.gguf")
     if os.path.exists(target) and os.path.samefile(target, path):
-        raise UsageError("is the source itself", source=path, hint="-o names another file")
+        raise UsageError(
+            "is the source file itself", source=path, hint="use -o to choose another file"
+        )
     return target
 
 

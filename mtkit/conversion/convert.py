@@ -73,17 +73,17 @@ class Model(Record):
 
 
 class Conversion(Record):
-    """What a conversion did.
+    """The result of a conversion.
 
     Attributes:
         path: The main file written.
         paths: All files written.
         format_name: Name of the format written.
-        losses: What the files do not hold.
-        assumptions: What reader and writer supplied.
-        verified: One entry for each reading.
-        sizes: Named sizes in bytes ("total", and "base" and "extension" where there are two parts).
-        model: Of a whole model what there is besides its tokenizer.
+        losses: Everything that the files do not keep.
+        assumptions: Assumptions made while reading and writing.
+        verified: The comparison with the source, one entry per reader.
+        sizes: Named sizes in bytes ("total"; also "base" and "extension" if there are two parts).
+        model: Facts about the model, if a whole model was converted.
     """
 
     path: str
@@ -108,18 +108,18 @@ def convert(
     """Convert a tokenizer to another format.
 
     Args:
-        src: A path as ``load`` takes it, or a tokenizer.
-        dst: Where to write: a file, or a folder; None for beside the source.
-        to: Name of the format; empty for the one that the name of ``dst`` says.
-        allow_loss: Codes of losses that may happen although they change ordinary ids.
-        options: Choices of the writer.
-        force: Replace files that exist.
+        src: A path, as for ``load``, or a tokenizer.
+        dst: File or folder to write; None: next to the source.
+        to: Name of the format; empty: as the name of ``dst`` says.
+        allow_loss: Codes of losses to accept although ordinary text gets different ids.
+        options: Options for writing the format.
+        force: Replace existing files.
 
     Raises:
-        UsageError: The format is unknown, or a file is there already.
-        LossError: Ordinary text would get other ids and that is not allowed.
+        UsageError: The format is unknown, or a file already exists.
+        LossError: Ordinary text would get different ids, and that is not allowed.
         UnsupportedError: The format cannot hold this tokenizer.
-        AnswerNo: What was written does not give the same ids; nothing is left on the disk.
+        AnswerNo: The result does not give the same ids; nothing was written.
     """
     from mtkit.formats.contract import WriteOptions
 
@@ -141,7 +141,9 @@ def convert(
     source, assumptions, written = write(given, module, options, allow_loss)
     targets = target_paths(source.source, dst, written)
     if any(same_file(path, source.source) for path in targets):
-        raise UsageError("is the source itself", source=source.source, hint="-o names another file")
+        raise UsageError(
+            "is the source file itself", source=source.source, hint="use -o to choose another file"
+        )
     verified = verify(source, module, written, allow_loss)
     make_folder(dst, next(iter(targets)))
     write_ggufs(targets, force=force)
@@ -225,7 +227,7 @@ def refuse(losses: tuple[Loss, ...], allowed: Collection[str], source: str, to: 
         raise LossError(
             f"{to} would lose {named}",
             source=source,
-            hint=f"--allow-loss {code} converts all the same",
+            hint=f"add --allow-loss {code} to convert anyway",
         )
 
 

@@ -50,21 +50,21 @@ def convert_to_folder(
     """Convert a GGUF to a model folder.
 
     Args:
-        src: The GGUF, one file.
-        dst: The folder, which is made.
-        kind: f32, f16 or bf16; auto: as its matrices, bf16 for those that are quantized.
-        max_bytes: Of the tensors of one safetensors file.
-        allow_loss: Codes of losses of the tokenizer that may happen although they change ids.
-        options: Choices of the tokenizer's writer.
-        force: Replace files that exist.
-        progress: Is told how many bytes of how many are written.
+        src: The GGUF, a single file.
+        dst: The folder to create.
+        kind: f32, f16 or bf16; auto: as in the GGUF, bf16 for quantized matrices.
+        max_bytes: Maximum bytes of tensors per safetensors file.
+        allow_loss: Codes of tokenizer losses to accept although ids change.
+        options: Options for writing the tokenizer.
+        force: Replace existing files.
+        progress: Called with the bytes written and the total.
 
     Raises:
-        UsageError: The file holds no model, or a part of one; or a file is there already.
+        UsageError: The file is not a model, or only a shard; or an output file already exists.
         FormatError: Metadata and tensors contradict each other.
-        UnsupportedError: mtkit does not convert such a model.
-        LossError: Ordinary text would get other ids and that is not allowed.
-        AnswerNo: The tokenizer written does not give the same ids; nothing is left on the disk.
+        UnsupportedError: mtkit cannot convert the model.
+        LossError: Ordinary text would get different ids, and that is not allowed.
+        AnswerNo: The converted tokenizer does not give the same ids; nothing was written.
         ResourceError: The disk is full.
     """
     from mtkit.base.whole_files import folder_for, write_files

@@ -132,7 +132,7 @@ def _refuse_types(tensors: Iterable[Stored], known: Collection[str]) -> None:
     for one in tensors:
         if one.weight.type not in known:
             what = f"has the type {shown(one.weight.type)}, which mtkit does not convert"
-            hint = "take the model in BF16, F16 or F32"
+            hint = "use the model in BF16, F16 or F32"
             field = f"tensor {quoted(one.weight.name)}"
             raise UnsupportedError(what, source=one.path, field=field, hint=hint)
 

@@ -230,7 +230,7 @@ class _Comparison:
                 f"{len(ordinary)} of {self.total} texts get other ids ({named}), the first is "
                 f"{ordinary[0]!r}",
                 source=self.left.source,
-                hint="--allow-loss ids-possible converts all the same",
+                hint="add --allow-loss ids-possible to convert anyway",
             )
 
     def _explain(self, what: str, unlike: list[str], foreseen: list[str]) -> None:
@@ -240,7 +240,7 @@ class _Comparison:
                 f"verification failed: {len(rest)} of {self.total} texts {what}, the first is "
                 f"{rest[0]!r}; nothing was written",
                 source=self.left.source,
-                hint="please report this file: no listed loss explains it",
+                hint="please report this file: no listed loss explains the difference",
             )
 
     @property

@@ -77,8 +77,9 @@ def prepare(
     Raises:
         UsageError: A file is missing.
         FormatError: A file is damaged, or config.json and weights contradict each other.
-        UnsupportedError: mtkit does not convert such a model, or llama.cpp has no such tokenizer.
-        LossError: Ordinary text would get other ids and that is not allowed.
+        UnsupportedError: mtkit cannot convert the model, or llama.cpp does not support the
+            tokenizer.
+        LossError: Ordinary text would get different ids, and that is not allowed.
         AnswerNo: The tokenizer written does not give the same ids.
     """
     from mtkit.formats.contract import WriteOptions
@@ -118,20 +119,21 @@ def convert_model(
 
     Args:
         src: The folder.
-        dst: Where to write: a file, or a folder; None for a file in ``src``.
-        kind: Type of matrices: f32, f16, bf16, q8_0, or auto for the one that they have.
-        max_bytes: Of tensors in a file, where several are to be written; None for one file.
-        allow_loss: Codes of losses of the tokenizer that may happen although they change ids.
-        options: Choices of the tokenizer's writer.
-        force: Replace files that exist.
-        progress: Is told how many bytes of how many are written.
+        dst: File or folder to write; None: a file in ``src``.
+        kind: Type of the matrices: f32, f16, bf16, q8_0, or auto to keep their type.
+        max_bytes: Maximum bytes of tensors per shard; None: one file.
+        allow_loss: Codes of tokenizer losses to accept although ids change.
+        options: Options for writing the tokenizer.
+        force: Replace existing files.
+        progress: Called with the bytes written and the total.
 
     Raises:
-        UsageError: A file is missing, or one to be written is there already.
+        UsageError: A file is missing, or an output file already exists.
         FormatError: A file is damaged, or config.json and weights contradict each other.
-        UnsupportedError: mtkit does not convert such a model, or llama.cpp has no such tokenizer.
-        LossError: Ordinary text would get other ids and that is not allowed.
-        AnswerNo: The tokenizer written does not give the same ids; nothing is left on the disk.
+        UnsupportedError: mtkit cannot convert the model, or llama.cpp does not support the
+            tokenizer.
+        LossError: Ordinary text would get different ids, and that is not allowed.
+        AnswerNo: The converted tokenizer does not give the same ids; nothing was written.
         ResourceError: The disk is full.
     """
     path = os.fspath(src)
@@ -169,6 +171,6 @@ def target_of(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
         return os.path.join(target, name)
     own = (os.path.join(path, name) for name in files_in(path) if not name.endswith(".gguf"))
     if any(same_file(target, name) for name in own):
-        hint = "-o names another file"
+        hint = "use -o to choose another file"
         raise UsageError("is a file of the model itself", source=target, hint=hint)
     return target

@@ -139,13 +139,13 @@ def _measured(path: str) -> tuple[int, int]:
         except Exception as error:  # noqa: BLE001  each kind of place has its own
             raise _unreadable(path, error) from None
     if path == "-":
-        raise UsageError("is no file: a corpus is read from files, not from a pipe", source=path)
+        raise UsageError("is not a file: a corpus cannot come from a pipe", source=path)
     try:
         found = os.stat(path)
     except OSError as error:
         raise UsageError(error.strerror or str(error), source=path) from None
     if not os.path.isfile(path):
-        raise UsageError("is not a file that can be read twice", source=path)
+        raise UsageError("cannot be read twice", source=path)
     return found.st_size, found.st_mtime_ns
 
 

@@ -58,8 +58,8 @@ def run(job: Job, units: Sequence[tuple[int, Unit]], parts: Parts, jobs: int) ->
                 running |= {pool.submit(_Worker.work, *unit) for unit in islice(left, 1)}
     except BrokenProcessPool:
         raise ResourceError(
-            "a process was ended, perhaps for its memory",
-            hint="fewer with --jobs; the same command goes on where it was",
+            "a process was killed, perhaps because it ran out of memory",
+            hint="use fewer --jobs; the same command resumes the work",
         ) from None
     finally:
         if running:  # a unit may take hours

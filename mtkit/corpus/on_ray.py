@@ -66,7 +66,9 @@ def run(
             yield Tally(*map(int, row["tally"]))
     except ray.exceptions.RayError as error:
         what = str(error).strip().splitlines()[-1]
-        raise ResourceError(f"Ray gave up: {what}", hint="the same command goes on") from None
+        raise ResourceError(
+            f"Ray gave up: {what}", hint="the same command resumes the work"
+        ) from None
 
 
 @lru_cache(1)

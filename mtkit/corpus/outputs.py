@@ -40,7 +40,7 @@ def paths_of(path: str) -> list[str]:
     """
     base, suffix = os.path.splitext(path)
     if suffix not in SUFFIXES:
-        raise UsageError(f"{suffix or 'no suffix'} names no output", source=path,
+        raise UsageError(f"{suffix or 'no suffix'} is not an output format", source=path,
                          hint=f"one of {', '.join(SUFFIXES)}")  # fmt: skip
     if suffix in (".parquet", ".arrow"):
         try:
@@ -92,7 +92,7 @@ def _megatron_index(parts: Parts, numbers: range, width: int) -> Iterator[Buffer
 
     lengths = np.concatenate([_lengths(parts, number) for number in numbers])
     if len(lengths) and int(lengths.max()) > np.iinfo(np.int32).max:
-        raise UsageError("a document is longer than an .idx can say", hint="write .npy")
+        raise UsageError("a document is too long for an .idx", hint="write .npy")
     count = len(lengths)
     code = _MEGATRON_TYPES[width]
     yield _MEGATRON_MAGIC + struct.pack("<QBQQ", _MEGATRON_VERSION, code, count, count + 1)

@@ -68,8 +68,8 @@ class Parts(Closing):
         is_other = found not in (plan, {**plan, "skip_bad": False})
         if begun and is_other and (not found or self._has_parts()):
             raise UsageError(
-                "holds parts of another job: files, tokenizer or options changed",
-                source=self.folder, hint="--restart begins anew",
+                "has parts of a different job: files, tokenizer or options have changed",
+                source=self.folder, hint="--restart starts over",
             )  # fmt: skip
         if found != plan:
             write_files({path: json.dumps(plan).encode()}, force=True)

@@ -121,8 +121,8 @@ def _begun(
         for source in sources:
             if not is_url(source) and os.path.samefile(source, target):
                 raise UsageError(
-                    "is read itself and would be replaced", source=target,
-                    hint="-o names another file",
+                    "is an input file and would be overwritten", source=target,
+                    hint="use -o to choose another file",
                 )  # fmt: skip
     return parts, force
 
@@ -154,7 +154,7 @@ def _parts_done(
         tally += done
         on_progress(tally.size, total)
     if tally.size != total:
-        raise UsageError("a unit is missing", source=parts.folder, hint="--restart begins anew")
+        raise UsageError("a unit is missing", source=parts.folder, hint="--restart starts over")
     return Finished(tally, len(units) - len(left))
 
 

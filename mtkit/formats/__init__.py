@@ -118,10 +118,10 @@ def recognize(source: Source) -> Format:
     from mtkit.gguf.magic import HEAD_BYTES, other_kind
 
     head = bytes(source.data[:HEAD_BYTES])
-    looks = "is empty" if not head else f"begins with {head[:16]!r}, no known format does"
+    looks = "is empty" if not head else f"is not in a known format (it begins with {head[:16]!r})"
     if long:
-        looks = f"is {len(source.data)} bytes long, at most {LONGEST_BYTES} are a tokenizer file"
-    what, hint = other_kind(head) or (looks, "mtkit formats lists what can be read")
+        looks = f"has {len(source.data)} bytes; a tokenizer file has at most {LONGEST_BYTES}"
+    what, hint = other_kind(head) or (looks, "mtkit formats lists the known ones")
     raise FormatError(what, source=source.name, hint=hint)
 
 

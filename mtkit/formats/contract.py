@@ -133,15 +133,15 @@ class Reading(Record):
 
 
 class WriteOptions(Record):
-    """Choices of the person who converts; None means what the family of the tokenizer does.
+    """Options for writing a tokenizer; None: as usual for the family of the tokenizer.
 
     Attributes:
         add_bos: Put BOS before a text; False: do not. The conversion sees to it, a writer
             writes what the specification says.
         add_eos: Put EOS after a text; False: do not.
-        extension: Let a format that has room for it hold the whole specification besides.
+        extension: Also store the whole specification, in formats that have room for it.
         name: Name of the tokenizer in the file.
-        values: Further choices of one format (for example ``pre`` of gguf).
+        values: Options of a single format, such as ``pre`` of gguf.
     """
 
     add_bos: bool | None = None

@@ -54,7 +54,7 @@ def parse(
             f"is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})",
             field=name,
             offset=at,
-            hint="the file is probably cut" if ends else "",
+            hint="the file is probably truncated" if ends else "",
         ) from None
     except RecursionError:
         raise FormatError(f"nests deeper than {DEPTH_LIMIT} levels", field=name) from None

@@ -84,7 +84,7 @@ def _lines(view: memoryview, count: int) -> list[tuple[bytes, int]]:
         end = window.find(b"\n")
         if end < 0:
             raise FormatError(
-                "does not end", field=f"line {number + 1}", offset=at, hint="the file is cut"
+                "does not end", field=f"line {number + 1}", offset=at, hint="the file is truncated"
             )
         found.append((window[:end], at))
         at += end + 1

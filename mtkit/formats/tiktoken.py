@@ -63,7 +63,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     name = overrides.get("encoding")
     if overrides.get("published") and name not in names_of(source.data):
         what = f"is not the published rank file of {name}: its SHA-256 is another"
-        raise FormatError(what, hint="remove it and let tiktoken fetch it again")
+        raise FormatError(what, hint="delete it so that tiktoken downloads it again")
     vocabulary = _packed(source.data) or rank_vocabulary(parse_ranks(bytes(source.data)))
     encoding, said = _encoding(source, name)
     ranks = [number for number in encoding.special.values() if number < len(vocabulary)]
@@ -127,7 +127,7 @@ def parse_ranks(data: bytes) -> dict[bytes, int]:
     lacking = next((byte for byte in range(256) if bytes([byte]) not in ranks), None)
     if lacking is not None:
         raise FormatError(
-            f"lack the byte 0x{lacking:02x}", field="ranks", hint="the file is probably cut"
+            f"lack the byte 0x{lacking:02x}", field="ranks", hint="the file is probably truncated"
         )
     return ranks
 

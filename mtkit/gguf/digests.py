@@ -96,7 +96,7 @@ def line(algorithm: str, digest: str, file: str, tensor: str) -> str:
     """
     if "\n" in file + tensor or "\r" in file + tensor:
         what = "has a line break in a name, which a manifest cannot hold"
-        raise UnsupportedError(what, source=shown(file), field=shown(tensor), hint="--json can")
+        raise UnsupportedError(what, source=shown(file), field=shown(tensor), hint="use --json")
     return f"{algorithm:{_WIDTH}}{digest}  {file}{':' * bool(tensor)}{tensor}"
 
 

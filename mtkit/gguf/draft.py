@@ -175,7 +175,7 @@ def refuse_unfinished(file: GgufFile) -> None:
         UsageError: An edit of it was cut short.
     """
     if any(finding.rule is UNFINISHED for finding in file.findings):
-        what = "an edit of it was cut short"
+        what = "an earlier edit was interrupted"
         raise UsageError(what, source=file.name, hint=UNFINISHED.advice)
 
 

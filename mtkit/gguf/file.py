@@ -109,7 +109,7 @@ class Section(Record):
     """The data section, and the padding before it.
 
     Attributes:
-        table_end: Where the tensor table ends, in bytes from the start of the file.
+        table_end: End of the tensor table, in bytes from the start of the file.
         start: Where the data begins.
         size: Bytes of the whole file.
         alignment: Of every tensor.
@@ -167,19 +167,19 @@ class GgufFile:
     Attributes:
         name: Path, or "-" for standard input.
         data: The whole file.
-        version: 1, 2 or 3; 0 where the file could not even be recognized.
+        version: 1, 2 or 3; 0 if the file is not a GGUF.
         byte_order: "little" or "big".
-        alignment: Of the data section and of every tensor in it.
-        metadata_end: Where the last key ends, in bytes from the start of the file.
-        data_offset: Where the data section begins, in bytes from the start of the file; in a file
-            without tensors it may lie past its end.
+        alignment: Alignment of the data section and of its tensors.
+        metadata_end: End of the last key, in bytes from the start of the file.
+        data_offset: Start of the data section, in bytes from the start of the file; it can be past
+            the end if there are no tensors.
         metadata: Key -> value; of equal keys the first counts.
         tensors: In file order.
         names: Name -> tensor; of equal names the first counts.
         trailing_bytes: Bytes after the last tensor and its padding.
-        findings: What breaks the rules: warnings, and errors where the reading was tolerant.
-        is_whole: Whether header, metadata and tensor table could be read to their end. What lies
-            past an end before that was not held to any rule.
+        findings: Broken rules: warnings, and also errors if reading was not strict.
+        is_whole: Whether header, metadata and tensor table could be read completely; nothing after
+            a break was checked.
     """
 
     def __init__(self, name: str, data: memoryview) -> None:
@@ -199,7 +199,7 @@ class GgufFile:
 
     @property
     def table_end(self) -> int:
-        """Where the tensor table ends, in bytes from the start of the file."""
+        """End of the tensor table, in bytes from the start of the file."""
         # Type (u32) and offset (u64) are the last fields of a row.
         return self.tensors[-1].places[2] + 12 if self.tensors else self.metadata_end
 
@@ -209,7 +209,7 @@ class GgufFile:
         return self.data[start : start + tensor.n_bytes]
 
     def key_bytes(self) -> Iterator[tuple[str, memoryview]]:
-        """Yield each key with the bytes that the file has for it: name, type and value."""
+        """Yield each key with its bytes in the file: name, type and value."""
         entries = list(self.metadata.entries.values())
         ends = [*(entry.offset for entry in entries), self.metadata_end][1:]
         for entry, end in zip(entries, ends, strict=True):

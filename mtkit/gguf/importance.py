@@ -54,7 +54,9 @@ def read_importance(path: str) -> Importance:
     file = open_gguf(path)
     names = [name for name in file.names if name.endswith(_SUMS)]
     if not names:
-        hint = "llama-imatrix and mtkit imatrix write one; a .dat of older versions is not read"
+        hint = (
+            "llama-imatrix and mtkit imatrix write one; the .dat of older versions is not supported"
+        )
         raise FormatError("holds no importance matrix", source=path, hint=hint)
     entries = {}
     for name in names:

@@ -10,17 +10,17 @@ MAGIC = b"GGUF"
 HEAD_BYTES = 128
 """Enough to tell what a file is."""
 
-_WEIGHTS = "name its folder: mtkit convert FOLDER --to gguf makes a GGUF of the model"
-_PICKLE = "is a Python pickle, as PyTorch writes them"
+_WEIGHTS = "give its folder: mtkit convert FOLDER --to gguf converts the model"
+_PICKLE = "is a Python pickle, as written by PyTorch"
 # Beginnings that people meet in files called .gguf -> what it is, what to do.
 _OTHERS = (
     (b"FUGG", "has its magic bytes reversed", ""),
     (b"lmgg", "is a GGML file, older than GGUF", "convert the original model again"),
     (b"fmgg", "is a GGMF file, older than GGUF", "convert the original model again"),
     (b"tjgg", "is a GGJT file, older than GGUF", "convert the original model again"),
-    (b"version https://git-lfs", "is a Git LFS pointer, not the file", "git lfs pull fetches it"),
-    (b"# xet version", "is a Xet pointer, not the file", "hf download fetches it, or git xet"),
-    (b"\xef\xbb\xbf", "begins with a UTF-8 byte order mark", "an editor has rewritten it"),
+    (b"version https://git-lfs", "is a Git LFS pointer, not the file", "run git lfs pull"),
+    (b"# xet version", "is a Xet pointer, not the file", "run hf download, or git xet"),
+    (b"\xef\xbb\xbf", "begins with a UTF-8 byte order mark", "a text editor has changed it"),
     (b"\x1f\x8b", "is compressed with gzip", "unpack it first"),
     (b"\xfd7zXZ\0", "is compressed with xz", "unpack it first"),
     (b"\x28\xb5\x2f\xfd", "is compressed with zstd", "unpack it first"),
@@ -30,7 +30,7 @@ _OTHERS = (
     (b"\x80\x04\x95", _PICKLE, _WEIGHTS),
     (b"\x80\x05\x95", _PICKLE, _WEIGHTS),
     (b"\x93NUMPY", "is a numpy array", ""),
-    (b"\x89HDF", "is an HDF5 file, as Keras writes them", _WEIGHTS),
+    (b"\x89HDF", "is an HDF5 file, as written by Keras", _WEIGHTS),
     (b"%PDF-", "is a PDF document", ""),
 )
 _SAFETENSORS_HEAD = 100_000_000

@@ -38,11 +38,11 @@ def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -
 
     Args:
         source: A path, "-" or a ``Source``.
-        strict: Raise the first error. Otherwise errors are kept in ``GgufFile.findings``, and as
-            much is read as is safe.
+        strict: Raise the first error. Otherwise, keep errors in ``GgufFile.findings`` and read as
+            much as is safe.
 
     Raises:
-        FormatError: The file is damaged or no GGUF.
+        FormatError: The file is damaged or not a GGUF.
         UsageError: It does not exist or cannot be read.
     """
     if not isinstance(source, Source):

@@ -68,7 +68,7 @@ INTEGERS = (U8, I8, U16, I16, U32, I32, U64, I64)
 
 def _unfinished(path: str) -> str:
     interrupted = path not in ("", "-") and was_interrupted(path)
-    return "an edit of the file was cut short" if interrupted else ""
+    return "an edit of the file was interrupted" if interrupted else ""
 
 
 UNFINISHED = Rule(

@@ -152,7 +152,7 @@ def all_files(file: GgufFile) -> tuple[GgufFile, ...]:
     missing = [shard.path for shard in shards.shards if shard.file is None]
     if missing:
         what = f"{len(missing)} of {shards.count} files are missing, as {missing[0]}"
-        hint = "they lie in one folder"
+        hint = "all shards must be in one folder"
         raise FormatError(what, source=file.name, hint=hint)
     return tuple(shard.file for shard in shards.shards if shard.file)
 

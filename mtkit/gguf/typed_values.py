@@ -111,4 +111,4 @@ def _stored(kind: str, value: float, text: str) -> float:
 
 def _wrong(name: str, kind: str, text: str, wanted: str) -> UsageError:
     what = f"is of type {kind}: {quoted(text)} is not {wanted}"
-    return UsageError(what, field=shown(name), hint="string:… in front makes it text")
+    return UsageError(what, field=shown(name), hint="write string:… to make it text")

@@ -1,4 +1,4 @@
-"""Tokenizers of transformers with mtkit inside.
+"""transformers tokenizers that run on mtkit.
 
 A fast tokenizer of transformers keeps an object of the tokenizers library and asks it for ids. Here
 it asks mtkit, and the library for what is not about speed: adding tokens, saving, words and
@@ -50,7 +50,7 @@ def from_file(path: str | os.PathLike[str], *, allow_loss: Collection[str] = ())
     around a text, gets BOS in front of it, though ``mtkit.load`` adds none.
 
     Args:
-        path: What ``mtkit.load`` takes: a GGUF, a tokenizer.model, a .mtok, ranks …
+        path: A file that ``mtkit.load`` reads: a GGUF, a tokenizer.model, a .mtok, ranks …
         allow_loss: Codes of losses that may happen on the way to a tokenizer.json.
 
     Raises:

@@ -84,7 +84,7 @@ def _quantize(job: dict[str, Any]) -> None:
     if "regular expression" in said:
         what = f"a pattern is none: {said.rpartition('failed to quantize: ')[2]}"
         raise UsageError(
-            what, field="--tensor-type", hint="C++ regular expressions, as attn_v=q6_k"
+            what, field="--tensor-type", hint="use a C++ regular expression, as in attn_v=q6_k"
         )
     raise UnsupportedError(f"llama.cpp does not quantize it: {said}" if said else "llama.cpp fails")
 

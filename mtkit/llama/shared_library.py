@@ -114,7 +114,7 @@ def _load() -> None:
             raise MissingExtra(f"{PACKAGE} cannot be loaded: {error}") from None
         raise MissingExtra(
             f"{PACKAGE} is not installed",
-            hint="pip install 'mtkit[generate]' builds it in some minutes",
+            hint="pip install 'mtkit[generate]' builds it in a few minutes",
         ) from None
     except (OSError, RuntimeError, AttributeError) as error:
         raise UnsupportedError(f"{PACKAGE} does not load: {error}") from None
@@ -152,7 +152,7 @@ def _abort(message: bytes | None) -> None:
     error = FormatError(
         f"llama.cpp gives up: {' '.join(what.split())} ({place})",
         source=_loaded.get("path", ""),
-        hint="the model is damaged, or llama.cpp cannot run it so",
+        hint="the model is damaged, or llama.cpp cannot run it this way",
     )
     try:
         sys.stdout.flush()

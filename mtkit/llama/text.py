@@ -61,7 +61,7 @@ class TextGuard:
             if (is_always or adds(vocab)) and named(vocab) < 0:
                 raise UnsupportedError(
                     f"the tokenizer adds {name}, and the file names no such token",
-                    hint="--no-special leaves it out",
+                    hint="use --no-special",
                 )
 
     def _check_bytes(self, raw: bytes) -> None:

@@ -85,7 +85,9 @@ def _adapter(text: str, architecture: object, tensors: Mapping[str, Tensor]) -> 
     path, scale = named(text)
     if os.path.isdir(path):
         raise UsageError(
-            "is a folder, llama.cpp adds a GGUF", source=path, hint="mtkit convert makes one of it"
+            "is a folder, llama.cpp adds a GGUF",
+            source=path,
+            hint="mtkit convert makes one from it",
         )
     file = open_gguf(path)
     try:
@@ -100,7 +102,7 @@ def _adapter(text: str, architecture: object, tensors: Mapping[str, Tensor]) -> 
 def _check_keys(file: GgufFile, architecture: object) -> None:
     said, kind, of = (file.metadata.get(key) for key in _TEXTS)
     if said != "adapter" or kind != "lora":
-        raise UnsupportedError("is no LoRA adapter", hint="mtkit inspect tells what it is")
+        raise UnsupportedError("is no LoRA adapter", hint="mtkit inspect shows what it is")
     if of != architecture:
         what = f"is an adapter of {quoted(str(of))}, the model is {quoted(str(architecture))}"
         raise UnsupportedError(what, field="general.architecture")
@@ -136,7 +138,7 @@ def _check_pair(name: str, pair: tuple[Tensor, Tensor], tensors: Mapping[str, Te
     target = tensors.get(name)
     if target is None:
         what = f"adapts {quoted(name)}, which the model does not have"
-        raise UnsupportedError(what, hint="is this its base model?")
+        raise UnsupportedError(what, hint="check that this is its base model")
     if name == _EMBEDDING and _OUTPUT not in tensors:
         what = "adapts an embedding that serves as the output, too"
         raise UnsupportedError(what, field=quoted(name))
@@ -152,4 +154,4 @@ def _check_pair(name: str, pair: tuple[Tensor, Tensor], tensors: Mapping[str, Te
     found = [list(one.shape) for one in pair]
     if found != wanted or not rank * wide * high:
         what = f"the shapes {found[0]} and {found[1]} do not fit {list(target.shape)}"
-        raise UnsupportedError(what, field=quoted(name), hint="is this its base model?")
+        raise UnsupportedError(what, field=quoted(name), hint="check that this is its base model")

@@ -209,7 +209,7 @@ class Dialogue:
                     return ids
                 raise ResourceError(
                     f"the message has {counted(len(ids), 'token')}, the context holds {n_ctx}",
-                    hint="raise --ctx, or write less",
+                    hint="raise --ctx, or write a shorter message",
                 )
             self.forgotten += later[0] - first
             del messages[first : later[0]]

@@ -39,20 +39,20 @@ def generate(
     on_text: Callable[[str], None] | None = None,
     **settings: Unpack[GenerateKeywords],
 ) -> Generation:
-    """Let a model continue a prompt.
+    """Generate text with a GGUF model.
 
     Args:
         prompt: A text, or ids.
-        model: A GGUF file, a folder, or the name of a repository in the hub's local cache; None for
-            the user's default, else the small one that ships with mtkit.
-        on_text: Called with every piece of text as soon as it is settled.
-        settings: As docs/settings.md lists them (``temperature=0.8``).
+        model: GGUF file, folder, or name of a repository in the hub's local cache; None: the
+            user's default, or the small model that ships with mtkit.
+        on_text: Called with each part of the text as soon as it is final.
+        settings: Any setting of docs/settings.md, such as ``temperature=0.8``.
 
     Raises:
         MissingExtra: llama-cpp-python is not installed.
-        UsageError: There is no such file, or a setting makes no sense.
+        UsageError: The file does not exist, or a setting is invalid.
         FormatError: The file cannot be loaded.
-        ResourceError: The prompt does not fit the context, or the model the memory.
+        ResourceError: The prompt does not fit in the context, or the model in memory.
     """
 
     class _Texts(Watcher):
@@ -85,7 +85,7 @@ def run(
         raise UsageError(
             f"has keys and values in {session.kv_type.upper()}: drafting would not be exact",
             source=settings.load_session or "",
-            hint="--no-exact allows that",
+            hint="--no-exact allows it",
         )
     with open_model(settings, watcher.progress, n_ctx=max(settings.n_predict, 1)) as runner:
         watcher.loaded(runner)

@@ -98,7 +98,7 @@ def importance_matrix(
         left = sum(len(one) // size for one in ids) - skip - done
         left = left if chunks is None else min(left, chunks - done)
         if left + done < 1:
-            raise UsageError("no window of the texts is left", hint="lower --from-chunk")
+            raise UsageError("no windows of the text are left", hint="lower --from-chunk")
         unsaved, total = 0, left
         progress(0.0)
         for windows in _windows(context, ids, skip + done, left):
@@ -127,7 +127,7 @@ def _begun(target: str, size: int, datasets: Sequence[str]) -> ColumnSums:
         what = f"was made from {', '.join(found.datasets) or 'no text'} in windows of"
         raise UsageError(
             f"{what} {found.chunk_size}, not as now", source=target,
-            hint="repeat that run's texts and --ctx, or --force begins again",
+            hint="repeat that run's texts and --ctx, or start over with --force",
         )  # fmt: skip
     sums = ColumnSums()
     sums.add(found, target)

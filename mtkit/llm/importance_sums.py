@@ -85,7 +85,7 @@ class ColumnSums:
         if sums.shape != (experts, width):
             if sums.size != experts * width or (counts != counts[0]).any():
                 what = f"has {sums.shape[1]} columns in the matrix to add to, {width} in this model"
-                raise UsageError(what, field=name, hint="--in-file takes one of the same model")
+                raise UsageError(what, field=name, hint="use an --in-file of the same model")
             found = sums.reshape(experts, width), np.resize(counts, experts)
         self._entries[name] = found
         return found

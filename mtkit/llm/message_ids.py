@@ -80,7 +80,7 @@ def _refused(messages: Sequence[Any], controls: Iterable[str], texts: str) -> No
     raise UsageError(
         f"a text spells the control token {spelled}, and the chat template takes texts apart there",
         field="messages" if spelled in "\n".join(strings(messages)) else "tools",
-        hint="spell it another way",
+        hint="write it differently",
     )
 
 

@@ -91,7 +91,7 @@ def _check_model(file: GgufFile, tensors: tuple[Tensor, ...], path: str) -> None
     if kind not in NO_MODEL:
         architecture = file.metadata.get("general.architecture")
         if not isinstance(architecture, str) or not architecture:
-            raise UnsupportedError("names no architecture: it is not a model", source=path)
+            raise UnsupportedError("has no architecture, so it is not a model", source=path)
         if tensors:
             return
         kind = "vocabulary"

@@ -47,7 +47,7 @@ def file_type(name: str) -> int:
 
 
 def quantized_types(file: GgufFile) -> list[str]:
-    """Return the types of matrices that are quantized already, by name."""
+    """Return the types of matrices that are already quantized, by name."""
     found = {t.type.name for t in file.tensors if t.type.block > 1 and len(t.shape) > 1}
     return sorted(found)
 
@@ -79,7 +79,7 @@ def quantize(
         kinds: Types of single tensors.
         imatrix: A GGUF of llama-imatrix.
         imatrix_from: Instead of one: name and content of the texts to make it from.
-        allow_requantize: Quantize what is quantized already.
+        allow_requantize: Quantize what is already quantized.
         threads: 0 for as many as there are cores.
         dry_run: Let llama.cpp go through the model and write nothing.
         force: Replace a file that exists.
@@ -88,7 +88,7 @@ def quantize(
         name: What messages call the model; empty: its path.
 
     Raises:
-        UsageError: The model is quantized already, an edit of it was cut short, the target exists,
+        UsageError: The model is already quantized, an edit of it was cut short, the target exists,
             or a text is too short.
         FormatError: The model or the importance matrix is damaged.
         UnsupportedError: llama.cpp cannot quantize it so.
@@ -126,10 +126,9 @@ def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
     found = quantized_types(file)
     if found and not allow_requantize:
         raise UsageError(
-            f"is quantized already ({', '.join(found)}): once more loses more than from the"
-            " original",
+            f"is already quantized ({', '.join(found)}), and quantizing twice loses more",
             source=source,
-            hint="take the original, or --allow-requantize",
+            hint="use the original model, or add --allow-requantize",
         )
 
 
@@ -170,7 +169,7 @@ def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
     if code < 0 or code:
         raise FormatError(
             f"ends llama.cpp's quantizer (code {code}){': ' * bool(said)}{said}", source=source,
-            hint="mtkit check FILE --deep says what is wrong with it",
+            hint="mtkit check FILE --deep finds the problem",
         )  # fmt: skip
 
 

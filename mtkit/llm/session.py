@@ -95,7 +95,7 @@ def save_session(path: str, runner: Runner, found_hash: str, *, force: bool = Fa
         raise UnsupportedError("sessions of encoder-decoder models cannot be saved")
     ids = runner.ids
     if context.n_past >= len(ids) and not context.truncate(len(ids) - 1):
-        raise UnsupportedError("the last token cannot be taken back, so nothing can be saved")
+        raise UnsupportedError("the last token cannot be undone, so the session cannot be saved")
     head = {
         "model": found_hash,
         "ids": ids,
@@ -150,7 +150,7 @@ def read_session(path: str) -> Session:
         head = json.loads(bytes(data[_HEAD.size : state]))
         return _session(head, data[state:end])
     except (ValueError, KeyError, TypeError, RecursionError, UsageError):
-        raise FormatError("is not as it should be", source=path, field="head") from None
+        raise FormatError("is damaged", source=path, field="head") from None
 
 
 def _session(head: Any, state: memoryview) -> Session:
@@ -174,5 +174,5 @@ def check_model(session: Session, found_hash: str, path: str) -> None:
     """
     if session.model_hash != found_hash:
         raise UnsupportedError(
-            "belongs to another model", source=path, hint="name the model that it was saved with"
+            "belongs to another model", source=path, hint="use the model that it was saved with"
         )

@@ -74,7 +74,7 @@ def _halves(text: str) -> tuple[str, str]:
     pattern, sign, kind = text.partition("=")
     if not pattern or not sign:
         what = f"{text!r} is not PATTERN=TYPE"
-        raise UsageError(what, field="--tensor-type", hint="as attn_v=q6_k")
+        raise UsageError(what, field="--tensor-type", hint="as in attn_v=q6_k")
     return pattern, kind
 
 

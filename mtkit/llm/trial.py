@@ -76,7 +76,9 @@ def _stamps(header: ModelHeader) -> list[tuple[int, int, int, int]]:
             raise UsageError(error.strerror or str(error), source=file.name) from None
         if not S_ISREG(now.st_mode):
             raise UsageError(
-                "is a pipe or a device, models run from files", source=file.name, hint="save it"
+                "is a pipe or a device, models run from files",
+                source=file.name,
+                hint="save it to a file",
             )
         found.append((now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino))
     return found
@@ -193,7 +195,9 @@ def _ended(path: str, code: int, stage: str, said: str, seconds: int) -> Excepti
     if name == "SIGXCPU":
         return _endless(path, seconds)
     if name == "SIGKILL":
-        return ResourceError(f"llama.cpp was killed while {stage}", source=path, hint="memory?")
+        return ResourceError(
+            f"llama.cpp was killed while {stage}", source=path, hint="it may have run out of memory"
+        )
     reason = f": {' '.join(said.split())}" if said else ""
     return FormatError(f"ends llama.cpp with {name} while {stage}{reason}", source=path, hint=_HINT)
 
@@ -201,5 +205,5 @@ def _ended(path: str, code: int, stage: str, said: str, seconds: int) -> Excepti
 def _endless(path: str, seconds: int) -> Exception:
     return ResourceError(
         f"llama.cpp does not load it and compute a token within {seconds} s", source=path,
-        hint="MTKIT_TRIAL=0 runs it untried",
+        hint="MTKIT_TRIAL=0 skips the test load",
     )  # fmt: skip

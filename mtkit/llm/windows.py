@@ -52,7 +52,7 @@ def token_ids(model: Model, text: bytes, size: int, *, parse_special: bool = Fal
     ids = model.tokenize(text.removesuffix(b"\n"), parse_special=parse_special)
     if len(ids) < size:
         what = f"the text has {counted(len(ids), 'token')}, fewer than a window of {size}"
-        raise UsageError(what, hint="take a longer text or a smaller --ctx")
+        raise UsageError(what, hint="use a longer text or a smaller --ctx")
     return ids
 
 

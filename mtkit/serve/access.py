@@ -46,7 +46,7 @@ def keys_of(settings: ServeSettings) -> list[str]:
         raise UsageError(
             f"{open_to_all[0]} can be reached from other machines",
             field="--host",
-            hint="--api-key KEY or --api-key-file FILE says who may ask",
+            hint="add --api-key KEY or --api-key-file FILE",
         )
     return found
 
@@ -66,7 +66,7 @@ def names_of(settings: ServeSettings) -> tuple[set[str], set[str]]:
     for name in settings.allow_host:
         if not _NAME.fullmatch(name):
             what = f"{name!r} is not a name"
-            raise UsageError(what, field="--allow-host", hint="as model.example, without port")
+            raise UsageError(what, field="--allow-host", hint="as in model.example, without a port")
         hosts.add(name.lower())
     origins = set()
     more = (settings.cors_origins or "").split(",")

@@ -91,7 +91,7 @@ def _context(header: ModelHeader, settings: ServeSettings) -> ContextSettings:
     if drafting.exact:
         if settings.kv_unified:
             what = "an answer depends on the others' tokens"
-            raise UsageError(what, field="--kv-unified", hint="leave it out with --exact")
+            raise UsageError(what, field="--kv-unified", hint="omit it with --exact")
         context = exactness.exact_context(context)
     if context.n_ctx is not None:
         return context
@@ -118,5 +118,5 @@ def _check_exact(runner: Runner, settings: ServeSettings) -> None:
         raise UnsupportedError(
             "with these weights an answer depends on what else is computed",
             source=runner.model.path,
-            hint="--exact takes weights in Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 or IQ4_NL",
+            hint="--exact needs weights in Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 or IQ4_NL",
         )

@@ -45,9 +45,7 @@ def read() -> dict[str, str]:
     try:
         table = tomllib.loads(text.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(
-            f"is not TOML: {error}", source=path(), hint="mend or delete it"
-        ) from None
+        raise FormatError(f"is not TOML: {error}", source=path(), hint="fix or delete it") from None
     settings = {}
     for key, value in table.items():
         if not isinstance(value, str):
@@ -91,7 +89,7 @@ def write(key: str, value: str | None) -> None:
     try:
         content = "".join(lines).encode("utf-8")
     except UnicodeEncodeError:
-        raise UsageError("is not UTF-8, which settings are", field=key) from None
+        raise UsageError("is not valid UTF-8", field=key) from None
     os.makedirs(os.path.dirname(path()), exist_ok=True)
     write_files({path(): content}, force=True)
 

@@ -117,7 +117,9 @@ def fetcher(address: str, seconds: float) -> Fetch:
             request = Request(address, headers=headers)  # noqa: S310  the opener has http alone
             answer = opener.open(request, timeout=seconds)
             if answer is None:
-                raise UsageError("redirects to what is not http", source=address)
+                raise UsageError(
+                    "redirects to an address that is not http or https", source=address
+                )
             with answer:
                 return _ranged(answer, address, offset, count)
         except HTTPError as error:

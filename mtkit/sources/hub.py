@@ -121,7 +121,7 @@ def download(name: str, *, weights: bool = False) -> str:
     """
     parsed = parse(name)
     if parsed is None:
-        raise UsageError("is not a name of a model repository", source=name, hint="ORG/NAME")
+        raise UsageError("is not the name of a model repository", source=name, hint="ORG/NAME")
     try:
         from huggingface_hub import snapshot_download
     except ImportError:

@@ -113,8 +113,8 @@ def locate(name: str | None, wanted: Wanted = TOKENIZER, *, download: bool = Fal
     found = in_folder(name, wanted.files)
     if found is None:
         if os.path.isfile(os.path.join(name, ADAPTER)):
-            hint = "mtkit convert FOLDER --to gguf --base MODEL makes a GGUF of it"
-            raise UsageError("is a folder of a LoRA adapter", source=name, hint=hint)
+            hint = "mtkit convert FOLDER --to gguf --base MODEL converts it"
+            raise UsageError("is the folder of a LoRA adapter", source=name, hint=hint)
         raise UsageError(wanted.lacks, source=name, hint=f"looked for {', '.join(wanted.files)}")
     return found
 

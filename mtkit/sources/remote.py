@@ -59,7 +59,7 @@ def open_remote(address: str, *, most: int = MOST_BYTES, seconds: float = SECOND
     fetch = _http(address, seconds) if scheme in ("http", "https") else _fsspec(address, scheme)
     begin, size = fetch(0, min(PIECE_BYTES, most))
     if not 0 < size <= _LONGEST:
-        raise FormatError(f"is said to be {size} bytes long", source=address)
+        raise FormatError(f"has a reported size of {size} bytes", source=address)
     head = bytearray(begin)
     while (wanted := _missing(head, size)) > 0:
         if len(head) >= most:
@@ -68,7 +68,7 @@ def open_remote(address: str, *, most: int = MOST_BYTES, seconds: float = SECOND
         more, now = fetch(len(head), min(wanted, most - len(head)))
         if now != size:
             what = f"was {size} bytes long and is now {now}"
-            raise FormatError(what, source=address, hint="it was changed meanwhile; try again")
+            raise FormatError(what, source=address, hint="it changed in the meantime; try again")
         head += more
     return Source(address, sparse(address, head, size))
 
@@ -122,7 +122,7 @@ def _fsspec(address: str, scheme: str) -> Fetch:
         f"{scheme}:// needs packages", source=address, hint=f'pip install "mtkit[{extra}]"'
     )
     if scheme in ("file", "local"):
-        raise UsageError("is a file of this machine", source=address, hint="name its path")
+        raise UsageError("is a file on this machine", source=address, hint="give its path")
     try:
         import fsspec
     except ImportError:

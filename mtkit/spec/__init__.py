@@ -78,31 +78,31 @@ class TokenizerSpec(Record, hidden=("name",)):
     """A whole tokenizer.
 
     Attributes:
-        vocabulary: The model's ids.
+        vocabulary: The model's vocabulary.
         model: How a word becomes ids.
         normalizer: None: text stays as it is.
         pre_tokenizer: None: the whole text is one word.
         post_processor: None: nothing is added.
         decoder: None: tokens are joined by ``join``.
         added_tokens: Tokens found before the model.
-        special_ids: Ids with a role.
+        special_ids: Ids of special tokens: BOS, EOS and so on.
         truncation: As the file asks.
         padding: As the file asks.
         chat_templates: In the file's order.
-        invalid_utf8: What bytes that are not valid UTF-8 become: an error, U+FFFD for each, or
-            themselves. ``loose``: as ``replace``, but overlong forms and surrogates are
+        invalid_utf8: Handling of bytes that are not valid UTF-8: an error, U+FFFD for each, or kept
+            unchanged. ``loose``: as ``replace``, but overlong forms and surrogates are
             characters, and forms above U+10FFFF are an error. ``wide``: as ``loose``, but those
             stay as they are.
         clean_up_spaces: Which spaces before punctuation decoding removes at the end:
             ``none``, ``full``: before ``. ? ! , ' n't 'm 's 've 're``; ``contractions``: only
             before the last six; ``on_request``: none, though the file asks for it, where
             its reference leaves that to the caller; other rules by name.
-        join: What stands between tokens when there is no decoder.
+        join: Separator between tokens if there is no decoder.
         prefix_ids: Ids before every result, even of the empty text and even where no special
             tokens are asked for; the post-processor takes them for part of the text.
-        extras: What a format holds and no other understands: (name, value) with JSON values, kept
-            for the way back.
-        name: What the tokenizer calls itself; does not count for equality.
+        extras: Settings that only one format has: (name, value) with JSON values, kept so that it
+            can be written again.
+        name: The tokenizer's name; ignored when comparing.
     """
 
     vocabulary: Vocabulary

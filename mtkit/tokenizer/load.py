@@ -32,23 +32,23 @@ def load(
     """Load a tokenizer.
 
     Args:
-        path_or_name: A file of any known format, a folder, "-" for standard input, the name of a
-            model repository (ORG/NAME) in the hub's local cache, or of a published encoding in
-            tiktoken's; None for the user's default, which is the tokenizer that ships with mtkit
-            unless set otherwise.
-        overrides: GGUF metadata keys replaced while loading; for a .tiktoken "encoding", the name
-            of a published one.
-        reader: Name of another program whose reading of the files counts: "transformers" for a
-            folder with a tokenizer.json, "mnn" for a .mtok.
-        download: Fetch a repository that the cache lacks.
-        cache_bytes: Most bytes of each thread's word cache, and again of the one for
+        path_or_name: A file in any known format, a folder, "-" for standard input, a model
+            repository (ORG/NAME) in the hub's local cache, or a published encoding in tiktoken's
+            cache; None: the user's default, which is the tokenizer that ships with mtkit unless
+            configured otherwise.
+        overrides: GGUF metadata keys to replace while loading; for a .tiktoken, "encoding" is the
+            name of a published encoding.
+        reader: Read the files as another program does: "transformers" for a folder with a
+            tokenizer.json, "mnn" for a .mtok.
+        download: Download the repository if it is not in the cache.
+        cache_bytes: Maximum size of each thread's word cache, and of its second one for
             ``encode_offsets``; None: about 8 MB; 0: no cache.
 
     Raises:
-        UsageError: There is no such file, no such reader of it, or ``cache_bytes`` is below 0 or
-            2**63 or more.
-        FormatError: The file is damaged or no format knows it.
-        UnsupportedError: It needs something that mtkit does not know.
+        UsageError: The file or the reader does not exist, or ``cache_bytes`` is negative or 2**63
+            or more.
+        FormatError: The file is damaged, or its format is unknown.
+        UnsupportedError: The tokenizer has a part that mtkit does not support.
     """
     name = os.fsdecode(path_or_name) if path_or_name is not None else None
     if cache_bytes is not None and not isinstance(cache_bytes, int):
@@ -88,8 +88,8 @@ def load_source(
         cache_bytes: As ``load`` takes it.
 
     Raises:
-        FormatError: The file is damaged or no format knows it.
-        UnsupportedError: It needs something that mtkit does not know.
+        FormatError: The file is damaged, or its format is unknown.
+        UnsupportedError: The tokenizer has a part that mtkit does not support.
         UsageError: The file's format has no other reading of that name.
     """
     unusable = ""

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 class Tokenizer:
-    """Encodes text to ids and back exactly as the reference of its file does.
+    """Encodes text to ids and back exactly as the file's own library does.
 
     Attributes:
-        source: Path that it was read from.
-        format_name: Name of the format that it was read from.
-        assumptions: What the reader supplied because the file does not hold it.
-        warnings: What is wrong with the file and changes no answer.
+        source: Path of the file.
+        format_name: Name of the file's format.
+        assumptions: Assumptions about settings that the file does not contain.
+        warnings: Problems in the file that do not change any result.
     """
 
     _CALLED = ("encode_ids", "encode_array", "decode")
@@ -77,14 +77,14 @@ class Tokenizer:
 
     @property
     def spec(self) -> TokenizerSpec:
-        """What the tokenizer does."""
+        """The tokenizer as data."""
         if callable(self._spec):
             self._spec = self._spec()
         return self._spec
 
     @property
     def engine(self) -> AnyEngine:
-        """What encodes: the native core, or the pipeline where there is none."""
+        """The engine in use: the native core, or the pipeline if there is none."""
         if self._engine is None:
             from mtkit.engine import load_engine
 
@@ -137,14 +137,14 @@ class Tokenizer:
         """Return the ids of a text.
 
         Args:
-            text: The text; bytes that are not valid UTF-8 are taken as the reference takes them.
-            add_special_tokens: Let the post-processor add its tokens.
-            parse_special: Recognize special tokens written in the text; None: as the reference
-                does when called plainly.
+            text: The text; invalid UTF-8 is handled as in the file's own library.
+            add_special_tokens: Add special tokens around the text.
+            parse_special: Parse special tokens in the text; None: the default of the file's own
+                library.
 
         Raises:
-            UsageError: A str holds a lone surrogate, or bytes are not UTF-8 and the reference
-                refuses that.
+            UsageError: A str contains a lone surrogate, or bytes are not UTF-8 and the file's own
+                library refuses that.
         """
         return self._direct().encode_ids(
             text, add_special_tokens=add_special_tokens, parse_special=parse_special
@@ -175,12 +175,12 @@ class Tokenizer:
         threads: int = 1,
         **options: Unpack[TextOptions],
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Return the ids of many texts, concatenated, and where those of each text start.
+        """Return the concatenated ids of many texts, and where each text starts.
 
         Args:
             texts: The texts.
-            threads: The most threads that share the work: one for each 64 kB of text, and never
-                more than there are processors; 0 is as 1.
+            threads: Maximum number of threads: one per 64 kB of text, and never more than there
+                are processors; 0 is the same as 1.
             options: Those of ``encode_ids``.
 
         Returns:
@@ -204,7 +204,7 @@ class Tokenizer:
         add_special_tokens: bool = True,
         parse_special: bool | None = None,
     ) -> memoryview:
-        """Return the ids of a text as a buffer of int32, without a Python object for each.
+        """Return the ids of a text as an int32 buffer, without a Python object per id.
 
         The options are those of ``encode_ids``.
         """
@@ -237,13 +237,13 @@ class Tokenizer:
         pair: str | bytes | None = None,
         **options: Unpack[EncodeOptions],
     ) -> Encoding:
-        """Encode a text or a pair with everything that is known of each token.
+        """Encode a text or a pair, with offsets, type ids and masks.
 
         Args:
             text: The text.
             pair: The second text.
-            options: Those of ``encode_ids``; ``padding`` and ``truncation`` ("file": fill up and
-                cut as the file asks).
+            options: Those of ``encode_ids``; ``padding`` and ``truncation`` ("file": as the file
+                says).
         """
         if isinstance(text, tuple):
             from mtkit.unicode.utf8 import check_type
@@ -260,9 +260,9 @@ class Tokenizer:
         texts: Iterable[str | bytes | tuple[str | bytes, str | bytes]],
         **options: Unpack[EncodeOptions],
     ) -> list[Encoding]:
-        """Encode many texts or pairs; padding fills them up to a common length.
+        """Encode many texts or pairs; padding extends them to a common length.
 
-        Where the ids are enough, ``encode_batch_ids`` takes a tenth of the time.
+        If you only need ids, ``encode_batch_ids`` takes a tenth of the time.
         """
         listed = _listed(texts)
         for number, each in enumerate(listed):
@@ -318,7 +318,7 @@ class Tokenizer:
         return [decode(ids, skip_special_tokens=skip_special_tokens) for ids in batch]
 
     def decode_bytes(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> bytes:
-        """Return the bytes of ids, whether they are UTF-8 or not.
+        """Return the bytes of ids, even if they are not valid UTF-8.
 
         Raises:
             UsageError: An id is outside the vocabulary.
@@ -327,53 +327,53 @@ class Tokenizer:
         return self.engine.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
 
     def decode_stream(self, *, skip_special_tokens: bool = True) -> DecodeStream:
-        """Return a decoder that takes ids one by one and never gives half a character."""
+        """Return a decoder that takes ids one by one and only returns whole characters."""
         return self.engine.decode_stream(skip_special_tokens=skip_special_tokens)
 
     def trace(self, text: str | bytes, **options: Unpack[TextOptions]) -> Trace:
-        """Encode a text and keep what every stage made of it."""
+        """Encode a text and record the result of every stage."""
         from mtkit.pipeline.trace.trace import trace
 
         with self._naming:
             return trace(self.engine.pipeline, text, **options)
 
     def trace_decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> DecodeTrace:
-        """Decode ids and keep what every stage made of them."""
+        """Decode ids and record the result of every stage."""
         from mtkit.pipeline.trace.trace import trace_decode
 
         return trace_decode(self.engine.pipeline, ids, skip_special_tokens=skip_special_tokens)
 
     def id_to_token(self, token_id: int) -> str | None:
-        """Return the vocabulary's spelling of an id, or None where there is no such token.
+        """Return a token as the vocabulary spells it, or None if the id does not exist.
 
-        Bytes that are not valid UTF-8 are spelled as backslash escapes.
+        Bytes that are not valid UTF-8 become backslash escapes.
         """
         piece = self.id_to_piece(token_id)
         return None if piece is None else piece.decode("utf-8", "backslashreplace")
 
     def id_to_piece(self, token_id: int) -> bytes | None:
-        """Return the bytes of an id in the vocabulary's spelling, or None."""
+        """Return a token as the vocabulary's bytes, or None."""
         return self._spelling().piece(index(token_id))
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Return the bytes of text that an id stands for, as far as it does so by itself."""
+        """Return the bytes of text that an id stands for on its own."""
         return self._spelling().text(index(token_id))
 
     def token_kind(self, token_id: int) -> str:
-        """Return what an id is for: "normal", "control", "byte" …, or "added"."""
+        """Return the type of a token: "normal", "control", "byte" …, or "added"."""
         return self._spelling().kind(index(token_id))
 
     def piece_bytes(self, piece: bytes) -> bytes:
-        """Return the bytes of text that a piece in the vocabulary's spelling stands for."""
+        """Return the bytes of text that a token, as the vocabulary spells it, stands for."""
         return self._spelling().text_of(piece)
 
     def text_to_ids(self, text: str | bytes) -> list[int]:
-        """Return the ids that stand for a text by themselves: ``" hello"``, not ``"Ġhello"``."""
+        """Return the ids whose text is exactly this: ``" hello"``, not ``"Ġhello"``."""
         raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
         return self._spelling().ids_of_text(raw)
 
     def token_to_id(self, token: str | bytes) -> int | None:
-        """Return the id of a token in the vocabulary's spelling, or None."""
+        """Return the id of a token as the vocabulary spells it, or None."""
         piece = token.encode("utf-8", "surrogatepass") if isinstance(token, str) else token
         return self._spelling().id_of(piece)
 
@@ -387,7 +387,7 @@ class Tokenizer:
     def apply_chat_template(
         self, messages: Sequence[Mapping[str, Any]], *, tokenize: bool = False, **options: Any
     ) -> Any:
-        """Render the chat template as transformers does: to text, or to ids.
+        """Render the chat template as transformers does, to text or to ids.
 
         Args:
             messages: The conversation.
@@ -418,14 +418,14 @@ class Tokenizer:
         prompt: str = "",
         chat_template: str | None = None,
     ) -> dict[str, Any]:
-        """Take apart what a model wrote: content, reasoning, calls of tools.
+        """Parse a model's answer into content, reasoning and tool calls.
 
-        The chat template shows how; see ``mtkit.chat.parse_response``.
+        The form is learned from the chat template; see ``mtkit.chat.parse_response``.
 
         Args:
-            text: What the model wrote, with or without what ends a turn.
-            tools: What it may call.
-            prompt: What it saw last: its end says whether the answer begins in a reasoning.
+            text: The model's answer, with or without the token that ends a turn.
+            tools: The tools that the model may call.
+            prompt: The prompt; its end tells whether the answer starts with reasoning.
             chat_template: The name of a template, or a template.
 
         Raises:
@@ -448,5 +448,5 @@ class Tokenizer:
 
 def _listed(texts: Iterable[_Text]) -> list[_Text]:
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
-        raise TypeError("many texts are a list, not one text; encode_ids and encode take one")
+        raise TypeError("is one text, not a list; use encode_ids or encode")
     return list(texts)

@@ -116,7 +116,7 @@ def test_convert_and_read_back(folder: Path) -> None:
         bytes(t.data) for t in model.tensors
     ]
     assert load(done.path).encode_ids("once a dog") == tokenizer.encode_ids("once a dog")
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         convert_checkpoint(folder / "model.bin", tokenizer)
 
 

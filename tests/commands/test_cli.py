@@ -142,12 +142,12 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["encode", "a", "b"], 2, "unexpected extra argument"),
         (["encode", "--nothing"], 2, "mtkit encode --help"),
         (["dump"], 2, "missing argument 'WHAT'"),
-        (["dump", "tensors"], 2, "needs the FILE"),
+        (["dump", "tensors"], 2, "needs a GGUF"),
         (["convert", "--to"], 2, "requires an argument"),
         (["encode", "x", "-t", "missing.json"], 2, "no such file"),
-        (["encode", "x", "-f", "y"], 2, "give one of TEXT, --prompt and --file"),
+        (["encode", "x", "-f", "y"], 2, "give only one of TEXT, --prompt and --file"),
         (["encode", "-f", "missing.txt"], 2, "missing.txt"),
-        (["encode", "x", "--ids", "--count"], 2, "choose one"),
+        (["encode", "x", "--ids", "--count"], 2, "give only one"),
         (["encode", "x", "--as", "onnx"], 2, "mnn"),
         (["decode", "x"], 2, "not a token id"),
         (["decode", "99999999"], 2, "no id 99999999"),
@@ -164,10 +164,10 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["encode", "x", "-t", str(SPM), "--bos", "--trace"], 2, "without --bos"),
         (["convert", str(BBPE), "--to", "spm"], 4, "tokenizer.json"),
         (["dump", "nothing", str(BBPE)], 2, "cannot dump"),
-        (["dump", "merges", str(SPM)], 4, "no merge list"),
+        (["dump", "merges", str(SPM)], 4, "no merges"),
         (["dump", "scores", str(BBPE)], 4, "mtkit dump merges"),
         (["inspect", str(BBPE), "--tensors"], 2, "not a GGUF"),
-        (["inspect", "x", "y", "--plan"], 2, "a row each"),
+        (["inspect", "x", "y", "--plan"], 2, "one row"),
         (["config", "color"], 2, "no setting"),
         (["completion", "tcsh"], 2, "bash"),
         (["--color", "sometimes"], 2, "auto"),
@@ -275,7 +275,7 @@ def test_a_missing_default_says_who_named_it(mtkit: Run) -> None:
     assert mtkit("config", "tokenizer", "/not/here.json").returncode == 0
     assert "mtkit config tokenizer" in one_line(mtkit("encode", "x"), 2)
     unprintable = os.fsdecode(b"\xff")
-    assert "not UTF-8" in one_line(mtkit("config", "tokenizer", unprintable), 2)
+    assert "not valid UTF-8" in one_line(mtkit("config", "tokenizer", unprintable), 2)
 
 
 def test_the_output_says_the_format_in_any_case(mtkit: Run, tmp_path: Path) -> None:

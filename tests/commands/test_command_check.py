@@ -56,7 +56,7 @@ def test_the_worst_of_several_counts(mtkit: Run, tmp_path: Path) -> None:
     assert finding["code"] == "gguf-id-range"
     assert finding["severity"] == "warning"
     assert document["files"][2]["skipped"] == [
-        {"part": "what lies behind the damage", "why": "the reading ended there"}
+        {"part": "everything after the damage", "why": "reading stopped there"}
     ]
 
 

@@ -117,9 +117,9 @@ def test_a_pipe_has_tokens_escaped_once_and_json_has_them_as_they_are(mtkit: Run
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--svg", "-"], "a file, no pipe"),
-        (["--html", "-"], "a file, no pipe"),
-        (["--html", "same.x", "--svg", "./same.x"], "as a page and as a picture"),
+        (["--svg", "-"], "give a file, not a pipe"),
+        (["--html", "-"], "give a file, not a pipe"),
+        (["--html", "same.x", "--svg", "./same.x"], "both the HTML and the SVG"),
     ],
 )
 def test_where_pictures_cannot_be(options: list[str], said: str, mtkit: Run) -> None:

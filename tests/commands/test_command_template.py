@@ -133,9 +133,9 @@ def test_what_means_nothing_where_an_answer_is_taken_apart(mtkit: Run, tmp_path:
     given = ("template", TOKENIZER, "--parse", "-")
     said = b"Hello<|im_end|>"
     for options, hint in (
-        (("--ids",), b"--ids does not go with --parse"),
-        (("--documents", documents), b"--documents needs what the model saw"),
-        (("--set", "a=1"), b"--set needs what the model saw"),
+        (("--ids",), b"--ids cannot be combined with --parse"),
+        (("--documents", documents), b"--documents needs the messages that the model saw"),
+        (("--set", "a=1"), b"--set needs the messages that the model saw"),
     ):
         done = mtkit(*given, *options, stdin=said)
         assert done.returncode == 2

@@ -152,7 +152,7 @@ def test_where_the_base_model_is(base: Path, monkeypatch: pytest.MonkeyPatch) ->
     (snapshot.parent.parent / "refs" / "main").write_text("0" * 40)
     base.rename(snapshot)
     assert convert_adapter(adapter, target).path == str(target)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         convert_adapter(adapter, target)
     convert_adapter(adapter, target, force=True)
     (adapter / "adapter_config.json").write_text('{"peft_type": "LORA", "lora_alpha": 1}')

@@ -99,7 +99,7 @@ def test_half_a_folder(mtkit: Run, tmp_path: Path) -> None:
     """A tokenizer's often has a config.json; with weights and none it is a damaged model's."""
     for name, code, said in (
         ("model.safetensors", 0, b"has a config.json and no weights; its tokenizer alone"),
-        (CONFIG, 2, b"has weights and no config.json"),
+        (CONFIG, 2, b"has weights but no config.json"),
     ):
         folder = write_folder(tmp_path / name)
         (folder / name).unlink()

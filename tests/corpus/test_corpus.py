@@ -296,7 +296,7 @@ def test_interrupted_says_how_to_go_on(tmp_path) -> None:
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    assert b"the same command goes on" in process.communicate()[1]
+    assert b"the same command resumes the work" in process.communicate()[1]
     assert process.returncode == 130
     assert not (tmp_path / "o.npy").exists()
 
@@ -369,7 +369,7 @@ def test_usage(mtkit, tmp_path) -> None:
     for args, code, said in [
         (("nothing.jsonl", "-o", "o.npy"), 2, b"nothing.jsonl"),
         (("folder", "-o", "o.npy"), 2, b"no documents among 1 files"),
-        (("a.jsonl", "-o", "o.txt"), 2, b".txt names no output; one of .bin"),
+        (("a.jsonl", "-o", "o.txt"), 2, b".txt is not an output format; one of .bin"),
         (("a.jsonl", "-o", "no/o.npy"), 2, b"no such folder"),
         (("a.jsonl", "-o", "o.npy", "--engine", "x"), 2, b"there is no engine 'x'"),
         (("a.jsonl", "-o", "o.npy", "--ray-address", "x"), 2, b"--engine ray"),
@@ -391,11 +391,11 @@ def test_parts_of_another_job(mtkit, tmp_path) -> None:
     (tmp_path / "b.jsonl").write_bytes(json_lines(TEXTS))
     done = mtkit(*base)
     assert done.returncode == 2
-    assert b"--restart begins anew" in done.stderr
+    assert b"--restart starts over" in done.stderr
     assert mtkit(*base, "--restart").returncode == 0
     done = mtkit(*base)
     assert done.returncode == 2
-    assert b"exists already" in done.stderr
+    assert b"already exists" in done.stderr
     assert mtkit(*base, "--force").returncode == 0
 
 
@@ -413,7 +413,9 @@ def test_a_file_that_is_named_twice_is_read_twice(mtkit, tmp_path) -> None:
     assert b"documents\t3\n" in done.stdout
 
 
-@pytest.mark.parametrize(("name", "said"), [("-", "not from a pipe"), ("empty.jsonl", "is empty")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("-", "cannot come from a pipe"), ("empty.jsonl", "is empty")]
+)
 def test_what_is_no_corpus(name, said, mtkit, tmp_path) -> None:
     (tmp_path / "empty.jsonl").write_bytes(b"")
     done = mtkit("corpus", "count", name, "-t", TOKENIZER, "-o", "o.json")
@@ -436,7 +438,7 @@ def test_inputs_are_not_replaced(name, mtkit, tmp_path) -> None:
     before = (tmp_path / "a.parquet").read_bytes()
     done = mtkit("corpus", "encode", "a.parquet", "-t", TOKENIZER, "-o", name, "--force")
     assert done.returncode == 2
-    assert b"would be replaced" in done.stderr
+    assert b"would be overwritten" in done.stderr
     copy = tmp_path / "tokenizer.json"
     copy.write_bytes((TOKENIZER / "tokenizer.json").read_bytes())
     done = mtkit("corpus", "count", "a.parquet", "-t", copy.name, "-o", copy.name, "--force")
@@ -461,7 +463,7 @@ def test_only_bad_documents_may_come_to_be_skipped(mtkit, tmp_path) -> None:
     assert mtkit(*base, "--skip-bad", "--jobs", "1").returncode == 3
     done = mtkit(*base, "--jobs", "1")
     assert done.returncode == 2
-    assert b"--restart begins anew" in done.stderr
+    assert b"--restart starts over" in done.stderr
 
 
 def test_errors_of_a_place_are_told(monkeypatch) -> None:

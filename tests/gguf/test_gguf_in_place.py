@@ -189,7 +189,7 @@ def test_who_reads_a_file_whose_edit_was_cut_short_is_told(model: Path, tmp_path
         (finding,) = open_gguf(path).findings
         assert finding.rule is UNFINISHED
         assert str(finding) == (
-            "an edit of the file was cut short; mtkit edit FILE --in-place finishes it"
+            "an edit of the file was interrupted; mtkit edit FILE --in-place finishes it"
         )
     os.truncate(model, 100)
     with pytest.raises(FormatError, match=r"metadata_kv_count.*--in-place finishes it$"):

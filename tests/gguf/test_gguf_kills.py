@@ -46,5 +46,5 @@ def test_the_journal_of_a_file_that_is_replaced(tmp_path: Path) -> None:
     journal.write_bytes(b"of another file")
     with pytest.raises(UsageError, match="is not a journal"):
         settle(str(path), force=True)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         settle(str(path), force=False)

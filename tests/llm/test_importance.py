@@ -137,7 +137,7 @@ def test_a_run_that_was_killed_goes_on(text: Path, tmp_path: Path, mtkit: Run) -
     assert process.wait() == -signal.SIGKILL
     begun = read_importance(str(path))
     assert 0 < begun.chunks < read_importance(str(tmp_path / "whole.gguf")).chunks
-    assert "exists already" in one_line(mtkit(*args, path), 2)
+    assert "already exists" in one_line(mtkit(*args, path), 2)
     said = one_line(mtkit(*args, path, "--resume", "--ctx", 32), 2)
     assert "not as now" in said
     assert mtkit(*args, path, "--resume").returncode == 0
@@ -150,7 +150,7 @@ def test_a_run_that_was_killed_goes_on(text: Path, tmp_path: Path, mtkit: Run) -
 def test_what_cannot_be_done(text: Path, tmp_path: Path, mtkit: Run) -> None:
     model, target = ["-m", own(STORIES), "--ctx", SIZE], ["-o", "new.gguf"]
     for args, said, code in (
-        (["--from-chunk", 99], "no window of the texts is left", 2),
+        (["--from-chunk", 99], "no windows of the text are left", 2),
         (["--in-file", own(STORIES)], "holds no importance matrix", 3),
         (["--ctx", 4096], "fewer than a window of 4096", 2),
     ):

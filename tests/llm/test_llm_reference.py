@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TEXT = """To copy a file, use the command cp. It takes the name of the file and the place where the
 copy is to be written; with the option -r it copies folders, too. The command prints nothing when
-all went well. If the file exists already, it is replaced without a question unless -i is given.
+all went well. If the file already exists, it is replaced without a question unless -i is given.
 """
 
 

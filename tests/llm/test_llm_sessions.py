@@ -45,7 +45,7 @@ def test_sessions_are_checked(tmp_path: Path, mtkit: Run) -> None:
     file = tmp_path / "session"
     options: dict[str, Any] = {"n_predict": 3}
     generate("Hello", model=tiny(), save_session=str(file), **options)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         generate("Hello", model=tiny(), save_session=str(file), **options)
     with pytest.raises(UsageError, match="no such folder"):
         generate("x", model=tiny(), save_session=str(tmp_path / "no" / "session"), **options)

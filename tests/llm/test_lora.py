@@ -263,7 +263,7 @@ def test_an_error_is_one_line(pair: tuple[str, str], tmp_path: Path, mtkit: Run)
     one_line(mtkit(*asked, cut), 3)
     one_line(mtkit(*asked, tmp_path / "none.gguf"), 2)
     line = one_line(mtkit(*asked, tmp_path), 2)
-    assert line.endswith("is a folder, llama.cpp adds a GGUF; mtkit convert makes one of it\n")
+    assert line.endswith("is a folder, llama.cpp adds a GGUF; mtkit convert makes one from it\n")
 
 
 def test_an_embedding_of_an_untied_model(tmp_path: Path) -> None:

@@ -80,12 +80,12 @@ def test_the_file_is_llama_cpp_s_own(
 def test_what_is_quantized_already_is_refused(mtkit: Run, tmp_path: Path) -> None:
     model = shared("own/model/mtkit-docs-draft-q8_0.gguf")
     said = one_line(mtkit("quantize", model, "--type", "Q4_0", "-o", "new.gguf"), 2)
-    assert "quantized already (Q8_0)" in said
+    assert "already quantized (Q8_0)" in said
     assert "--allow-requantize" in said
     assert not list(tmp_path.iterdir())
     again = ["--allow-requantize", "--json"]
     done = mtkit("quantize", model, "--type", "Q4_0", "-o", "new.gguf", *again)
-    assert b"warning: quantized already (Q8_0)" in done.stderr
+    assert b"warning: already quantized (Q8_0)" in done.stderr
     document = json.loads(done.stdout)
     assert (document["schema"], document["requantized"]) == ("mtkit.quantize/1", ["Q8_0"])
 
@@ -239,7 +239,7 @@ def test_the_model_itself_can_be_the_new_one(mtkit: Run, tmp_path: Path, model: 
     path = tmp_path / "model.gguf"
     path.write_bytes(model.read_bytes())
     args = ["--type", "Q8_0", "--report"]
-    assert "exists already" in one_line(mtkit("quantize", path, *args, "-o", path), 2)
+    assert "already exists" in one_line(mtkit("quantize", path, *args, "-o", path), 2)
     done = mtkit("quantize", path, *args, "-o", path, "--force")
     assert (done.returncode, b"BF16\tQ8_0" in done.stdout) == (0, True)
     assert [one.name for one in tmp_path.iterdir()] == ["model.gguf"]

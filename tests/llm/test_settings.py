@@ -255,4 +255,4 @@ def test_a_prompt_is_given_once(mtkit: Run, tmp_path: Path) -> None:
         for name in ("generate", "logits"):
             done = mtkit(name, *args)
             assert done.returncode == 2
-            assert b"give one of TEXT, --prompt and --file" in done.stderr
+            assert b"give only one of TEXT, --prompt and --file" in done.stderr

@@ -139,7 +139,7 @@ def test_what_cannot_be_pruned(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no id 8192"):
         prune(whole, [1, 8192], small)
     prune(whole, [1, 2], small)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         prune(whole, [1, 2], small)
     with pytest.raises(UsageError, match="pruned draft already"):
         prune(small, [1], str(tmp_path / "smaller.gguf"))
@@ -304,7 +304,7 @@ def test_files_of_a_table(tmp_path: Path) -> None:
     values = table.values(slice(0, 8192))
     factors = np.frombuffer(scales.read_bytes(), "<f4")
     assert (abs(found * factors[:, None] - values) <= factors[:, None] * 0.5001).all()
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         semantic_index.write(table, path, str(tmp_path))
     for damaged in (rows, scales):
         kept = damaged.read_bytes()

@@ -280,13 +280,13 @@ def test_the_command_writes_a_model_and_a_map(mtkit: Run, tmp_path: Path) -> Non
         (["--corpus", "empty.txt", "-o", "new.gguf"], "nothing to count", 2),
         (["--corpus", "ids.txt", "--coverage", "nan", "-o", "new.gguf"], "is nan, not above 0", 2),
         (["--corpus", "ids.txt", "--coverage", "0", "-o", "new.gguf"], "is 0.0, not above 0", 2),
-        (["--keep", "ids.txt", "-o", "ids.txt", "--force"], "says which tokens", 2),
-        (["--keep", "ids.txt", "-o", "new.gguf", "--map", "ids.txt"], "says which tokens", 2),
-        (["--keep", "ids.txt", "-o", "bad.txt"], "exists already", 2),
-        (["--corpus", "read-too-late.txt", "-o", "ids.txt"], "exists already", 2),
+        (["--keep", "ids.txt", "-o", "ids.txt", "--force"], "is the list of tokens", 2),
+        (["--keep", "ids.txt", "-o", "new.gguf", "--map", "ids.txt"], "is the list of tokens", 2),
+        (["--keep", "ids.txt", "-o", "bad.txt"], "already exists", 2),
+        (["--corpus", "read-too-late.txt", "-o", "ids.txt"], "already exists", 2),
         (["--corpus", "read-too-late.txt", "-o", "new.gguf", "--map", "ids.txt"], "exists", 2),
         (["--keep", "ids.txt", "-o", "no/such/new.gguf"], "no such folder", 2),
-        (["--keep", "ids.txt", "-o", "new.gguf", "--map", "./new.gguf"], "not a place for", 2),
+        (["--keep", "ids.txt", "-o", "new.gguf", "--map", "./new.gguf"], "is the model itself", 2),
     ],
 )
 def test_what_is_refused(mtkit: Run, tmp_path: Path, args: list[str], said: str, code: int) -> None:

@@ -260,7 +260,7 @@ def test_where_the_page_is_written(mtkit: Run, tmp_path: Path) -> None:
     assert path == "tokenizer.report.html"
     assert (tmp_path / path).stat().st_size == int(size)
     again = mtkit("report", FIXTURES / "spm-bpe" / "tokenizer.model")
-    assert "exists already; --force replaces it" in one_line(again, 2)
+    assert "already exists; --force replaces it" in one_line(again, 2)
     named = mtkit("report", FIXTURES / "wordpiece")
     assert named.stdout.startswith(b"wordpiece.report.html\t")
     piped = (FIXTURES / "spm-bpe" / "tokenizer.model").read_bytes()
@@ -287,6 +287,6 @@ def test_what_no_page_is_made_of(mtkit: Run, tmp_path: Path) -> None:
     assert "-o report.html" in one_line(mtkit("report", MODEL, "-o", "-"), 2)
     copy = tmp_path / "model.gguf"
     copy.write_bytes(b"GGUF")
-    assert "exists already" in one_line(mtkit("report", copy, "-o", copy), 2)
-    assert "what the page is about" in one_line(mtkit("report", copy, "-o", copy, "--force"), 2)
+    assert "already exists" in one_line(mtkit("report", copy, "-o", copy), 2)
+    assert "is the input file" in one_line(mtkit("report", copy, "-o", copy, "--force"), 2)
     assert not list(tmp_path.glob("*.html"))

@@ -84,7 +84,7 @@ def test_what_is_not_there_is_said(wanted: Wanted, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"{wanted.lacks}; looked for .*gguf"):
         locate(str(tmp_path), wanted)
     (tmp_path / ADAPTER).touch()
-    with pytest.raises(UsageError, match="is a folder of a LoRA adapter; mtkit convert"):
+    with pytest.raises(UsageError, match="is the folder of a LoRA adapter; mtkit convert"):
         locate(str(tmp_path), wanted)
     with pytest.raises(UsageError, match=r"is an address, .*; download the file"):
         locate("https://example.org/model.gguf", wanted)

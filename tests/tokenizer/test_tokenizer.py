@@ -54,7 +54,7 @@ def test_a_list_by_mistake_names_the_call_for_many(tokenizer: mtkit.Tokenizer, n
 
 @pytest.mark.parametrize("name", ["encode_batch_ids", "encode_batch"])
 def test_one_text_by_mistake_names_the_call_for_one(tokenizer: mtkit.Tokenizer, name: str) -> None:
-    with pytest.raises(TypeError, match="encode_ids and encode take one"):
+    with pytest.raises(TypeError, match="use encode_ids or encode"):
         getattr(tokenizer, name)("Hello")
 
 

@@ -155,7 +155,7 @@ def test_dead_parts_leave_without_a_signal_on_windows(
     (tmp_path / "made.123.part").touch()
     whole_files.write_files({f"{tmp_path}/made": b"a"})
     assert os.listdir(tmp_path) == ["made"]
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         whole_files.write_files({f"{tmp_path}/made": b"b"})
 
 

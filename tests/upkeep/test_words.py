@@ -21,10 +21,6 @@ QUOTED = {
     "mtkit/commands/first_words.py": "what people type",
     "tools/screens.py": "shows that",
     "mtkit/tiktoken/model.py": "tiktoken's own message",
-    "mtkit/settings/__init__.py": "a spelling that was an option",
-    "docs/cli.md": "shows it",
-    "CHANGELOG.md": "says what it was",
-    "docs/settings.md": "as above",
 }
 """Files that quote a British spelling for a reason."""
 FOUND = re.compile(
@@ -33,6 +29,23 @@ FOUND = re.compile(
     r"|damaged|share|same|empty|interrupted|infinite|renamed|too|NUL|NaN|64 bytes)\b",
     re.I,
 )
+PAGES = [
+    path
+    for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")))
+    if path.name != "style.md"  # it names them
+]
+BANNED = {
+    r"\bbut for\b": "except",
+    r"\bat work\b": "in use, running",
+    r"\bas said\b": "say it",
+    r"\bstands? (once|twice|behind|in front|there|beside)\b": "is, occurs, follows",
+    r"(^|[.:;] )Of (an?|the|all|each|every|what)\b": "put 'of' where speech puts it",
+    r"(^|[.:;] )What (?!if\b)[^?.:]*[.:]": "no what-clause as a subject",
+    r"\blets? it be\b": "keeps, ignores",
+    r"\bbesides\b": "also, in addition",
+    r"\b(exit|read|written|told|refused) by name\b": "with an error that names it",
+}
+"""Phrase -> what to write."""
 
 
 def tracked(*patterns: str) -> list[str]:
@@ -65,3 +78,23 @@ def test_a_rule_says_what_was_found(code: str) -> None:
     assert FOUND.search(first), "say what was found, not what holds for a sound file"
     assert re.match(r"[A-Z_a-z0-9.]", text)
     assert text.endswith(".")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_page_has_no_banned_phrase(path: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`\n]*`", "CODE", text))
+    found = [
+        f"{instead}: …{one[max(hit.start() - 30, 0) : hit.end() + 30]}…"
+        for part in re.split(r"\n\s*\n|\n(?=[-|#*]|\d\.)", text)
+        for one in [re.sub(r"^([-*|#]+|\d\.) *", "", " ".join(part.split()))]
+        for phrase, instead in BANNED.items()
+        for hit in re.finditer(phrase, one)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_have_titles_and_not_names_of_files(path: Path) -> None:
+    links = re.findall(r"\[([^\]\n]*)\]\(([^)\s]*)\)", path.read_text(encoding="utf-8"))
+    assert not [text for text, _ in links if re.fullmatch(r"`?[\w./-]+\.md`?", text)]

@@ -179,7 +179,7 @@ def convert(
 
     allowed = loss_codes(allow_loss)
     if dst is not None and target is not None:
-        raise UsageError(f"where to, {dst} or {target}?", hint="give DST or -o")
+        raise UsageError(f"two outputs are given, {dst} and {target}", hint="give DST or -o")
     target = dst if target is None else target
     if target in ("", "-"):
         what = "-o is empty" if not target else "-o -: files are written whole, not into a pipe"
@@ -190,7 +190,9 @@ def convert(
     if (tables is not None or no_extension) and to != "mtok":
         raise UsageError("--tables, --no-tables and --no-extension go with --to mtok")
     if tables and no_extension:
-        raise UsageError("--tables or --no-extension? The tables are part of the extension")
+        raise UsageError(
+            "--tables and --no-extension exclude each other: the tables are part of the extension"
+        )
     choices = [] if tables is None else [("tables", "yes" if tables else "no")]
     options = WriteOptions(
         add_bos=bos,
@@ -248,11 +250,13 @@ def _model(
         folder = model.folder_named(str(source), download=download)
     if folder is not None and as_reader is not None:
         hint = "--vocab-only converts the tokenizer alone"
-        raise UsageError("is for tokenizers, this is a model", field="--as", hint=hint)
+        raise UsageError("works for tokenizers only, and this is a model", field="--as", hint=hint)
     if folder is not None:
         return model.to_gguf(folder, asked)
     if asked.given() and source is not None and not os.path.exists(source):
-        raise UsageError("no such folder", source=source, hint="--download fetches ORG/NAME")
+        raise UsageError(
+            "no such folder", source=source, hint="add --download to download ORG/NAME"
+        )
     asked.refuse(
         "does not go with --vocab-only" if asked.vocab_only else "is for a model folder",
         ("--vocab-only",),
@@ -284,9 +288,9 @@ def _run(
         is_file = source not in (None, "-") and os.path.isfile(str(source))
         if source is not None and is_file and checkpoints.sniff(Source.open(source)):
             raise UsageError(
-                "is a llama2.c checkpoint, which holds no tokenizer",
+                "is a llama2.c checkpoint, which contains no tokenizer",
                 source=source,
-                hint="--tokenizer tokenizer.bin names it",
+                hint="add --tokenizer tokenizer.bin",
             )
         tokenizer = load_named(source, reader=as_reader, encoding=encoding, download=download)
         _warn_of_weights(tokenizer, to)
@@ -300,7 +304,7 @@ def _run(
                 raise typer.Exit(error.exit_code) from None
             raise
     if source is None or to != "gguf":
-        raise UsageError("--tokenizer goes with a llama2.c checkpoint and --to gguf")
+        raise UsageError("--tokenizer works only with a llama2.c checkpoint and --to gguf")
     from mtkit.conversion.checkpoint import convert_checkpoint
 
     tokenizer = load_named(vocabulary, encoding=encoding, download=download)

@@ -113,7 +113,7 @@ def _check_part(folder: str) -> None:
         warn(folder, ["has a config.json and no weights; its tokenizer alone is converted"])
     elif any(map(folder_files.is_weights, folder_files.files_in(folder))):
         hint = "download the folder again, or --vocab-only for its tokenizer alone"
-        raise UsageError("has weights and no config.json", source=folder, hint=hint)
+        raise UsageError("has weights but no config.json", source=folder, hint=hint)
 
 
 def to_gguf(folder: str, asked: Asked) -> Conversion:
@@ -145,7 +145,7 @@ def to_gguf(folder: str, asked: Asked) -> Conversion:
         raise UsageError("--base is for a LoRA adapter", source=folder)
     if asked.max_bytes is not None and (asked.verify or not is_plain):
         other = "--verify" if asked.verify else f"--type {asked.kind}"
-        hint = "mtkit split cuts the file afterwards"
+        hint = "split the file afterwards with mtkit split"
         raise UsageError(f"--split-max-size does not go with {other}", hint=hint)
     if is_plain and not asked.verify:
         return convert_model(

@@ -69,7 +69,7 @@ def job_of(
         hint = "save it to a file: each process loads it"
         raise UsageError("cannot be read twice", source=path, hint=hint)
     if eod and tokenizer.eos_id is None:
-        raise UsageError("has no end token", source=path, hint="leave out --eod")
+        raise UsageError("has no end token", source=path, hint="omit --eod")
     return Job(
         os.path.abspath(path),
         overrides=named_encoding(name, path),
@@ -129,7 +129,7 @@ def done(
     except KeyboardInterrupt:
         if sys.stderr.isatty():
             sys.stderr.write("\r\x1b[K")
-        output.warn(path, ["interrupted: the same command goes on where it was"])
+        output.warn(path, ["interrupted: the same command resumes the work"])
         raise
     tally = finished.tally
     rows = [

@@ -91,6 +91,6 @@ def dump(
     if ids is not None:
         raise UsageError("--id is for dump vocab and dump scores")
     if file is None:
-        raise UsageError(f"dump {what} needs the FILE of a GGUF")
+        raise UsageError(f"dump {what} needs a GGUF file")
 
     module.show(what, open_named(file, download=download), pattern=pattern, as_json=as_json)

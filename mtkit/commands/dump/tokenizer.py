@@ -108,7 +108,7 @@ def _merges(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Rows]:
     if merges is None:
         name = type(tokenizer.spec.model).__name__
         raise UnsupportedError(
-            f"has no merge list: its model is {name}",
+            f"has no merges: its model is {name}",
             source=tokenizer.source,
             hint="mtkit dump scores lists the scores that decide its merges"
             if tokenizer.spec.vocabulary.scores is not None

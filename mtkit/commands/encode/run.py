@@ -57,7 +57,7 @@ def run(
     if truncate is not None and truncate < 0:
         raise UsageError(f"--truncate {truncate}: is not 0 or more")
     if sum((only_ids, only_tokens, count, offsets, trace)) > 1:
-        raise UsageError("choose one of --ids, --tokens, --count, --offsets and --trace")
+        raise UsageError("give only one of --ids, --tokens, --count, --offsets and --trace")
     if trace and (bos or eos or truncate is not None):
         what = "--trace shows the file's own template, without --bos, --eos and --truncate"
         raise UsageError(what)

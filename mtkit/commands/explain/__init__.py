@@ -73,16 +73,16 @@ def explain(
     from mtkit.errors import UsageError
 
     if "-" in (html, svg):
-        raise UsageError("where is the picture to be?", hint="a file, no pipe")
+        raise UsageError("no output file", hint="give a file, not a pipe")
     if html is not None and svg is not None and os.path.realpath(html) == os.path.realpath(svg):
-        raise UsageError("is asked for as a page and as a picture", source=html)
+        raise UsageError("is both the HTML and the SVG file", source=html)
     source = load_named(tokenizer, reader=as_reader, download=download)
     contents = [
         content if isinstance(content, bytes) else content.read(4 * _LONGEST + 1)
         for _, content in texts_of(text, prompt, files, 'mtkit explain "Hello, MNN!"')
     ]
     if len(contents) > 1:
-        raise UsageError("one text at a time")
+        raise UsageError("only one text can be explained at a time")
     given = contents[0]
     if len(given.decode("utf-8", "surrogateescape")) > _LONGEST:
         hint = "head -c cuts it; mtkit encode takes any length"

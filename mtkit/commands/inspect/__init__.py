@@ -139,7 +139,9 @@ def inspect(
     paths = models_named(files or ())
     if len(paths) > 1:
         if plan or metadata or tensors or layers or sort or pattern or tensor is not None:
-            raise UsageError(f"{len(paths)} files are shown by a row each", hint="name one of them")
+            raise UsageError(
+                f"with {len(paths)} files, each is shown as one row", hint="name one of them"
+            )
         overview.show(paths, most=most, as_json=as_json)
         return
     file = next(iter(paths), None)
@@ -157,7 +159,7 @@ def inspect(
         show_plan(model, settings, as_json=as_json)
         return
     if folder is not None and tensor is not None:
-        raise UsageError("is a folder", source=folder, hint="--tensor shows values of a GGUF")
+        raise UsageError("is a folder", source=folder, hint="--tensor works with a GGUF")
     if folder is not None and not (metadata or layers):
         from mtkit.commands.inspect import folder as inspect_folder
 
@@ -185,7 +187,11 @@ def inspect(
         from mtkit.commands.inspect import tensor as inspect_tensor
 
         if is_remote(source.name):
-            raise UsageError("has its data elsewhere", source=source.name, hint="download the file")
+            raise UsageError(
+                "is an index; the data is in other files",
+                source=source.name,
+                hint="download the file",
+            )
         inspect_tensor.show(source, tensor, as_json=as_json)
         return
     if not is_gguf:
@@ -208,12 +214,14 @@ def inspect(
             return
         if tensors or sort:
             what = "is not a GGUF, nor of safetensors"
-            raise UsageError(what, source=source.name, hint="--tensors and --sort are for one")
+            raise UsageError(
+                what, source=source.name, hint="--tensors and --sort work with one file"
+            )
         if checkpoints.sniff(source):
             raise UnsupportedError(
                 "is a llama2.c checkpoint",
                 source=source.name,
-                hint="mtkit convert --tokenizer tokenizer.bin --to gguf makes a GGUF of it",
+                hint="mtkit convert --tokenizer tokenizer.bin --to gguf converts it",
             )
         recognize(source)
         inspect_tokenizer.show(source, pattern=pattern, as_json=as_json)

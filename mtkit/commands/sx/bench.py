@@ -131,7 +131,9 @@ def _numbers(text: str, option: str, low: float, high: float) -> list[float]:
     try:
         found = [float(part) for part in text.split(",") if part.strip()]
     except ValueError:
-        raise UsageError(f"{text!r} is not numbers with commas between", field=option) from None
+        raise UsageError(
+            f"{text!r} is not a list of numbers separated by commas", field=option
+        ) from None
     for number in found:
         if not low <= number <= high:
             raise UsageError(f"is {number:g}, not {low} to {high}", field=option)

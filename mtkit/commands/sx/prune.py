@@ -53,7 +53,7 @@ def prune(
     target = target or f"{os.path.splitext(path)[0]}-{len(ids)}.gguf"
     if os.path.dirname(os.path.abspath(target)) != os.path.dirname(os.path.abspath(path)):
         raise UsageError(
-            "is another folder than that of the draft", source=target,
+            "is not in the folder of the draft model", source=target,
             hint="the two files are used together",
         )  # fmt: skip
     write(path, ids, target, force=force)

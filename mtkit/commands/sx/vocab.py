@@ -78,11 +78,11 @@ def vocab(
     metadata = open_gguf(path).metadata
     n_vocab = len(array_of(metadata, "tokenizer.ggml.tokens", "string"))
     if not 0 < size <= n_vocab:
-        raise UsageError(f"has {n_vocab} ids, not {size}", source=path, hint="-n says how many")
+        raise UsageError(f"has {n_vocab} ids, not {size}", source=path, hint="-n sets how many")
     counts = dict(_counted(path, files or [], freq or [], prompts, n_predict, n_vocab))
     total: Counter[int] = sum(counts.values(), Counter())
     if not total:
-        raise UsageError("nothing to count", hint="name texts, --freq or --prompts")
+        raise UsageError("nothing to count", hint="give texts, --freq or --prompts")
     ids = static_vocabulary.most_frequent(total, size, frequencies.always_in(metadata), n_vocab)
     if output_file is not None:
         note = f"{len(ids)} ids of {os.path.basename(path)}, the most frequent first"

@@ -69,7 +69,7 @@ def merges_of(keys: Keys, *, required: bool) -> GgufArray | None:
     """
     found = keys.array(KEY, "string")
     if found is None and required:
-        raise FormatError("is missing", field=KEY, hint="the vocabulary cannot be used without")
+        raise FormatError("is missing", field=KEY, hint="the vocabulary cannot be used without it")
     return found
 
 

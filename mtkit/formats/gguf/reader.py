@@ -173,7 +173,7 @@ def _kind(keys: Keys, architecture: str) -> Kind:
     model = keys.text(key)
     if model is None:
         raise FormatError(
-            "is missing", field=key, hint="of a model in several files only the first has it"
+            "is missing", field=key, hint="in a sharded model only the first file has it"
         )
     if model in NO_VOCABULARY:
         size = keys.number(f"{architecture}.vocab_size") or 0

@@ -250,7 +250,7 @@ def _check_tekken(plain: str | None, has_tekken: bool) -> None:
         raise UnsupportedError(
             "is read instead of tokenizer.json where mistral-common is installed",
             field="tekken.json",
-            hint="name it to read it",
+            hint="name the file to read it",
         )
 
 

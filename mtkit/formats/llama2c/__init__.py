@@ -131,7 +131,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
             f"there are {len(tokens)}, BOS and EOS are ids {header.bos} and {header.eos}",
             field="tokens",
             offset=len(source.data),
-            hint="the file is cut",
+            hint="the file is truncated",
         )
     if header.count is not None:
         tokens += [(0.0, b"<pad>")] * _missing(header.count, len(tokens))
@@ -169,7 +169,7 @@ def _missing(count: int, there: int) -> int:
     """
     if is_sparse(count, there):
         what = f"is {count}, there are {there} tokens"
-        raise FormatError(what, field="count", offset=0, hint="the file is cut")
+        raise FormatError(what, field="count", offset=0, hint="the file is truncated")
     return count - there
 
 

@@ -31,7 +31,10 @@ class Lines:
         """
         if self.at >= len(self.data):
             raise FormatError(
-                "the file ends before", field=field, offset=self.offset, hint="the file is cut"
+                "the file ends before",
+                field=field,
+                offset=self.offset,
+                hint="the file is truncated",
             )
         end = self.data.find(b"\n", self.at)
         end = len(self.data) if end < 0 else end

@@ -204,7 +204,7 @@ def check_pieces(vocabulary: Vocabulary, *, byte_fallback: bool, kind_of_model: 
         elif kind == TokenType.BYTE:
             spelled.add(piece)
     if unknown is None:
-        raise FormatError("none is UNKNOWN", field="pieces", hint="the file is probably cut")
+        raise FormatError("none is UNKNOWN", field="pieces", hint="the file is probably truncated")
     if byte_fallback and len(spelled) < 256:
         raise FormatError(f"has {len(spelled)} BYTE pieces of 256", field="pieces")
     if kind_of_model == UNIGRAM and not seen[True]:

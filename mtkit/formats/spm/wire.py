@@ -77,7 +77,7 @@ def parse(data: bytes, name: str, base: int = 0) -> Iterator[Field]:
                 f"field {number} needs {end - begin} bytes, {size - begin} are left",
                 name,
                 base + start,
-                "the file is probably cut",
+                "the file is probably truncated",
             )
         yield Field(number, wire, value, data[begin:end], data[start:at], base + begin)
 
@@ -99,7 +99,7 @@ def varint(data: bytes, at: int, name: str, base: int) -> tuple[int, int]:
         shift += 7
         if shift >= 70:
             raise damaged("holds a number of more than ten bytes", name, base + start)
-    raise damaged("ends inside a number", name, base + start, "the file is probably cut")
+    raise damaged("ends inside a number", name, base + start, "the file is probably truncated")
 
 
 def damaged(what: str, name: str, offset: int, hint: str = "") -> FormatError:

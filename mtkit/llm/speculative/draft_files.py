@@ -38,9 +38,7 @@ def find(file: GgufFile, vocabulary: str | None) -> tuple[GgufFile, list[int] | 
     ids = _pruned_ids(file)
     if ids is not None:
         if vocabulary is not None:
-            raise UsageError(
-                "is pruned already", source=file.name, hint="leave out --sx-static-vocab"
-            )
+            raise UsageError("is pruned already", source=file.name, hint="omit --sx-static-vocab")
         return open_gguf(_source_of(file)), ids
     if vocabulary is None:
         return file, None
@@ -72,7 +70,7 @@ def _source_of(file: GgufFile) -> str:
     if not name or not os.path.isfile(found):
         raise UsageError(
             f"needs {name or 'the file that it was made of'} beside it", source=file.name,
-            hint="its tokens outside the vocabulary are read there",
+            hint="tokens outside the vocabulary are read from the draft model there",
         )  # fmt: skip
     if os.path.getsize(found) != file.metadata.get(SOURCE_BYTES):
         raise UsageError(f"was made of another {name} than lies beside it", source=file.name)
@@ -96,7 +94,7 @@ def _cached(source: str, ids: Sequence[int]) -> str:
     except OSError as error:
         raise UsageError(
             f"the cache folder cannot be made: {error.strerror}", source=os.path.dirname(path),
-            hint="XDG_CACHE_HOME names another one, or mtkit sx prune writes the draft elsewhere",
+            hint="set XDG_CACHE_HOME, or write the draft elsewhere with mtkit sx prune",
         ) from None  # fmt: skip
     _make_room(os.path.dirname(path))
     prune(source, ids, path, force=True)

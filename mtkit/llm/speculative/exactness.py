@@ -63,7 +63,7 @@ def exact_context(settings: ContextSettings) -> ContextSettings:
     if wrong:
         raise UsageError(
             f"{' '.join(wrong)}: greedy text may differ from plain decoding",
-            hint="leave it out, or --no-exact allows that",
+            hint="omit it, or add --no-exact",
         )
     kv_type = "q8_0" if settings.kv_type == "q8_0" else "bf16"
     return replace(settings, kv_type=kv_type, flash_attention="on", swa_full=True)
@@ -140,5 +140,5 @@ def _inexact(what: str, path: str) -> UnsupportedError:
     return UnsupportedError(
         f"{what}: greedy text may differ from plain decoding",
         source=path,
-        hint="--no-exact allows that",
+        hint="--no-exact allows it",
     )

@@ -128,7 +128,7 @@ class LoadedDraft(Closing):
             raise UsageError(
                 "every id can be proposed: nothing is left to add",
                 source=path,
-                hint="--sx-static-vocab, or a draft that mtkit sx prune made",
+                hint="add --sx-static-vocab, or use a draft written by mtkit sx prune",
             )
 
     def draft(self, seed: int | None = None) -> Draft:
