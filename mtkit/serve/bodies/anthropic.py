@@ -11,9 +11,7 @@ from mtkit.serve.bodies.sampler import WithSampler
 
 _TURN = {"enum": ["user", "assistant", "system"]}
 _ANTHROPIC = Meta(extra_json_schema=entry("role", "content", role=_TURN, content=TEXT))
-Turns = Annotated[
-    list[Annotated[dict[str, Any], _ANTHROPIC]], Meta(min_length=1, max_length=10_000)
-]
+Turns = Annotated[list[Annotated[dict[str, Any], _ANTHROPIC]], Meta(max_length=10_000)]
 
 
 class Tool(Struct, frozen=True):
