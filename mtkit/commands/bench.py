@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, DOWNLOAD, TOKENIZER, application, n_bytes
+from mtkit.commands.options import application, n_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def bench(
             help="Text files, or - for a pipe; default: texts that come with Python.",
         ),
     ] = None,
-    tokenizer: TOKENIZER = None,
+    tokenizer: str | None = None,
     rounds: Annotated[
         int, typer.Option("--rounds", metavar="N", min=1, help="Number of rounds.")
     ] = 5,
@@ -34,8 +34,8 @@ def bench(
             "--size", metavar="BYTES", help="Read at most this much of each text, such as 200k."
         ),
     ] = "1M",
-    download: DOWNLOAD = False,
-    as_json: AS_JSON = False,
+    download: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Measure how fast a tokenizer loads, encodes and decodes.
 

@@ -8,7 +8,7 @@ import typer
 
 from mtkit.commands import output
 from mtkit.commands.named import load_named, models_named
-from mtkit.commands.options import AS_JSON, MAX_FETCH, application, programs
+from mtkit.commands.options import application, programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def check(
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="CODE", help="Explain a code and exit.")
     ] = None,
-    most: MAX_FETCH = None,
-    as_json: AS_JSON = False,
+    most: int | None = None,
+    as_json: bool = False,
     sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for CI.")] = False,
 ) -> None:
     """Find problems in a GGUF, safetensors or tokenizer file, or in a model folder.

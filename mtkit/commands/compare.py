@@ -10,15 +10,7 @@ import typer
 
 from mtkit.commands import output
 from mtkit.commands.named import load_named
-from mtkit.commands.options import (
-    AS_JSON,
-    DOWNLOAD,
-    NO_PARSE_SPECIAL,
-    NO_SPECIAL,
-    application,
-    programs,
-    spelled,
-)
+from mtkit.commands.options import application, programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +25,7 @@ _SHOWN_TOKENS = 8
 _SHOWN_LETTERS = 200
 
 
-@app.command(cls=spelled(files="--input"))
+@app.command(also={"files": "--input"})
 def compare(
     left: Annotated[str, typer.Argument(metavar="A", help="File or folder.")],
     right: Annotated[
@@ -55,9 +47,9 @@ def compare(
             help="Differences to show; default: 10, on a terminal 3.",
         ),
     ] = None,
-    no_special: NO_SPECIAL = False,
-    no_parse_special: NO_PARSE_SPECIAL = False,
-    download: DOWNLOAD = False,
+    no_special: bool = False,
+    no_parse_special: bool = False,
+    download: bool = False,
     as_program: Annotated[
         str | None,
         typer.Option(
@@ -70,7 +62,7 @@ def compare(
     as_draft: Annotated[
         bool, typer.Option("--as-draft", help="Compare what ids mean, for A as a draft of B.")
     ] = False,
-    as_json: AS_JSON = False,
+    as_json: bool = False,
 ) -> None:
     """Compare the ids of two tokenizers; exit code 1 if any differ.
 

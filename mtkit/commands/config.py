@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import application
 
 app = application()
 
@@ -22,7 +22,7 @@ def config(
     ] = None,
     value: Annotated[str | None, typer.Argument(metavar="VALUE", help="Path or name.")] = None,
     unset: Annotated[bool, typer.Option("--unset", help="Remove the setting.")] = False,
-    as_json: AS_JSON = False,
+    as_json: bool = False,
 ) -> None:
     """Show or set the default tokenizer and model.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.named import gguf_named
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import application
 
 app = application()
 
@@ -17,8 +17,8 @@ def convert_endian(
     file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file.")],
     out: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="File to write.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check without writing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    as_json: AS_JSON = False,
+    force: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Change the byte order of a GGUF: to big-endian, or back to little-endian.
 

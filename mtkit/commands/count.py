@@ -9,18 +9,7 @@ import typer
 
 from mtkit.commands import output
 from mtkit.commands.named import load_named
-from mtkit.commands.options import (
-    AS_JSON,
-    AS_READER,
-    DOWNLOAD,
-    FILES,
-    NO_PARSE_SPECIAL,
-    NO_SPECIAL,
-    PROMPT,
-    TOKENIZER,
-    application,
-    spelled,
-)
+from mtkit.commands.options import application
 from mtkit.commands.texts import texts_of
 
 TYPE_CHECKING = False
@@ -30,24 +19,21 @@ if TYPE_CHECKING:
 app = application()
 
 
-@app.command(cls=spelled(tokenizer="-m --model"))
+@app.command()
 def count(
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="[FILE]...", help="Text files; - or none: standard input."),
     ] = None,
-    tokenizer: TOKENIZER = None,
-    prompt: PROMPT = None,
-    files: FILES = None,
-    encoding: Annotated[
-        str | None,
-        typer.Option("--encoding", metavar="NAME", help="Name of a published tiktoken encoding."),
-    ] = None,
-    no_special: NO_SPECIAL = False,
-    no_parse_special: NO_PARSE_SPECIAL = False,
-    as_reader: AS_READER = None,
-    download: DOWNLOAD = False,
-    as_json: AS_JSON = False,
+    tokenizer: str | None = None,
+    prompt: str | None = None,
+    files: list[str] | None = None,
+    encoding: str | None = None,
+    no_special: bool = False,
+    no_parse_special: bool = False,
+    as_reader: str | None = None,
+    download: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Count the tokens in texts: a row per file, and a total.
 

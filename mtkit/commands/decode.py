@@ -7,15 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.named import load_named
-from mtkit.commands.options import (
-    AS_JSON,
-    AS_READER,
-    DOWNLOAD,
-    TOKENIZER,
-    TRACE,
-    application,
-    spelled,
-)
+from mtkit.commands.options import application
 from mtkit.commands.texts import lines_of, texts_of
 
 TYPE_CHECKING = False
@@ -27,13 +19,13 @@ if TYPE_CHECKING:
 app = application()
 
 
-@app.command(cls=spelled(tokenizer="-m --model"))
+@app.command()
 def decode(
     ids: Annotated[
         list[str] | None,
         typer.Argument(metavar="[ID]...", help="Token ids; - or none: standard input."),
     ] = None,
-    tokenizer: TOKENIZER = None,
+    tokenizer: str | None = None,
     files: Annotated[
         list[str] | None,
         typer.Option("-f", "--file", metavar="FILE", help="Read ids from a file. Repeatable."),
@@ -45,10 +37,10 @@ def decode(
     lines: Annotated[
         bool, typer.Option("--lines", help="Decode line by line, one text per line.")
     ] = False,
-    as_reader: AS_READER = None,
-    trace: TRACE = False,
-    download: DOWNLOAD = False,
-    as_json: AS_JSON = False,
+    as_reader: str | None = None,
+    trace: bool = False,
+    download: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Decode token ids to text.
 

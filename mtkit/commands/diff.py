@@ -8,7 +8,7 @@ import typer
 
 from mtkit.commands import output
 from mtkit.commands.named import folder_named, gguf_named
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def diff(
     values: Annotated[
         bool, typer.Option("--values", help="Dequantize the tensors and measure the error.")
     ] = False,
-    as_json: AS_JSON = False,
+    as_json: bool = False,
 ) -> None:
     """Show the differences between two models; exit code 1 if there are any.
 

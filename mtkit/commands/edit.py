@@ -9,7 +9,7 @@ import typer
 
 from mtkit.commands import output
 from mtkit.commands.named import gguf_named
-from mtkit.commands.options import ALLOW_LOSS, AS_JSON, application
+from mtkit.commands.options import application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def edit(
         str | None,
         typer.Option("--tokenizer", metavar="NAME", help="Replace the tokenizer with this one."),
     ] = None,
-    allow_loss: ALLOW_LOSS = None,
+    allow_loss: list[str] | None = None,
     in_place: Annotated[
         bool,
         typer.Option("--in-place", help="Edit FILE itself, if the new header fits."),
@@ -62,8 +62,8 @@ def edit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the changes without writing.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    as_json: AS_JSON = False,
+    force: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Change metadata, tensor names or the tokenizer of a GGUF; tensor data stays the same.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import application
 
 app = application()
 
 
 @app.command()
 def formats(
-    as_json: AS_JSON = False,
+    as_json: bool = False,
 ) -> None:
     """List the formats that mtkit reads and writes.
 

@@ -8,7 +8,7 @@ import typer
 
 from mtkit.commands import output
 from mtkit.commands.named import gguf_named
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def hash_(
     tokenizer: Annotated[
         bool, typer.Option("--tokenizer", help="Print one hash of the tokenizer's behavior.")
     ] = False,
-    as_json: AS_JSON = False,
+    as_json: bool = False,
 ) -> None:
     """Hash the tensor data as llama-gguf-hash does; metadata does not change the hashes.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.named import model_named
-from mtkit.commands.options import AS_JSON, FILES, PROMPT, application
+from mtkit.commands.options import application
 from mtkit.commands.setting_options import command
 from mtkit.commands.texts import whole_texts
 from mtkit.settings import TextSettings
@@ -27,8 +27,8 @@ def imatrix(
     ] = None,
     *,
     settings: TextSettings,
-    prompt: PROMPT = None,
-    files: FILES = None,
+    prompt: str | None = None,
+    files: list[str] | None = None,
     out: Annotated[
         str, typer.Option("-o", "--output", metavar="GGUF", help="File for the importance matrix.")
     ] = "imatrix.gguf",
@@ -61,9 +61,9 @@ def imatrix(
         ),
     ] = 10,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    as_json: AS_JSON = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
+    force: bool = False,
+    as_json: bool = False,
+    verbose: bool = False,
 ) -> None:
     """Compute an importance matrix, which low-bit quantization needs.
 

@@ -9,7 +9,7 @@ import typer
 from mtkit.base.escape import as_text
 from mtkit.commands.arguments import number, prompt_of
 from mtkit.commands.named import model_named
-from mtkit.commands.options import AS_JSON, FILES, NO_SPECIAL, PROMPT, application
+from mtkit.commands.options import application
 from mtkit.commands.setting_options import command
 from mtkit.settings import ModelSettings
 
@@ -30,8 +30,8 @@ def logits(
     ] = None,
     *,
     settings: ModelSettings,
-    prompt: PROMPT = None,
-    files: FILES = None,
+    prompt: str | None = None,
+    files: list[str] | None = None,
     top: Annotated[
         int, typer.Option("--top", metavar="K", help="Show the K most likely tokens.")
     ] = 10,
@@ -41,10 +41,10 @@ def logits(
     save: Annotated[
         str | None, typer.Option("-o", "--output", metavar="NPY", help="Write all logits as .npy.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    no_special: NO_SPECIAL = False,
-    as_json: AS_JSON = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
+    force: bool = False,
+    no_special: bool = False,
+    as_json: bool = False,
+    verbose: bool = False,
 ) -> None:
     """Show which tokens a model expects after a text, with logits and probabilities.
 

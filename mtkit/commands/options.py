@@ -1,74 +1,88 @@
-"""Options that mean the same in every command, and what they become."""
+"""A command's frame: options that are declared once become typer's, and what is given is read."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from inspect import Parameter, Signature, signature
+from typing import Annotated, get_origin
 
 import typer
 from typer.core import TyperCommand
 
+from mtkit.commands.declared import SHARED
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
+
+    from mtkit.commands.declared import Option
 
 
 _BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
 _UNITS = {"k": 1 << 10, "K": 1 << 10, "m": 1 << 20, "M": 1 << 20}
 """After a number of tokens; those of a context are powers of two."""
 
-TOKENIZER = Annotated[
-    str | None,
-    typer.Option(
-        "-t",
-        "--tokenizer",
-        metavar="NAME",
-        help="Tokenizer: file, folder or ORG/NAME; - for a pipe.",
-    ),
-]
-NO_SPECIAL = Annotated[
-    bool, typer.Option("--no-special", help="Do not add special tokens (BOS, EOS …).")
-]
-NO_PARSE_SPECIAL = Annotated[
-    bool,
-    typer.Option("--no-parse-special", help="Treat special tokens in the text as plain text."),
-]
-TRACE = Annotated[bool, typer.Option("--trace", help="Show what every stage does.")]
-AS_READER = Annotated[
-    str | None,
-    typer.Option(
-        "--as",
-        metavar="NAME",
-        help="Read the file as transformers (a folder) or mnn (.mtok) does.",
-        autocompletion=lambda: ["transformers", "mnn"],
-    ),
-]
-DOWNLOAD = Annotated[bool, typer.Option("--download", help="Download the repository ORG/NAME.")]
-PROMPT = Annotated[
-    str | None, typer.Option("-p", "--prompt", metavar="TEXT", help="The text, given as an option.")
-]
-FILES = Annotated[
-    list[str] | None,
-    typer.Option("-f", "--file", metavar="FILE", help="Read the text from a file. Repeatable."),
-]
-AS_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-PLOT = Annotated[
-    str | None, typer.Option("--plot", metavar="NAME", help="Write NAME.png and NAME.svg.")
-]
-ALLOW_LOSS = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-loss",
-        metavar="CODE",
-        help="Convert in spite of losses with this code.",
-        autocompletion=lambda: ["ids", "ids-possible"],
-    ),
-]
+
+class Application(typer.Typer):
+    """Typer's frame of commands, whose parameters may be options that are declared elsewhere."""
+
+    def command(
+        self,
+        name: str | None = None,
+        *,
+        options: Mapping[str, Option] = SHARED,
+        also: Mapping[str, str] | None = None,
+        cls: type[TyperCommand] | None = None,
+        **more: Any,
+    ) -> Callable[[Any], Any]:
+        """Register a command.
+
+        Args:
+            name: Its name; None: the function's.
+            options: Parameter -> declaration, of parameters that are not ``Annotated``.
+            also: Parameter -> further spellings of options of the command's own.
+            cls: Its class, where it has one of its own.
+            more: As typer takes it.
+        """
+        spellings = dict(also or {})
+
+        def declared(parameter: Parameter) -> Parameter:
+            kind, option = parameter.annotation, options.get(parameter.name)
+            if option is not None and get_origin(kind) is not Annotated:
+                spellings.setdefault(parameter.name, option.also)
+                kind = _annotated(kind, option)
+            return parameter.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY)
+
+        def register(function: Callable[..., None]) -> Callable[..., None]:
+            def run(**given: Any) -> None:
+                function(**given)
+
+            own = signature(function, eval_str=True).parameters.values()
+            parameters = [declared(parameter) for parameter in own]
+            run.__name__, run.__doc__, run.__annotations__ = function.__name__, function.__doc__, {}
+            run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+            known = {key: tuple(text.split()) for key, text in spellings.items()}
+            kind = type("Command", (cls or Command,), {"also": known})
+            super(Application, self).command(name, cls=kind, **more)(run)
+            return function
+
+        return register
 
 
-def application() -> typer.Typer:
+def application() -> Application:
     """Return typer's frame of one command: errors are shown by ``mtkit.cli``, help is plain."""
-    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    return Application(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+def _annotated(kind: Any, option: Option) -> Any:
+    """Return a type with what typer shall make of it."""
+    shown: dict[str, Any] = {"metavar": option.metavar or None, "help": option.help}
+    if not option.names:
+        return Annotated[kind, typer.Argument(**shown)]
+    shown |= {"min": option.low, "parser": _READERS.get(option.reads)}
+    if option.values:
+        shown["autocompletion"] = lambda: list(option.values)
+    return Annotated[kind, typer.Option(*option.names.split(), **shown)]
 
 
 class Command(TyperCommand):
@@ -87,12 +101,6 @@ class Command(TyperCommand):
                 param.add_to_parser(parser, ctx)
                 param.opts, param.secondary_opts = own
         return parser
-
-
-def spelled(**spellings: str) -> type[Command]:
-    """Return the class of a command with further spellings: parameter -> with spaces between."""
-    also = {name: tuple(text.split()) for name, text in spellings.items()}
-    return type("Command", (Command,), {"also": also})
 
 
 def programs() -> list[str]:
@@ -150,12 +158,4 @@ def _fetched(given: str | int) -> int:
     return number
 
 
-MAX_FETCH = Annotated[
-    int | None,
-    typer.Option(
-        "--max-fetch",
-        metavar="N",
-        parser=_fetched,
-        help="Maximum bytes of a remote file to fetch. [64M]",
-    ),
-]
+_READERS: dict[str, Callable[[str | int], int]] = {"whole": whole, "fetched": _fetched}

@@ -8,7 +8,7 @@ import typer
 
 from mtkit.commands.arguments import number
 from mtkit.commands.named import model_named
-from mtkit.commands.options import AS_JSON, FILES, PROMPT, application
+from mtkit.commands.options import application
 from mtkit.commands.setting_options import command
 from mtkit.commands.texts import whole_texts
 from mtkit.settings import TextSettings
@@ -34,8 +34,8 @@ def perplexity(
     ] = None,
     *,
     settings: TextSettings,
-    prompt: PROMPT = None,
-    files: FILES = None,
+    prompt: str | None = None,
+    files: list[str] | None = None,
     against: Annotated[
         str | None,
         typer.Option("--against", metavar="BASE", help="Compare with this model's predictions."),
@@ -44,8 +44,8 @@ def perplexity(
         int | None,
         typer.Option("--stride", metavar="N", help="Use overlapping windows, N tokens apart."),
     ] = None,
-    as_json: AS_JSON = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
+    as_json: bool = False,
+    verbose: bool = False,
 ) -> None:
     """Compute a model's perplexity on texts: how well it predicts them.
 

@@ -8,36 +8,21 @@ most one text. Whatever else there is (help, a mistake, ``--option=value``), typ
 
 from __future__ import annotations
 
+from mtkit.commands.encode.options import OPTIONS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+_PARAMETERS = (
+    "lines", "only_ids", "only_tokens", "count", "offsets", "no_special", "no_parse_special",
+    "parse_special", "bos", "eos", "as_json", "tokenizer", "prompt", "files", "encoding",
+)  # fmt: skip
 ENCODE: Mapping[str, tuple[str, type]] = {
-    "--lines": ("lines", bool),
-    "--ids": ("only_ids", bool),
-    "--tokens": ("only_tokens", bool),
-    "--count": ("count", bool),
-    "--show-count": ("count", bool),
-    "--offsets": ("offsets", bool),
-    "--no-special": ("no_special", bool),
-    "--no-bos": ("no_special", bool),
-    "--no-parse-special": ("no_parse_special", bool),
-    "--parse-special": ("parse_special", bool),
-    "--allow-special": ("parse_special", bool),
-    "--bos": ("bos", bool),
-    "--eos": ("eos", bool),
-    "--json": ("as_json", bool),
-    "-t": ("tokenizer", str),
-    "--tokenizer": ("tokenizer", str),
-    "-m": ("tokenizer", str),
-    "--model": ("tokenizer", str),
-    "-p": ("prompt", str),
-    "--prompt": ("prompt", str),
-    "-f": ("files", list),
-    "--file": ("files", list),
-    "--input": ("files", list),
-    "--encoding": ("encoding", str),
+    spelling: (name, list if option.is_list else str if option.metavar else bool)
+    for name, option in ((name, OPTIONS[name]) for name in _PARAMETERS)
+    for spelling in f"{option.names} {option.also}".split()
 }
 """Spelling -> parameter of ``encode.run``, and what it is: a flag, a value, or one of several."""
 

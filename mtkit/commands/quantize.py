@@ -8,7 +8,7 @@ import typer
 
 from mtkit.commands import output
 from mtkit.commands.named import gguf_named
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import application
 from mtkit.commands.texts import whole_texts
 
 TYPE_CHECKING = False
@@ -54,14 +54,7 @@ def quantize(
         str | None,
         typer.Option("--imatrix", metavar="FILE", help="Importance matrix, as GGUF."),
     ] = None,
-    imatrix_from: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--imatrix-from",
-            metavar="TEXT",
-            help="Compute an importance matrix from a text. Repeatable.",
-        ),
-    ] = None,
+    imatrix_from: list[str] | None = None,
     allow_requantize: Annotated[
         bool, typer.Option("--allow-requantize", help="Allow a model that is already quantized.")
     ] = False,
@@ -75,8 +68,8 @@ def quantize(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Do everything except write the file.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    as_json: AS_JSON = False,
+    force: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Quantize a model with llama.cpp's quantizer, in a separate process.
 

@@ -9,7 +9,7 @@ import typer
 
 from mtkit.commands import output
 from mtkit.commands.named import open_named
-from mtkit.commands.options import AS_JSON, DOWNLOAD, application
+from mtkit.commands.options import application
 
 app = application()
 
@@ -31,9 +31,9 @@ def report(
     deep: Annotated[
         bool, typer.Option("--deep", help="Also check tensor data, merges and templates.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    download: DOWNLOAD = False,
-    as_json: AS_JSON = False,
+    force: bool = False,
+    download: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Write an HTML page about a GGUF or a tokenizer, or about two and their differences.
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
 
+    from mtkit.commands.options import Application
     from mtkit.settings.declaration import Setting, Settings
 
     S = TypeVar("S", bound=Settings)
@@ -51,7 +52,7 @@ class _Command(Command):
 
 
 def command(
-    app: typer.Typer, kind: type[Settings], *, also: Mapping[str, str] | None = None
+    app: Application, kind: type[Settings], *, also: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function whose parameter ``settings`` is a record of settings.
 
@@ -61,8 +62,7 @@ def command(
         also: Parameter -> further spellings of options of the command's own.
     """
     known = {name: setting for name, setting in table(kind).items() if setting.options}
-    spellings = {name: setting.also for name, setting in known.items()}
-    spellings |= {name: tuple(text.split()) for name, text in (also or {}).items()}
+    spellings = {name: " ".join(setting.also) for name, setting in known.items()} | dict(also or {})
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         def run(**given: Any) -> None:
@@ -77,7 +77,7 @@ def command(
                 parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
         run.__name__, run.__doc__, run.__annotations__ = function.__name__, function.__doc__, {}
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
-        app.command(cls=type("Command", (_Command,), {"also": spellings}))(run)
+        app.command(cls=_Command, also=spellings)(run)
         return function
 
     return register

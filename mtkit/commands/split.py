@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, application, n_bytes
+from mtkit.commands.options import application, n_bytes
 
 app = application()
 merging = application()
@@ -38,7 +38,7 @@ def split(
         bool, typer.Option("--dry-run", help="Show the shards without writing.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
-    as_json: AS_JSON = False,
+    as_json: bool = False,
 ) -> None:
     """Split a GGUF into shards that llama.cpp loads: NAME-00001-of-00003.gguf and so on.
 
@@ -89,8 +89,8 @@ def merge(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the file without writing.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    as_json: AS_JSON = False,
+    force: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Merge the shards of a model into one file; the reverse of mtkit split.
 

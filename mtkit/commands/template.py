@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.named import load_named, model_named
-from mtkit.commands.options import AS_JSON, AS_READER, DOWNLOAD, application
+from mtkit.commands.options import application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def template(
         ),
     ] = None,
     ids: Annotated[bool, typer.Option("--ids", help="Print token ids instead of text.")] = False,
-    as_reader: AS_READER = None,
-    download: DOWNLOAD = False,
-    as_json: AS_JSON = False,
+    as_reader: str | None = None,
+    download: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Render a chat template as the transformers library does.
 

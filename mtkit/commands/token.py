@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.named import load_named
-from mtkit.commands.options import AS_JSON, AS_READER, DOWNLOAD, TOKENIZER, application
+from mtkit.commands.options import application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def token(
         list[str],
         typer.Argument(metavar="ID|TEXT...", help="Ids, ranges (5000-5010), or texts."),
     ],
-    tokenizer: TOKENIZER = None,
+    tokenizer: str | None = None,
     as_text: Annotated[
         bool, typer.Option("--text", help="Treat numbers as text, not as ids.")
     ] = False,
-    as_reader: AS_READER = None,
-    download: DOWNLOAD = False,
-    as_json: AS_JSON = False,
+    as_reader: str | None = None,
+    download: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Look up tokens by id or text; exit code 1 if one does not exist.
 

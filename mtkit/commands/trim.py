@@ -8,7 +8,7 @@ import typer
 
 from mtkit.commands import output
 from mtkit.commands.named import gguf_named
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def trim(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check without writing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
-    as_json: AS_JSON = False,
+    as_json: bool = False,
 ) -> None:
     """Shrink a model's vocabulary, embedding and output head to the tokens you need.
 

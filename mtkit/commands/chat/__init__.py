@@ -9,7 +9,7 @@ import typer
 
 from mtkit.commands.arguments import prompt_of, read_bytes, read_text
 from mtkit.commands.named import model_named
-from mtkit.commands.options import AS_JSON, FILES, PROMPT, application
+from mtkit.commands.options import application
 from mtkit.commands.setting_options import command
 from mtkit.settings import AnswerSettings
 
@@ -32,8 +32,8 @@ def chat(
     ] = None,
     *,
     settings: AnswerSettings,
-    prompt: PROMPT = None,
-    files: FILES = None,
+    prompt: str | None = None,
+    files: list[str] | None = None,
     system: Annotated[
         str | None, typer.Option("--system", metavar="TEXT", help="System message.")
     ] = None,
@@ -59,9 +59,9 @@ def chat(
             help="Do not keep the lines that you type for the next chat.",
         ),
     ] = False,
-    as_json: AS_JSON = False,
+    as_json: bool = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no notes.")] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
+    verbose: bool = False,
 ) -> None:
     """Chat with a GGUF model, using its own chat template.
 

@@ -10,16 +10,7 @@ import typer
 
 from mtkit.commands.convert.model import Asked, default_format
 from mtkit.commands.named import load_named
-from mtkit.commands.options import (
-    ALLOW_LOSS,
-    AS_JSON,
-    AS_READER,
-    DOWNLOAD,
-    application,
-    loss_codes,
-    n_bytes,
-    spelled,
-)
+from mtkit.commands.options import application, loss_codes, n_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +37,7 @@ def _types() -> list[str]:
     return ["auto", *TYPES, *QUANTIZED]
 
 
-@app.command(cls=spelled(to="--format --output-format", kind="--outtype", target="--outfile"))
+@app.command(also={"to": "--format --output-format", "kind": "--outtype", "target": "--outfile"})
 def convert(
     source: Annotated[
         str | None,
@@ -88,14 +79,7 @@ def convert(
         str | None,
         typer.Option("--imatrix", metavar="FILE", help="Importance matrix to quantize with."),
     ] = None,
-    imatrix_from: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--imatrix-from",
-            metavar="FILE",
-            help="Compute an importance matrix from a text. Repeatable.",
-        ),
-    ] = None,
+    imatrix_from: list[str] | None = None,
     verify: Annotated[
         bool,
         typer.Option("--verify", help="Run the result in llama.cpp and compare the logits."),
@@ -112,17 +96,14 @@ def convert(
             "--tokenizer", metavar="FILE", help="Tokenizer of SRC, if SRC is a llama2.c model."
         ),
     ] = None,
-    encoding: Annotated[
-        str | None,
-        typer.Option("--encoding", metavar="NAME", help="Name of a published tiktoken encoding."),
-    ] = None,
+    encoding: str | None = None,
     target: Annotated[
         str | None,
         typer.Option(
             "-o", "--output", metavar="DST", help="File or folder/; default: next to SRC."
         ),
     ] = None,
-    allow_loss: ALLOW_LOSS = None,
+    allow_loss: list[str] | None = None,
     bos: Annotated[
         bool | None,
         typer.Option("--bos/--no-bos", help="Add BOS before a text; default: as SRC."),
@@ -140,9 +121,9 @@ def convert(
         bool, typer.Option("--no-extension", help="mtok: write only what MNN's loader reads.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
-    as_reader: AS_READER = None,
-    download: DOWNLOAD = False,
-    as_json: AS_JSON = False,
+    as_reader: str | None = None,
+    download: bool = False,
+    as_json: bool = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing when done.")] = False,
     verbose: Annotated[
         bool, typer.Option("-v", "--verbose", help="List every loss and note.")

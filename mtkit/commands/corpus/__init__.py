@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mtkit.commands.corpus.count import count
 from mtkit.commands.corpus.encode import encode
+from mtkit.commands.corpus.job import OPTIONS
 from mtkit.commands.options import application
 
 app = application()
@@ -23,5 +24,5 @@ def corpus() -> None:
     """
 
 
-app.command(name="count")(count)
-app.command(name="encode")(encode)
+app.command(name="count", options=OPTIONS)(count)
+app.command(name="encode", options=OPTIONS)(encode)

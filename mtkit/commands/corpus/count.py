@@ -6,47 +6,27 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.corpus.job import (  # noqa: TC001  typer reads them
-    ENGINE,
-    FIELD,
-    FORCE,
-    JOBS,
-    LINES,
-    PATHS,
-    RAY_ADDRESS,
-    RESTART,
-    SKIP_BAD,
-    SPECIAL,
-)
-from mtkit.commands.options import (  # noqa: TC001
-    AS_JSON,
-    AS_READER,
-    DOWNLOAD,
-    NO_PARSE_SPECIAL,
-    TOKENIZER,
-)
-
 
 def count(
-    paths: PATHS,
+    paths: list[str],
     *,
-    tokenizer: TOKENIZER = None,
+    tokenizer: str | None = None,
     output_file: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="File for the counts.")
     ],
-    field: FIELD = "text",
-    lines: LINES = False,
-    special: SPECIAL = False,
-    no_parse_special: NO_PARSE_SPECIAL = False,
-    skip_bad: SKIP_BAD = False,
-    jobs: JOBS = None,
-    engine: ENGINE = "local",
-    ray_address: RAY_ADDRESS = None,
-    restart: RESTART = False,
-    force: FORCE = False,
-    as_reader: AS_READER = None,
-    download: DOWNLOAD = False,
-    as_json: AS_JSON = False,
+    field: str = "text",
+    lines: bool = False,
+    special: bool = False,
+    no_parse_special: bool = False,
+    skip_bad: bool = False,
+    jobs: int | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
+    restart: bool = False,
+    force: bool = False,
+    as_reader: str | None = None,
+    download: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Count how often each token occurs in a corpus.
 

@@ -5,50 +5,33 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Annotated
 
-import typer
+from mtkit.commands.declared import SHARED, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mtkit.corpus.files import Reading
     from mtkit.corpus.job import Job
     from mtkit.corpus.run import Finished, Settings
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-PATHS = Annotated[
-    list[str], typer.Argument(metavar="PATH...", help="Files, folders and URLs with documents.")
-]
-FIELD = Annotated[
-    str, typer.Option("--field", metavar="NAME", help="JSON field or column with the text.")
-]
-LINES = Annotated[
-    bool, typer.Option("--lines", help="Take each line of a text file as a document.")
-]
-SPECIAL = Annotated[bool, typer.Option("--special", help="Add special tokens (BOS, EOS …).")]
-EOD = Annotated[bool, typer.Option("--eod", help="Add the tokenizer's EOS after each document.")]
-SKIP_BAD = Annotated[
-    bool, typer.Option("--skip-bad", help="Skip documents without a text, and count them.")
-]
-JOBS = Annotated[
-    int | None,
-    typer.Option(
-        "-j", "--jobs", metavar="N", min=1, help="Number of processes; default: one per core."
+OPTIONS: Mapping[str, Option] = {
+    **SHARED,
+    "paths": Option("", "Files, folders and URLs with documents.", "PATH..."),
+    "field": Option("--field", "JSON field or column with the text.", "NAME"),
+    "lines": Option("--lines", "Take each line of a text file as a document."),
+    "special": Option("--special", "Add special tokens (BOS, EOS …)."),
+    "eod": Option("--eod", "Add the tokenizer's EOS after each document."),
+    "skip_bad": Option("--skip-bad", "Skip documents without a text, and count them."),
+    "jobs": Option("-j --jobs", "Number of processes; default: one per core.", "N", low=1),
+    "engine": Option("--engine", "local, or ray for a Ray cluster.", "NAME"),
+    "ray_address": Option(
+        "--ray-address", "Address of the Ray cluster; default: RAY_ADDRESS.", "ADDRESS"
     ),
-]
-ENGINE = Annotated[
-    str, typer.Option("--engine", metavar="NAME", help="local, or ray for a Ray cluster.")
-]
-RAY_ADDRESS = Annotated[
-    str | None,
-    typer.Option(
-        "--ray-address", metavar="ADDRESS", help="Address of the Ray cluster; default: RAY_ADDRESS."
-    ),
-]
-RESTART = Annotated[bool, typer.Option("--restart", help="Discard the parts of an earlier run.")]
-FORCE = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+    "restart": Option("--restart", "Discard the parts of an earlier run."),
+}
 
 
 def job_of(

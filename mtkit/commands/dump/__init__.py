@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.named import load_named, open_named
-from mtkit.commands.options import AS_JSON, AS_READER, DOWNLOAD, application
+from mtkit.commands.options import application
 
 app = application()
 
@@ -51,9 +51,9 @@ def dump(
     style: Annotated[
         str | None, typer.Option("--style", metavar="llama2c", help="Print as another tool does.")
     ] = None,
-    as_reader: AS_READER = None,
-    download: DOWNLOAD = False,
-    as_json: AS_JSON = False,
+    as_reader: str | None = None,
+    download: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Print all of a file's tokens, merges, scores, metadata, tensors or its template.
 

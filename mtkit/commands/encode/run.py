@@ -1,4 +1,4 @@
-"""What ``mtkit encode`` does with its options, which ``command`` explains."""
+"""What ``mtkit encode`` does; ``options`` declares its options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(
     text: str | None = None,
     tokenizer: str | None = None,
     prompt: str | None = None,
-    files: Sequence[str] | None = None,
+    files: list[str] | None = None,
     messages: str | None = None,
     lines: bool = False,
     only_ids: bool = False,
@@ -49,7 +49,18 @@ def run(
     download: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Encode what is given and print it."""
+    """Encode text to token ids.
+
+    In a pipe: the ids on one line. On a terminal: a table of ids, tokens and bytes. --messages
+    encodes a whole chat as `mtkit template --ids` does, up to the beginning of the answer.
+
+    \b
+    Examples:
+      mtkit encode "Hello, MNN!"
+      mtkit encode "Hello, MNN!" -t tokenizer.json --trace
+      mtkit encode --messages chat.json --count -t model.gguf
+      mtkit encode -f book.txt --truncate 512 -t model.gguf | mtkit decode -t model.gguf
+    """
     from mtkit.errors import NoToken, UsageError
 
     if parse_special and no_parse_special:

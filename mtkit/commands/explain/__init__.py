@@ -8,17 +8,7 @@ import typer
 
 from mtkit.commands import output
 from mtkit.commands.named import load_named
-from mtkit.commands.options import (
-    AS_JSON,
-    AS_READER,
-    DOWNLOAD,
-    FILES,
-    NO_PARSE_SPECIAL,
-    NO_SPECIAL,
-    PROMPT,
-    TOKENIZER,
-    application,
-)
+from mtkit.commands.options import application
 from mtkit.commands.texts import texts_of
 
 TYPE_CHECKING = False
@@ -39,11 +29,11 @@ def explain(
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="Text to explain; - for standard input.")
     ] = None,
-    tokenizer: TOKENIZER = None,
-    prompt: PROMPT = None,
-    files: FILES = None,
-    no_special: NO_SPECIAL = False,
-    no_parse_special: NO_PARSE_SPECIAL = False,
+    tokenizer: str | None = None,
+    prompt: str | None = None,
+    files: list[str] | None = None,
+    no_special: bool = False,
+    no_parse_special: bool = False,
     html: Annotated[
         str | None, typer.Option("--html", metavar="FILE", help="Write every step as an HTML page.")
     ] = None,
@@ -51,10 +41,10 @@ def explain(
         str | None,
         typer.Option("--svg", metavar="FILE", help="Write every step as an SVG picture."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    as_reader: AS_READER = None,
-    download: DOWNLOAD = False,
-    as_json: AS_JSON = False,
+    force: bool = False,
+    as_reader: str | None = None,
+    download: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Show how a text is split into tokens, with ids, bytes and word boundaries.
 

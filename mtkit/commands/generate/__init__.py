@@ -8,7 +8,7 @@ import typer
 
 from mtkit.commands.arguments import prompt_of
 from mtkit.commands.named import model_named
-from mtkit.commands.options import AS_JSON, FILES, PROMPT, application
+from mtkit.commands.options import application
 from mtkit.commands.setting_options import command
 from mtkit.settings import GenerateSettings
 
@@ -22,14 +22,14 @@ def generate(
     ] = None,
     *,
     settings: GenerateSettings,
-    prompt: PROMPT = None,
-    files: FILES = None,
+    prompt: str | None = None,
+    files: list[str] | None = None,
     list_devices: Annotated[
         bool, typer.Option("--devices", help="List the compute devices and exit.")
     ] = False,
     echo: Annotated[bool, typer.Option("--echo", help="Print the prompt first.")] = False,
     ids: Annotated[bool, typer.Option("--ids", help="Print ids instead of text.")] = False,
-    as_json: AS_JSON = False,
+    as_json: bool = False,
     as_jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Print one JSON line per token.")
     ] = False,

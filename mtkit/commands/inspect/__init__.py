@@ -7,17 +7,13 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.named import folder_named, model_named, models_named, open_named
-from mtkit.commands.options import AS_JSON, DOWNLOAD, MAX_FETCH, application, spelled, whole
+from mtkit.commands.options import application, whole
 
 app = application()
 
 
 @app.command(
-    cls=spelled(
-        ctx="--ctx-size",
-        gpu_layers="--n-gpu-layers",
-        kv_type="--cache-type-k -ctk",
-    )
+    also={"ctx": "--ctx-size", "gpu_layers": "--n-gpu-layers", "kv_type": "--cache-type-k -ctk"}
 )
 def inspect(
     files: Annotated[
@@ -82,9 +78,9 @@ def inspect(
             "-ngl", "--gpu-layers", metavar="N", help="Layers to offload to GPUs, for --plan."
         ),
     ] = 0,
-    download: DOWNLOAD = False,
-    most: MAX_FETCH = None,
-    as_json: AS_JSON = False,
+    download: bool = False,
+    most: int | None = None,
+    as_json: bool = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no warnings.")] = False,
 ) -> None:
     """Show what is in a GGUF, safetensors or tokenizer file, or in a model folder.

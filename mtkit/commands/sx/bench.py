@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, PLOT  # noqa: TC001  typer reads it
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,8 +79,8 @@ def bench(
     threads: Annotated[
         int, typer.Option("--threads", metavar="N", min=1, help="Number of threads.")
     ] = 1,
-    plot: PLOT = None,
-    as_json: AS_JSON = False,
+    plot: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Compare drafting variants on the same prompts.
 

@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON  # noqa: TC001  typer reads it
-
 
 def calibrate(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The GGUF model to speed up.")],
@@ -23,7 +21,7 @@ def calibrate(
             help="Number of threads; default: the fastest, measured.",
         ),
     ] = None,
-    as_json: AS_JSON = False,
+    as_json: bool = False,
 ) -> None:
     """Measure when drafting pays off on this machine.
 

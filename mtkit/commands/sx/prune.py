@@ -21,7 +21,7 @@ def prune(
     size: Annotated[
         int | None, typer.Option("-n", metavar="N", help="Use only the first N ids.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: bool = False,
 ) -> None:
     """Reduce a draft model to the ids of a vocab.txt.
 

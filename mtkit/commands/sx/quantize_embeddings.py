@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON  # noqa: TC001  typer reads it
-
 
 def quantize_embeddings(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The GGUF model to speed up.")],
@@ -15,7 +13,7 @@ def quantize_embeddings(
         str, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the files.")
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
-    as_json: AS_JSON = False,
+    as_json: bool = False,
 ) -> None:
     """Write an int8 embedding table for id searches.
 

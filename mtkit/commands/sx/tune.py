@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON  # noqa: TC001  typer reads it
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +45,7 @@ def tune(
     ] = False,
     threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Threads.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
-    as_json: AS_JSON = False,
+    as_json: bool = False,
 ) -> None:
     """Find the fastest way to draft.
 

@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, PLOT  # noqa: TC001  typer reads it
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import Counter
@@ -42,9 +40,9 @@ def vocab(
     output_file: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="File for the ids.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    plot: PLOT = None,
-    as_json: AS_JSON = False,
+    force: bool = False,
+    plot: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Find the most frequent ids for a draft model.
 

@@ -1,0 +1,88 @@
+"""Options that several commands have, each declared once; plain lines read them without typer.
+
+A parameter of a command is the option of its name here, unless the command declares its own.
+"""
+
+from __future__ import annotations
+
+from mtkit.base.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Option(Record):
+    """One option.
+
+    Attributes:
+        names: Its spellings, with spaces between; "" for an argument.
+        help: What it does.
+        metavar: What stands for its value in the help; "" for a flag.
+        also: Further spellings, which help and errors do not name.
+        is_list: Whether it can be given several times.
+        low: Least number.
+        reads: Name of the function of ``options`` that reads a number.
+        values: What a shell completes.
+    """
+
+    names: str
+    help: str
+    metavar: str = ""
+    also: str = ""
+    is_list: bool = False
+    low: int | None = None
+    reads: str = ""
+    values: tuple[str, ...] = ()
+
+
+SHARED: Mapping[str, Option] = {
+    "tokenizer": Option(
+        "-t --tokenizer",
+        "Tokenizer: file, folder or ORG/NAME; - for a pipe.",
+        "NAME",
+        "-m --model",
+    ),
+    "no_special": Option("--no-special", "Do not add special tokens (BOS, EOS …)."),
+    "no_parse_special": Option(
+        "--no-parse-special", "Treat special tokens in the text as plain text."
+    ),
+    "trace": Option("--trace", "Show what every stage does."),
+    "encoding": Option("--encoding", "Name of a published tiktoken encoding.", "NAME"),
+    "as_reader": Option(
+        "--as",
+        "Read the file as transformers (a folder) or mnn (.mtok) does.",
+        "NAME",
+        values=("transformers", "mnn"),
+    ),
+    "download": Option("--download", "Download the repository ORG/NAME."),
+    "prompt": Option("-p --prompt", "The text, given as an option.", "TEXT"),
+    "files": Option(
+        "-f --file",
+        "Read the text from a file. Repeatable.",
+        "FILE",
+        "--input",
+        is_list=True,
+    ),
+    "as_json": Option("--json", "Print one JSON document."),
+    "plot": Option("--plot", "Write NAME.png and NAME.svg.", "NAME"),
+    "allow_loss": Option(
+        "--allow-loss",
+        "Convert in spite of losses with this code.",
+        "CODE",
+        is_list=True,
+        values=("ids", "ids-possible"),
+    ),
+    "most": Option(
+        "--max-fetch", "Maximum bytes of a remote file to fetch. [64M]", "N", reads="fetched"
+    ),
+    "imatrix_from": Option(
+        "--imatrix-from",
+        "Compute an importance matrix from a text. Repeatable.",
+        "FILE",
+        is_list=True,
+    ),
+    "force": Option("--force", "Replace an existing file."),
+    "verbose": Option("-v --verbose", "Show llama.cpp's log."),
+}
+"""Parameter -> option."""

@@ -1,0 +1,35 @@
+"""The options of ``mtkit encode``; typer is not imported: plain lines are read by them, too."""
+
+from __future__ import annotations
+
+from mtkit.base.record import replace
+from mtkit.commands.declared import SHARED, Option
+
+OPTIONS = {
+    **SHARED,
+    "text": Option("", "Text to encode; - for standard input.", "TEXT"),
+    "messages": Option(
+        "--messages",
+        "File with messages; - for standard input. Without -t, for the default model.",
+        "JSON",
+    ),
+    "lines": Option("--lines", "Encode line by line, one result per line."),
+    "only_ids": Option("--ids", "Print ids, separated by spaces."),
+    "only_tokens": Option("--tokens", "Print tokens, escaped, separated by spaces."),
+    "count": Option("--count", "Print the number of tokens.", also="--show-count"),
+    "offsets": Option("--offsets", "Print id, start, end and token, one per line."),
+    "truncate": Option(
+        "--truncate",
+        "Keep at most N tokens, including special ones.",
+        "N",
+        "--max-length",
+        reads="whole",
+    ),
+    "no_special": replace(SHARED["no_special"], also="--no-bos"),
+    "parse_special": Option(
+        "--parse-special", "Parse special tokens in the text.", also="--allow-special"
+    ),
+    "bos": Option("--bos", "Add BOS before the text, instead of the file's rule."),
+    "eos": Option("--eos", "Add EOS after the text, instead of the file's rule."),
+}
+"""Parameter of ``encode.run`` -> option."""
