@@ -12,8 +12,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from mtkit.api.changing import edit, quantize
+    from mtkit.api.converting import convert
+    from mtkit.api.looking import compare, diff, inspect
+    from mtkit.checks import Report, check
     from mtkit.conversion.checkpoint import convert_checkpoint
-    from mtkit.conversion.convert import Conversion, convert
+    from mtkit.conversion.convert import Conversion
     from mtkit.conversion.folder_writer import convert_to_folder
     from mtkit.conversion.whole_model import convert_model
     from mtkit.errors import (
@@ -28,50 +32,70 @@ if TYPE_CHECKING:
     )
     from mtkit.formats.contract import WriteOptions
     from mtkit.gguf import GgufFile, open_gguf
+    from mtkit.inspection.difference import Difference
     from mtkit.llm.generate import generate
     from mtkit.pipeline.result import Encoding
     from mtkit.spec import TokenizerSpec
+    from mtkit.tokenizer.compare import Comparison
     from mtkit.tokenizer.load import load
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 __all__ = [
     "AnswerNo",
+    "Comparison",
     "Conversion",
+    "Difference",
     "Encoding",
     "FormatError",
     "GgufFile",
     "LossError",
     "MissingExtra",
     "MtkitError",
+    "Report",
     "ResourceError",
     "Tokenizer",
     "TokenizerSpec",
     "UnsupportedError",
     "UsageError",
     "WriteOptions",
+    "check",
+    "compare",
     "convert",
     "convert_checkpoint",
     "convert_model",
     "convert_to_folder",
+    "diff",
+    "edit",
     "generate",
+    "inspect",
     "load",
     "open_gguf",
+    "quantize",
 ]
 
 _MODULES = {
+    "Comparison": "mtkit.tokenizer.compare",
     "Conversion": "mtkit.conversion.convert",
+    "Difference": "mtkit.inspection.difference",
     "Encoding": "mtkit.pipeline.result",
     "GgufFile": "mtkit.gguf",
+    "Report": "mtkit.checks",
     "Tokenizer": "mtkit.tokenizer.tokenizer",
     "TokenizerSpec": "mtkit.spec",
     "WriteOptions": "mtkit.formats.contract",
-    "convert": "mtkit.conversion.convert",
+    "check": "mtkit.checks",
+    "compare": "mtkit.api.looking",
+    "convert": "mtkit.api.converting",
     "convert_checkpoint": "mtkit.conversion.checkpoint",
     "convert_model": "mtkit.conversion.whole_model",
     "convert_to_folder": "mtkit.conversion.folder_writer",
+    "diff": "mtkit.api.looking",
+    "edit": "mtkit.api.changing",
     "generate": "mtkit.llm.generate",
+    "inspect": "mtkit.api.looking",
     "load": "mtkit.tokenizer.load",
     "open_gguf": "mtkit.gguf",
+    "quantize": "mtkit.api.changing",
 }
 """Where each export is defined; errors are in ``mtkit.errors``."""
 

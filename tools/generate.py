@@ -231,8 +231,8 @@ def _cell(text: str) -> str:
 
 def rule_table() -> str:
     """``docs/rules.md``: the rules that files and specifications are held to."""
-    from mtkit.check import checking, tensors
-    from mtkit.check.explanations import EXPLANATIONS
+    from mtkit.checks import checking, tensors
+    from mtkit.checks.explanations import EXPLANATIONS
     from mtkit.gguf import rules, shards
     from mtkit.spec.rules import RULES
 

@@ -26,7 +26,37 @@ import mtkit
 
 tokenizer = mtkit.load("tokenizer.json")
 ids = tokenizer.encode_ids("Hello")
+batch = tokenizer.encode_batch_ids(["one text", "another"])
+assert tokenizer.decode_batch(batch) == ["one text", "another"]
+assert max(ids) < len(tokenizer)
 ```
+
+The commands as functions, which return what the commands print:
+
+```python
+import mtkit
+
+what = mtkit.inspect("model.gguf")
+print(what["architecture"], what["parameters"])
+for finding in mtkit.check("model.gguf").findings:
+    print(finding)
+
+done = mtkit.convert("tokenizer.json", "made.mtok")
+print(done.path, [loss.effect for loss in done.losses])
+same = mtkit.compare("tokenizer.json", "made.mtok")
+assert same.equal, same.differences
+
+mtkit.edit("model.gguf", "renamed.gguf", keys={"general.name": "renamed"})
+changes = mtkit.diff("model.gguf", "renamed.gguf").keys
+assert [change.key for change in changes] == ["general.name"]
+
+folder = mtkit.convert("model.gguf", "model-folder", to="hf-model", allow_loss=["ids"])
+mtkit.convert("model-folder", "again.gguf", kind="f16", allow_loss=["ids-possible"])
+mtkit.quantize("again.gguf", "again-q8.gguf", "Q8_0")
+```
+
+Errors are exceptions of the classes at the end of this page, all of them `mtkit.MtkitError`; their
+text is the line that the command prints.
 """
 _WIDTH = 88
 _MOST = 12

@@ -5,7 +5,7 @@ a GGUF the loader takes no tensor that it does not know and misses each that it 
 or takes beyond weights is here, by the name of the architecture.
 
 Source: llama.cpp, src/models (``load_arch_tensors``), llama-model.cpp (``create_tensor_qkv``);
-tests/check/test_loaded.py asks llama.cpp itself.
+tests/checks/test_loaded.py asks llama.cpp itself.
 """
 
 from __future__ import annotations

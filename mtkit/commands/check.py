@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtkit.base.rules import Finding, Severity
-    from mtkit.check import Report
+    from mtkit.checks import Report
 
 app = application()
 
@@ -69,8 +69,9 @@ def check(
     folder.
 
     --runs-on compares about 200 texts with the results of another program: llama.cpp, mnn,
-    transformers, executorch or onnxruntime. The last three need their own library. A file that the
-    program cannot read is converted first. llama.cpp also loads a GGUF model and computes a token.
+    transformers, executorch, onnxruntime or sentencepiece. The last four need their own library. A
+    file that the program cannot read is converted first. llama.cpp also loads a GGUF model and
+    computes a token.
 
     \b
     Examples:
@@ -87,8 +88,8 @@ def check(
         return
     if not files:
         raise UsageError("no file to check", hint="mtkit check model.gguf")
-    from mtkit.check import check as run
-    from mtkit.check.programs import program_named
+    from mtkit.checks import check as run
+    from mtkit.checks.programs import program_named
     from mtkit.sources.remote import MOST_BYTES
 
     for name in runs_on or ():
@@ -113,7 +114,7 @@ def check(
     if not reports:
         raise errors[0]
     if sarif:
-        from mtkit.check.sarif import document
+        from mtkit.checks.sarif import document
 
         output.write_json(document(reports))
     elif as_json:
@@ -197,7 +198,7 @@ def _place(finding: Finding) -> str:
 
 
 def _explain(code: str, *, as_json: bool) -> None:
-    from mtkit.check.explanations import explain
+    from mtkit.checks.explanations import explain
 
     found = explain(code)
     rows = [("code", code), *found]

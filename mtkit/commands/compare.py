@@ -71,8 +71,8 @@ def compare(
     --as-draft instead counts the ids of A that mean the same in B, which a draft model can propose,
     and shows the first that does not; exit code 1 if there are none.
 
-    With --as, B is read as another program reads it: llama.cpp, mnn, transformers, executorch or
-    onnxruntime. The last three need their own library.
+    With --as, B is read as another program reads it: llama.cpp, mnn, transformers, executorch,
+    onnxruntime or sentencepiece. The last four need their own library.
 
     \b
     Examples:
@@ -103,8 +103,8 @@ def compare(
     if most is None:
         most = 3 if output.is_terminal() else 10
     if as_program is not None:
-        from mtkit.check.programs import program_named
-        from mtkit.check.programs.comparison import compare_as
+        from mtkit.checks.programs import program_named
+        from mtkit.checks.programs.comparison import compare_as
 
         program = program_named(as_program)
         done = compare_as(program, one, other, corpus, most=most, add_special_tokens=not no_special)

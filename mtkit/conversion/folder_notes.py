@@ -20,6 +20,7 @@ from mtkit.tokenizer.tokenizer import Tokenizer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
 TRANSFORMERS = "transformers"
 _STAGES = (
@@ -109,6 +110,19 @@ def notes(tokenizer: Tokenizer) -> tuple[str, ...]:
         more = rows - tokenizer.vocab_size
         said.append(f"{CONFIG} has a vocab_size of {rows}: {more} ids have no token")
     return tuple(said)
+
+
+def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return what a tokenizer is as a JSON document, schema ``mtkit.inspect/1``."""
+    from mtkit.inspection.tokenizer import document
+
+    return {
+        "schema": "mtkit.inspect/1",
+        "format": tokenizer.format_name,
+        **document(tokenizer.spec),
+        "assumptions": list(tokenizer.assumptions),
+        "notes": list(notes(tokenizer)),
+    }
 
 
 def rows_of_model(tokenizer: Tokenizer) -> int | None:

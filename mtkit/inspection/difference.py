@@ -90,7 +90,7 @@ class Totals(Record):
 
 
 class Difference(Record):
-    """What differs between A and B.
+    """Differences between two models, A and B.
 
     Attributes:
         keys: In the order of A, then what only B has.
@@ -100,7 +100,7 @@ class Difference(Record):
         naming: Keys that only name things; of two files they are among ``keys``.
         measured: Of equal shape, where values were asked for; those that are the same in the same
             type are left out.
-        sums: Of all; None where values were not asked for.
+        sums: Errors of all tensors; None where values were not asked for.
         is_made: One side is what conversion of the other would give.
     """
 

@@ -52,8 +52,8 @@ class _File:
         self, columns: Columns, *, histograms: bool, deep: bool, progress: Progress
     ) -> dict[str, Any]:
         """Return all that the page shows of it."""
-        from mtkit.check.checking import check_source
-        from mtkit.check.one_check import Asked
+        from mtkit.checks.checking import check_source
+        from mtkit.checks.one_check import Asked
 
         found: dict[str, Any] = {
             "name": _name(self.source.name),

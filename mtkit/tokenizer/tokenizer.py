@@ -68,7 +68,11 @@ class Tokenizer:
             self._use(engine)
 
     def __repr__(self) -> str:
-        return f"<Tokenizer {self.source or 'unnamed'}: {self.vocab_size} ids>"
+        kind = f", {self.format_name}" if self.format_name else ""
+        return f"<Tokenizer {self.source or 'unnamed'}: {self.vocab_size} ids{kind}>"
+
+    def __len__(self) -> int:
+        return self.vocab_size
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what another process makes for itself, among it the engine."""

@@ -175,8 +175,8 @@ std::size_t marks_in(std::string_view text) {
         const std::size_t end = std::min(start + BLOCK, text.size() - MARK.size() + 1);
         std::uint8_t marks = 0;
         for (std::size_t at = start; at < end; ++at) {
-            const bool found =
-                (text[at] == MARK[0]) & (text[at + 1] == MARK[1]) & (text[at + 2] == MARK[2]);
+            const int found = int{text[at] == MARK[0]} & int{text[at + 1] == MARK[1]} &
+                              int{text[at + 2] == MARK[2]};
             marks = static_cast<std::uint8_t>(marks + found);
         }
         count += marks;

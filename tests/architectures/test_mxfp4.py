@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from support import reference
 
-from mtkit.check import check
 from mtkit.checkpoints import model_folder
 from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
+from mtkit.checks import check
 from mtkit.conversion.folder_side import folder_side
 from mtkit.conversion.gguf_plan import plan_gguf
 from mtkit.conversion.whole_model import convert_model

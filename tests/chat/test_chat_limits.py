@@ -39,6 +39,7 @@ print(json.dumps([found, hostile_templates.peak() >> 20]))
 """
 
 
+@pytest.mark.slow
 def test_hostile_templates_stay_within_their_limits() -> None:
     """In a process of their own: what the largest child of this one has held is never less."""
     path = os.pathsep.join((str(Path(__file__).parent), *filter(None, sys.path)))

@@ -11,9 +11,9 @@ import pytest
 from support import one_line, reference
 
 from mtkit.base.binary import Source
-from mtkit.check import check
 from mtkit.checkpoints import safetensors, safetensors_index
 from mtkit.checkpoints.safetensors import read, sniff
+from mtkit.checks import check
 from mtkit.errors import FormatError
 
 if TYPE_CHECKING:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from conftest import Run
 
+pytestmark = pytest.mark.slow
+
 HF = str(FIXTURES / "bbpe-8k" / "tokenizer.json")
 TEXT = "The quick brown fox, 123 times: 漢字 and café.\nA second line\twith a tab.\n" * 40
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from conftest import Run
 
+pytestmark = pytest.mark.slow
+
 Q, K = "model.layers.1.self_attn.q_proj.weight", "model.layers.0.self_attn.k_proj.weight"
 
 

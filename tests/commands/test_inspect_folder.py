@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from conftest import Run
 
+pytestmark = pytest.mark.slow
+
 SECOND = "model-00002-of-00002.safetensors"
 
 

@@ -36,6 +36,7 @@ def read_by_typer(args: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_both_readings_of_plain_lines_are_one() -> None:
     random = Random(19)
     plain = 0

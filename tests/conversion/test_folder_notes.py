@@ -10,7 +10,7 @@ import pytest
 from support import reference
 
 import mtkit
-from mtkit.check.checking import check
+from mtkit.checks.checking import check
 from mtkit.cli import main
 from mtkit.conversion.folder_notes import notes, unlike_transformers
 from mtkit.unicode.byte_alphabet import LETTERS

@@ -42,6 +42,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+pytestmark = pytest.mark.slow
+
 TOKENIZER = Path(__file__).parents[1] / "fixtures" / "bbpe-8k"
 TEXTS = ["Hello, world!", "", "中文 café\n\tx", "<|endoftext|> a", "\u2028line", "x" * 300, "b\r\n"]
 PACK = {

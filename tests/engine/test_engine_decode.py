@@ -57,6 +57,7 @@ def test_files_are_decoded_as_by_the_pipeline(name: str) -> None:
     assert_equal(spec, encoded + sequences(1, spec.vocab_size, 400))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("broken", [False, True])
 @pytest.mark.parametrize("letters", [False, True])

@@ -145,6 +145,7 @@ def _long_texts() -> list[str]:
     return [*_texts(2, 20), *texts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", FILES)
 def test_each_level_gives_the_same_ids(tmp_path: Path, name: str, level: str) -> None:

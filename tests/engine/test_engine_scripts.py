@@ -43,6 +43,7 @@ def test_texts(cut: pre.PreTokenizer) -> None:
     assert_equal(cut, texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [pre.UnicodeScripts(), pre.DigitGroups()])
 def test_every_character(cut: pre.PreTokenizer) -> None:
     """Between a Latin letter and a digit, each shows whether it stays with one or the other."""

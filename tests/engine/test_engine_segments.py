@@ -15,6 +15,8 @@ from mtkit.engine import Engine
 from mtkit.spec import TokenizerSpec, TokenType, models, normalizers
 from mtkit.spec.vocabulary import Vocabulary
 
+pytestmark = pytest.mark.slow
+
 LETTERS = "abcé一"
 UNKNOWN = "x\0丁是\U0001f389"  # U+4E01 has U+4E00 beside it in the pieces, U+662F none
 SCALES = (1e-3, 1.0, 40.0, 5000.0, 2e5, 1e30)

@@ -141,6 +141,7 @@ def test_what_a_str_keeps_goes_with_it() -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_many_at_once() -> None:
     """Each text of a batch has memory of its own until all are encoded."""
     tokenizer = mtkit.load()

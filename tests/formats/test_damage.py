@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from mtkit.spec import TokenizerSpec
 
+pytestmark = pytest.mark.slow
+
 FILES = sources()
 FORGED = (1 << 31, (1 << 32) - 1, 1 << 63, (1 << 64) - 1)
 MOST = int(os.environ.get("MTKIT_FUZZ", "300"))

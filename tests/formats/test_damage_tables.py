@@ -17,6 +17,8 @@ from small_files import DOCUMENTS
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 MOST = int(os.environ.get("MTKIT_FUZZ", "300"))
 SCRIPT = """
 import random, sys

@@ -16,6 +16,8 @@ from mtkit.spec import rules
 if TYPE_CHECKING:
     from types import ModuleType
 
+pytestmark = pytest.mark.slow
+
 SEED = 1
 PARTS = 4
 CASES = 200

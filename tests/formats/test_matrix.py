@@ -21,6 +21,8 @@ from mtkit.spec import normalizers, replace
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 SOURCES = (
     "bbpe-8k/tokenizer.json",
     "spm-bpe/tokenizer.model",

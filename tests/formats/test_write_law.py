@@ -23,6 +23,8 @@ from mtkit.formats import hf
 from mtkit.spec import SpecialIds, TokenizerSpec, models, normalizers, pre_tokenizers, replace
 from mtkit.tokenizer.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = int(os.environ.get("MTKIT_EXAMPLES") or 16)
 BASES = (
     "bbpe-8k/tokenizer.json",

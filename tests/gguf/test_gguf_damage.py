@@ -19,6 +19,8 @@ from mtkit.inspection.gguf import inspect_gguf as inspect
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 # Kinds of file whose oddity is in the container, not in the tokenizer.
 CONTAINER = {"header", "count", "string length", "key", "string", "value type", "array", "bool",

@@ -18,6 +18,8 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.in_place import settle, write_ggufs
 from mtkit.gguf.journal import SUFFIX
 
+pytestmark = pytest.mark.slow
+
 MODEL = Path(os.path.dirname(mtkit.__file__), "data", "default-model.gguf")
 KILLS = 4
 

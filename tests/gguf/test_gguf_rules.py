@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mtkit.base.binary import Source
 from mtkit.base.rules import MOST_OF_A_RULE, BrokenRule, Findings
-from mtkit.check import check
+from mtkit.checks import check
 from mtkit.errors import FormatError
 from mtkit.gguf import GgufFile, open_gguf, rules, shards
 from mtkit.gguf.file import Header

@@ -16,6 +16,8 @@ from mtkit.errors import UnsupportedError
 from mtkit.patterns.matcher import Matcher, build, compile_pattern
 from mtkit.spec.text import Regex, Text
 
+pytestmark = pytest.mark.slow
+
 
 def words(pattern: Regex, text: str) -> list[str]:
     """What a pattern finds."""

@@ -13,6 +13,8 @@ from mtkit.errors import UnsupportedError
 from mtkit.patterns.matcher import Matcher, build
 from mtkit.spec.text import Regex
 
+pytestmark = pytest.mark.slow
+
 PATTERNS = [
     r" ?[^(\s|[.,!?…。，、।۔،])]+",
     r"\p{N}",

@@ -22,6 +22,8 @@ from mtkit.errors import UnsupportedError
 from mtkit.formats import hf
 from mtkit.pipeline import Pipeline
 
+pytestmark = pytest.mark.slow
+
 LIBRARY = """
 import json, resource, sys
 from tokenizers import Tokenizer

@@ -13,6 +13,8 @@ from mtkit.formats import hf
 from mtkit.pipeline import Pipeline
 from mtkit.tokenizer.load import load_source
 
+pytestmark = pytest.mark.slow
+
 LETTERS = "<x>Abé 's1"
 
 

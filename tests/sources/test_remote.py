@@ -11,7 +11,7 @@ import pytest
 from range_server import serving
 from support import FIXTURES, one_line, reference
 
-from mtkit.check import check
+from mtkit.checks import check
 from mtkit.errors import MtkitError, ResourceError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES

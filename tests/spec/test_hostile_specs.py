@@ -35,6 +35,8 @@ from mtkit.spec import (
 )
 from mtkit.spec.text import Regex
 
+pytestmark = pytest.mark.slow
+
 WORDS = mnn_text.read(Source("tokenizer.txt", _mnn_text(2)), {}).spec
 """Its file has no [UNK], so an unknown word gets the id 100, which no token has."""
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from mtkit import formats
 from mtkit.base.escape import printable
-from mtkit.check.checking import check_source
-from mtkit.check.one_check import Asked
+from mtkit.checks.checking import check_source
+from mtkit.checks.one_check import Asked
 from mtkit.commands.dump import tokenizer as dump_tokenizer
 from mtkit.commands.encode import trace
 from mtkit.commands.inspect import gguf as inspect_gguf

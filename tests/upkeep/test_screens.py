@@ -15,6 +15,8 @@ from support import reference
 if TYPE_CHECKING:
     from types import ModuleType
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PICTURES = sorted((ROOT / "docs" / "screens").glob("*.svg"))
 RUN_A_MODEL = {"generate", "chat", "perplexity", "imatrix", "logits"}

@@ -19,6 +19,8 @@ from typer.main import get_command
 
 from mtkit.cli import COMMANDS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 MEASURED = {
@@ -114,7 +116,8 @@ def test_extras_that_are_installed_are_there() -> None:
 def test_what_a_page_does_works(page: Path, files: Path, tmp_path: Path) -> None:
     blocks = snippets.blocks(page)
     text = "".join(block.text for block in blocks)
-    if re.search(r"mtkit (generate|chat|logits|perplexity|imatrix|serve)|mtkit\.generate", text):
+    runs = r"mtkit (generate|chat|logits|perplexity|imatrix|serve)|mtkit\.(generate|quantize)"
+    if re.search(runs, text):
         reference("llama_cpp")
     for module in ("openai", "transformers", "tiktoken"):
         if re.search(rf"(from|import) {module}|mtkit.hf", text):

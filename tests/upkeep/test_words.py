@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.check.explanations import EXPLANATIONS
+from mtkit.checks.explanations import EXPLANATIONS
 
 ROOT = Path(__file__).parents[2]
 BRITISH = re.compile(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from mtkit.base.escape import printable
 from mtkit.commands import output
-from mtkit.commands.inspect.weights import WeightRow, chosen, show_table
+from mtkit.commands.inspect.weights import cells, chosen, show_table
+from mtkit.conversion.folder_document import document, weights
 from mtkit.conversion.folder_report import folder_report
 
 TYPE_CHECKING = False
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 
     from mtkit.base.binary import Source
     from mtkit.conversion.folder_report import FolderReport
-
-SUMS = ("tensors", "parameters", "bytes")
 
 
 def gguf_of(path: str) -> Source:
@@ -44,9 +41,9 @@ def show(
 ) -> None:
     """Print what is in a folder; a pattern or an order is asked of its tensors."""
     report = folder_report(path)
-    rows = chosen(_weights(report), pattern, sort)
+    rows = chosen(weights(report), pattern, sort)
     if as_json:
-        output.write_json(_document(report, rows))
+        output.write_json(document(report, rows))
         return
     only_tensors = tensors or bool(pattern or sort)
     is_terminal = output.is_terminal()
@@ -63,13 +60,7 @@ def show(
         return
     if not only_tensors:
         output.write_rows(list(_rows(report)))
-    output.write_rows([("tensor", *row.cells()) for row in rows])
-
-
-def _weights(report: FolderReport) -> Iterator[WeightRow]:
-    names = report.names
-    for name, stored in report.survey.tensors.items():
-        yield WeightRow(stored.weight, os.path.basename(stored.path), names.get(name, ()))
+    output.write_rows([("tensor", *cells(row)) for row in rows])
 
 
 def _rows(report: FolderReport) -> Iterator[Sequence[object]]:
@@ -96,37 +87,3 @@ def _rows(report: FolderReport) -> Iterator[Sequence[object]]:
         yield from tokenizer_rows(report.vocabulary)
     for text in report.notes:
         yield "note", text
-
-
-def _document(report: FolderReport, rows: Sequence[WeightRow]) -> dict[str, object]:
-    from mtkit.inspection.document import gguf_document, vocabulary_document
-
-    found, refused = report.survey, report.refused
-    model = gguf_document(report.gguf, (), ()) if report.gguf else {}
-    of_model = ("name", "architecture", "hyperparameters", "memory")
-    return {
-        "schema": "mtkit.inspect/1",
-        "kind": "folder",
-        "path": printable(found.path),
-        "class": report.class_name,
-        "bytes": found.n_bytes,
-        "parameters": found.parameters,
-        "files": {printable(name): size for name, size in found.files.items()},
-        "missing": [printable(name) for name, size in found.files.items() if size is None],
-        "types": {kind: dict(zip(SUMS, sums, strict=True)) for kind, sums in found.types.items()},
-        "gguf": dict(report.sizes),
-        "refused": refused and {"what": printable(str(refused)), "exit_code": refused.exit_code},
-        **{name: model.get(name) for name in of_model},
-        "tokenizer": vocabulary_document(report.vocabulary),
-        "notes": list(report.notes),
-        "warnings": [
-            {"code": one.rule.code, "severity": one.rule.severity, "field": printable(one.field),
-             "what": printable(one.what), "file": printable(one.source)}
-            for one in found.findings
-        ],
-        "tensors": [
-            {"name": one.name, "type": one.type, "shape": list(one.shape), "offset": one.offset,
-             "bytes": one.n_bytes, "file": printable(row.file), "gguf": [*(row.gguf or ())]}
-            for row in rows for one in (row.weight,)
-        ],
-    }  # fmt: skip

@@ -61,7 +61,7 @@ def _row(path: str, most: int | None) -> tuple[Any, ...]:
         size = sum(len(shard.file.data) for shard in shards if shard.file) or len(source.data)
         return path, "gguf", size, *model, tokens
     if safetensors.sniff(source) or safetensors_index.sniff(source):
-        from mtkit.commands.inspect.safetensors import model_of
+        from mtkit.inspection.safetensors import model_of
 
         known = model_of(source)
         return path, "safetensors", known.n_bytes, None, None, known.parameters, None, None

@@ -19,18 +19,16 @@ _SHOWN_LETTERS = 32
 
 def show(source: Source, *, pattern: str | None, as_json: bool) -> None:
     """Print what a tokenizer is; ``pattern`` chooses added tokens that have it."""
-    from mtkit.conversion.folder_notes import notes
-    from mtkit.inspection.tokenizer import document, report
+    from mtkit.conversion.folder_notes import notes, tokenizer_document
+    from mtkit.inspection.tokenizer import report
     from mtkit.tokenizer.load import load_source
 
     tokenizer = load_source(source)
     output.warn(source.name, tokenizer.warnings)
-    noted = notes(tokenizer)
     if as_json:
-        head = {"schema": "mtkit.inspect/1", "format": tokenizer.format_name}
-        said = {"assumptions": list(tokenizer.assumptions), "notes": list(noted)}
-        output.write_json({**head, **document(tokenizer.spec), **said})
+        output.write_json(tokenizer_document(tokenizer))
         return
+    noted = notes(tokenizer)
     found = report(tokenizer.spec)
     most = None if pattern is not None or not output.is_terminal() else _SHOWN_TOKENS
     rows = list(_rows(tokenizer, found, pattern, most))

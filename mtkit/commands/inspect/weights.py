@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mtkit.base.record import Record
 from mtkit.commands import output, values
 from mtkit.commands.inspect.view import SORT_KEYS, unknown_order
 
@@ -12,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.checkpoints.safetensors import Weight
+    from mtkit.inspection.safetensors import WeightRow
 
 _WIDE = 100
 """Columns of a terminal from which sizes and files have room beside two names."""
@@ -24,26 +24,13 @@ _ORDERS: dict[str, Callable[[WeightRow], Any]] = {
 }
 
 
-class WeightRow(Record):
-    """A tensor as it is shown.
-
-    Attributes:
-        weight: Its row in the header.
-        file: The file that it is in; empty where there is one alone.
-        gguf: Names of the tensors of a GGUF that it becomes; None where that is not asked.
-    """
-
-    weight: Weight
-    file: str = ""
-    gguf: tuple[str, ...] | None = None
-
-    def cells(self) -> tuple[object, ...]:
-        """Return its row in a pipe."""
-        one = self.weight
-        row = (one.name, shape_text(one, "x"), one.type, one.offset, one.n_bytes)
-        if self.gguf is not None:
-            return (*row, self.file, " ".join(self.gguf))
-        return (*row, self.file) if self.file else row
+def cells(row: WeightRow) -> tuple[object, ...]:
+    """Return the row of a tensor in a pipe."""
+    one = row.weight
+    shown = (one.name, shape_text(one, "x"), one.type, one.offset, one.n_bytes)
+    if row.gguf is not None:
+        return (*shown, row.file, " ".join(row.gguf))
+    return (*shown, row.file) if row.file else shown
 
 
 def chosen(rows: Iterable[WeightRow], pattern: str | None, sort: str | None) -> list[WeightRow]:

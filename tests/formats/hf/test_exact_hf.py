@@ -18,6 +18,8 @@ from mtkit.base.binary import Source
 from mtkit.engine import load_engine
 from mtkit.formats import hf
 
+pytestmark = pytest.mark.slow
+
 PARTS = 10
 TOKENIZERS = 20_000 // TEXTS // PARTS
 

@@ -11,8 +11,8 @@ from support import reference
 
 from mtkit import formats
 from mtkit.base.binary import Source
-from mtkit.check.report import surveyed
-from mtkit.check.vocabulary import VOCABULARY
+from mtkit.checks.report import surveyed
+from mtkit.checks.vocabulary import VOCABULARY
 from mtkit.engine import load_engine
 from mtkit.errors import UnsupportedError
 from mtkit.formats import hf, mtok

@@ -17,9 +17,9 @@ from mutants import byte_level, json_level
 
 from mtkit.architectures import architectures
 from mtkit.base.record import Record
-from mtkit.check import check
-from mtkit.check.folder import is_model
 from mtkit.checkpoints import folder_files, folder_survey, model_folder
+from mtkit.checks import check
+from mtkit.checks.folder import is_model
 from mtkit.commands.inspect import folder
 from mtkit.conversion import model_keys
 from mtkit.conversion.folder_report import folder_report

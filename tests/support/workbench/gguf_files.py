@@ -14,8 +14,8 @@ from mutants import byte_level, gguf_level
 from small_gguf import small_gguf
 
 from mtkit.base.binary import Source
-from mtkit.check.checking import check_source
-from mtkit.check.one_check import Asked
+from mtkit.checks.checking import check_source
+from mtkit.checks.one_check import Asked
 from mtkit.commands.inspect import gguf as inspect_gguf
 from mtkit.errors import MtkitError
 from mtkit.gguf import in_place, open_gguf

@@ -1,0 +1,129 @@
+"""``mtkit.inspect``, ``compare`` and ``diff``: what is in files, and what differs between two."""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.base.binary import Source
+from mtkit.checkpoints import model_folder, safetensors, safetensors_index
+from mtkit.gguf.magic import MAGIC
+from mtkit.sources.locate import locate
+from mtkit.tokenizer.load import load
+from mtkit.tokenizer.tokenizer import Tokenizer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from mtkit.inspection.difference import Difference
+    from mtkit.inspection.sides import Side
+    from mtkit.tokenizer.compare import Comparison
+
+
+def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what is in a file or a model folder, as ``mtkit inspect --json`` prints it.
+
+    Args:
+        path: A GGUF, safetensors, a tokenizer file, or a folder with a model or a tokenizer.
+
+    Returns:
+        The document, schema ``mtkit.inspect/1``; its ``kind`` says which of them it is.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: It is damaged, or of no kind that is known.
+    """
+    name = os.path.expanduser(os.fspath(path))
+    if model_folder.sniff(name):
+        from mtkit.conversion.folder_document import document as folder_document
+        from mtkit.conversion.folder_document import weights
+        from mtkit.conversion.folder_report import folder_report
+
+        folder = folder_report(name)
+        return folder_document(folder, list(weights(folder)))
+    source = Source.open(locate(name))
+    if bytes(source.data[:4]) == MAGIC:
+        from mtkit.inspection.document import gguf_document
+        from mtkit.inspection.gguf import inspect_gguf
+
+        return gguf_document(inspect_gguf(source))
+    if safetensors.sniff(source) or safetensors_index.sniff(source):
+        from mtkit.inspection.safetensors import WeightRow, model_of
+        from mtkit.inspection.safetensors import document as safetensors_document
+
+        model = model_of(source)
+        return safetensors_document(model, [WeightRow(*one) for one in model.weights])
+    from mtkit.conversion.folder_notes import tokenizer_document
+    from mtkit.tokenizer.load import load_source
+
+    return tokenizer_document(load_source(source))
+
+
+def compare(
+    left: str | os.PathLike[str] | Tokenizer,
+    right: str | os.PathLike[str] | Tokenizer,
+    texts: Iterable[str | bytes] | None = None,
+    *,
+    most: int = 10,
+    add_special_tokens: bool = True,
+    parse_special: bool | None = None,
+) -> Comparison:
+    """Encode texts with two tokenizers and compare ids.
+
+    Args:
+        left: The first, or its path as ``load`` takes it.
+        right: The second.
+        texts: Taken one by one; None for about 200 that are built in.
+        most: How many differences to describe.
+        add_special_tokens: Let the post-processors add their tokens.
+        parse_special: Recognize special tokens in the text; None: each as its reference does.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: One is damaged.
+    """
+    from mtkit.conversion.probes import texts as built_in
+    from mtkit.tokenizer.compare import compare as compare_tokenizers
+
+    one, other = (side if isinstance(side, Tokenizer) else load(side) for side in (left, right))
+    return compare_tokenizers(
+        one,
+        other,
+        built_in() if texts is None else texts,
+        most=most,
+        add_special_tokens=add_special_tokens,
+        parse_special=parse_special,
+    )
+
+
+def diff(
+    left: str | os.PathLike[str], right: str | os.PathLike[str], *, values: bool = False
+) -> Difference:
+    """Compare two models: metadata, tensors and chat templates.
+
+    Args:
+        left: A GGUF, or a model folder, which is taken as the GGUF that it would become.
+        right: Another one.
+        values: Dequantize the tensors and measure the error of each against ``left``.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: One is damaged, or is no GGUF.
+        UnsupportedError: A folder cannot become a GGUF.
+    """
+    from mtkit.inspection.difference import difference
+
+    return difference(_side(left), _side(right), values=values)
+
+
+def _side(path: str | os.PathLike[str]) -> Side:
+    name = os.path.expanduser(os.fspath(path))
+    if model_folder.sniff(name):
+        from mtkit.conversion.folder_side import folder_side
+
+        return folder_side(name)
+    from mtkit.gguf.joined import open_whole
+    from mtkit.inspection.sides import side_of
+
+    return side_of(open_whole(name))

@@ -1,0 +1,13 @@
+"""What is wrong with a file or a model folder, for whom, and what to do: ``mtkit check``.
+
+``check`` reads a file tolerantly and holds what could be read to every rule: those of the readers
+(``gguf.rules``, ``spec.rules``) and those of the modules here, each a table of rules about one
+thing. What could not be looked at is said, never taken for sound.
+"""
+
+from __future__ import annotations
+
+from mtkit.checks.checking import check
+from mtkit.checks.report import Report
+
+__all__ = ["Report", "check"]

@@ -1,0 +1,178 @@
+"""What is wrong with the tokenizer's keys of a GGUF: one rule a row.
+
+``PARTS`` are what the reader itself refuses, a part of the vocabulary each; ``KEYS`` what it reads
+in some way, while llama.cpp ends, or one of the two takes something else than the file says.
+Source: llama-vocab.cpp of llama.cpp.
+"""
+
+from __future__ import annotations
+
+from mtkit.base.escape import quoted
+from mtkit.base.packed import Pieces
+from mtkit.base.rules import Rule
+from mtkit.checks.report import survey
+from mtkit.formats.gguf.kinds import ID_KEYS
+from mtkit.formats.gguf.reader import ASIDE, PREFIX
+from mtkit.formats.gguf.stages import CHARSMAP
+from mtkit.gguf.rules import LLAMA_CPP
+from mtkit.gguf.types import I32, STRING, U32
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtkit.checks.report import Place
+    from mtkit.formats.gguf.keys import Keys
+    from mtkit.gguf import GgufArray
+    from mtkit.gguf.types import ValueType
+
+_TOKENS, _SCORES, _TYPES, _MERGES = (
+    f"{PREFIX}{name}" for name in ("tokens", "scores", "token_type", "merges")
+)
+_ROLES = frozenset(range(7))
+_NOT_INSIDE = bytes({*range(256)} - {*range(0x80, 0xC0)})
+"""Bytes that do not stand inside a character of UTF-8."""
+PARTS = {
+    # llama.cpp takes a template that is no string for none.
+    part: Rule(f"gguf-{part}", "warning" if part == ASIDE else "error", LLAMA_CPP, field)
+    for part, field in (
+        ("architecture", "general.architecture"),
+        ("name", "general.name"),
+        ("tokenizer-model", f"{PREFIX}model"),
+        ("pre-tokenizer", f"{PREFIX}pre"),
+        ("tokens", _TOKENS),
+        ("token-types", _TYPES),
+        ("scores", _SCORES),
+        ("charsmap", CHARSMAP),
+        ("special-ids", f"{PREFIX}bos_token_id"),
+        ("added-ends", f"{PREFIX}add_bos_token"),
+        (ASIDE, "tokenizer.chat_template"),
+        ("vocabulary", _TOKENS),
+    )
+}
+"""Part, as ``formats.gguf.reader.problems`` names it -> rule."""
+
+
+def _array(keys: Keys, key: str, *elements: ValueType) -> GgufArray | None:
+    entry = keys.file.metadata.entries.get(key)
+    if entry is None or entry.type.name != "array" or entry.value.element not in elements:
+        return None
+    found: GgufArray = entry.value
+    return found
+
+
+def _texts(keys: Keys, key: str) -> Pieces:
+    found = _array(keys, key, STRING)
+    return Pieces.of(()) if found is None else found.pieces()
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _all_utf8(texts: Pieces) -> bool:
+    """Tell whether the texts are, asking all at once: none may begin inside a character."""
+    blob = texts.blob.tobytes()
+    starts = bytes(map((blob + b"\0").__getitem__, texts.ends.view))
+    return _is_utf8(blob) and not starts.translate(None, _NOT_INSIDE)
+
+
+def _at(keys: Keys, key: str) -> int:
+    return keys.file.metadata.entries[key].value_offset
+
+
+def _token_nul(keys: Keys) -> Iterator[Place]:
+    texts = _texts(keys, _TOKENS)
+    if b"\0" not in texts.blob.tobytes():
+        return
+    for number, raw in enumerate(texts):
+        if b"\0" in raw:
+            yield _TOKENS, f"token {number} has a NUL byte, where llama.cpp ends it", None
+
+
+def _token_text(keys: Keys) -> Iterator[Place]:
+    tokens = _array(keys, _TOKENS, STRING)
+    if tokens is None or _is_utf8(tokens.raw_bytes()):  # lengths among them are ASCII below 128
+        return
+    texts = tokens.pieces()
+    if _all_utf8(texts):
+        return
+    for number, raw in enumerate(texts):
+        if not raw.isascii():
+            try:
+                raw.decode()
+            except UnicodeDecodeError:
+                what = f"token {number}, {quoted(raw.decode('latin-1'))}, is not valid UTF-8"
+                yield _TOKENS, what, None
+
+
+def _too_many(keys: Keys, key: str) -> Iterator[Place]:
+    tokens, column = _array(keys, _TOKENS, STRING), keys.file.metadata.get(key)
+    if tokens and not isinstance(column, (int, float, str, type(None))):
+        count = len(column)
+        if count > len(tokens):
+            yield key, f"has {count} elements for {len(tokens)} tokens", _at(keys, key)
+
+
+def _scores_count(keys: Keys) -> Iterator[Place]:
+    yield from _too_many(keys, _SCORES)
+
+
+def _types_count(keys: Keys) -> Iterator[Place]:
+    yield from _too_many(keys, _TYPES)
+
+
+def _scores_type(keys: Keys) -> Iterator[Place]:
+    if _array(keys, _SCORES, I32):
+        yield _SCORES, "is an array of i32, not f32", _at(keys, _SCORES)
+
+
+def _types_known(keys: Keys) -> Iterator[Place]:
+    types = _array(keys, _TYPES, I32, U32)
+    if types and {*types.numbers()} <= _ROLES:
+        return
+    for number, role in enumerate(types.numbers() if types else ()):
+        if role not in _ROLES:
+            yield _TYPES, f"token {number} has type {role}, known are 0 to 6", None
+
+
+def _id_range(keys: Keys) -> Iterator[Place]:
+    tokens = _array(keys, _TOKENS, STRING)
+    for name in ID_KEYS.values():
+        number = keys.file.metadata.get(PREFIX + name)
+        if tokens and type(number) is int and not 0 <= number < len(tokens):
+            what = f"is {number}, there are {len(tokens)} tokens: llama.cpp takes its default"
+            yield PREFIX + name, what, _at(keys, PREFIX + name)
+
+
+def _merge_form(keys: Keys) -> Iterator[Place]:
+    for number, raw in enumerate(_texts(keys, _MERGES)):
+        if raw.count(b" ", 1) != 1:
+            what = f"merge {number}, {quoted(raw.decode('utf-8', 'surrogateescape'))}, "
+            yield _MERGES, f"{what}is not two parts with a space between", None
+
+
+def _pre_named(keys: Keys) -> Iterator[Place]:
+    if keys.file.metadata.get(f"{PREFIX}model") == "gpt2" and not keys.file.metadata.get(
+        f"{PREFIX}pre"
+    ):
+        what = "is missing: llama.cpp takes a default that is not the pattern of any known model"
+        yield f"{PREFIX}pre", what, None
+
+
+KEYS = (
+    survey("gguf-token-nul", "warning", LLAMA_CPP, _TOKENS, _token_nul),
+    survey("gguf-token-text", "warning", LLAMA_CPP, _TOKENS, _token_text),
+    survey("gguf-scores-count", "warning", LLAMA_CPP, _SCORES, _scores_count),
+    survey("gguf-types-count", "warning", LLAMA_CPP, _TYPES, _types_count),
+    survey("gguf-scores-type", "warning", LLAMA_CPP, _SCORES, _scores_type),
+    survey("gguf-types-known", "warning", LLAMA_CPP, _TYPES, _types_known),
+    survey("gguf-id-range", "warning", LLAMA_CPP, "special ids", _id_range),
+    survey("gguf-pre-missing", "warning", LLAMA_CPP, f"{PREFIX}pre", _pre_named),
+)
+MERGES = (survey("gguf-merge-form", "warning", LLAMA_CPP, _MERGES, _merge_form),)
+"""Held against the keys where the tokenizer is looked at as a whole."""

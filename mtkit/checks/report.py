@@ -1,0 +1,100 @@
+"""What a check gives, and rules that are about a whole instead of one value."""
+
+from __future__ import annotations
+
+from mtkit.base.escape import printable
+from mtkit.base.record import Record
+from mtkit.base.rules import Finding, Rule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from mtkit.base.rules import Severity
+
+    Place = tuple[str, str, "int | None"]
+    """Field, what is wrong with it, and its offset in bytes where it has one."""
+    Find = Callable[..., Iterator[Place]]
+
+MOST_OF_A_SURVEY = 100
+"""A vocabulary can break one rule with every token."""
+DAMAGED, FOUND, CLEAN = 3, 1, 0
+
+
+class Survey(Rule):
+    """A rule about a whole.
+
+    Attributes:
+        find: Yields every place that breaks it.
+    """
+
+    find: Find = lambda *_: iter(())
+
+
+def survey(
+    code: str, severity: Severity, source: str, field: str, find: Find, advice: str = ""
+) -> Survey:
+    """Make a row of a table of surveys."""
+    return Survey(code, severity, source, field, advice=advice, find=find)
+
+
+def surveyed(rows: Iterable[Survey], *asked: Any) -> Iterator[Finding]:
+    """Yield what breaks the rules of a table; of one rule the first places and their number."""
+    for row in rows:
+        count = 0
+        for field, what, offset in row.find(*asked):
+            count += 1
+            if count <= MOST_OF_A_SURVEY:
+                yield Finding(row, field, what, offset)
+        if count > MOST_OF_A_SURVEY:
+            more = f"and {count - MOST_OF_A_SURVEY} more places like these"
+            yield Finding(row, row.field, more, None)
+
+
+class Report(Record):
+    """Findings about one file or folder.
+
+    Attributes:
+        path: The file.
+        kind: Its format: ``gguf`` or the name of a tokenizer format; empty where none is known.
+        findings: Broken rules, in the order of the tables.
+        skipped: (part, why) of what was not held to any rule.
+    """
+
+    path: str
+    kind: str
+    findings: tuple[Finding, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    def count(self, severity: Severity) -> int:
+        """Return how many findings have a severity."""
+        return sum(finding.rule.severity == severity for finding in self.findings)
+
+    @property
+    def exit_code(self) -> int:
+        """3: damaged; 1: something is refused or read otherwise by a program; 0: neither."""
+        if self.count("error"):
+            return DAMAGED
+        return FOUND if self.count("warning") else CLEAN
+
+    def document(self) -> dict[str, object]:
+        """Return it as JSON data, one of the files of schema ``mtkit.check/1``."""
+        return {
+            "file": printable(self.path),
+            "kind": self.kind,
+            "exit_code": self.exit_code,
+            "findings": [
+                {
+                    "code": finding.rule.code,
+                    "severity": finding.rule.severity,
+                    "source": finding.rule.source,
+                    "field": printable(finding.field),
+                    "offset": finding.offset,
+                    "what": printable(finding.what),
+                    "advice": finding.advice or finding.rule.advice,
+                }
+                for finding in self.findings
+            ],
+            "skipped": [{"part": part, "why": printable(why)} for part, why in self.skipped],
+        }

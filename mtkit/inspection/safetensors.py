@@ -1,0 +1,123 @@
+"""What the headers of safetensors files say: one file, or all that an index names."""
+
+from __future__ import annotations
+
+from mtkit.base.escape import printable
+from mtkit.base.record import Record
+from mtkit.errors import Naming
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mtkit.base.binary import Source
+    from mtkit.checkpoints.safetensors import Weight
+
+SUMS = ("tensors", "parameters", "bytes")
+"""What ``Model.mix`` counts of each type."""
+
+
+class WeightRow(Record):
+    """A tensor as it is shown.
+
+    Attributes:
+        weight: Its row in the header.
+        file: The file that it is in; empty where there is one alone.
+        gguf: Names of the tensors of a GGUF that it becomes; None where that is not asked.
+    """
+
+    weight: Weight
+    file: str = ""
+    gguf: tuple[str, ...] | None = None
+
+
+class Model(Record):
+    """What is known of one file, or of all that an index names.
+
+    Attributes:
+        path: The file that was named.
+        n_bytes: Of all files.
+        header_bytes: Of all headers.
+        metadata: Of the file, or of the index.
+        weights: (tensor, its file; empty where there is one alone), in the order of the data.
+        absent: Tensors of files that are missing -> the file.
+    """
+
+    path: str
+    n_bytes: int
+    header_bytes: int
+    metadata: Mapping[str, object]
+    weights: tuple[tuple[Weight, str], ...]
+    files: tuple[str, ...] = ()
+    absent: Mapping[str, str] = {}
+
+    @property
+    def mix(self) -> dict[str, list[int]]:
+        """Type -> number of tensors, of parameters and of bytes."""
+        mix: dict[str, list[int]] = {}
+        for one, _ in self.weights:
+            sums = mix.setdefault(one.type, [0, 0, 0])
+            for place, more in enumerate((1, one.n_elements, one.n_bytes)):
+                sums[place] += more
+        return mix
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all tensors that are there."""
+        return sum(one.n_elements for one, _ in self.weights)
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """Files that are not there -> how many tensors should be in them."""
+        found = dict.fromkeys(self.absent.values(), 0)
+        for name in self.absent.values():
+            found[name] += 1
+        return found
+
+
+def model_of(source: Source) -> Model:
+    """Read a safetensors file, or an index with the headers of its files.
+
+    Raises:
+        FormatError: One of them is damaged.
+    """
+    from mtkit.checkpoints import safetensors, safetensors_index
+
+    with Naming(source.name):
+        if not safetensors_index.sniff(source):
+            header = safetensors.read(source)
+            weights = tuple((one, "") for one in header.weights)
+            return Model(source.name, len(source.data), header.n_bytes, header.metadata, weights)
+        index = safetensors_index.read(source)
+    there = {name: header for name, header in index.files.items() if header}
+    return Model(
+        source.name,
+        sum(index.n_bytes.values()),
+        sum(header.n_bytes for header in there.values()),
+        index.metadata,
+        tuple((one, name) for name, header in there.items() for one in header.weights),
+        tuple(index.files),
+        {tensor: name for tensor, name in index.weight_map.items() if name not in there},
+    )
+
+
+def document(model: Model, rows: Sequence[WeightRow]) -> dict[str, object]:
+    """Return it as a JSON document, schema ``mtkit.inspect/1``; of some tensors, or all."""
+    tensors: list[dict[str, object]] = [
+        {"name": one.name, "type": one.type, "shape": list(one.shape), "offset": one.offset,
+         "bytes": one.n_bytes, **({"file": printable(row.file)} if row.file else {})}
+        for row in rows for one in (row.weight,)
+    ]  # fmt: skip
+    files = {"files": [*map(printable, model.files)], "missing": [*map(printable, model.missing)]}
+    return {
+        "schema": "mtkit.inspect/1",
+        "kind": "safetensors",
+        "path": printable(model.path),
+        "bytes": model.n_bytes,
+        "header_bytes": model.header_bytes,
+        "parameters": model.parameters,
+        "metadata": dict(model.metadata),
+        **(files if model.files else {}),
+        "types": {name: dict(zip(SUMS, sums, strict=True)) for name, sums in model.mix.items()},
+        "tensors": tensors,
+    }

@@ -1,0 +1,125 @@
+"""What ``mtkit`` exports that takes paths gives what the commands print."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from snippets import make_files
+from support import FIXTURES
+
+import mtkit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODEL = mtkit.__path__[0] + "/data/default-model.gguf"
+KINDS = ["model.gguf", "tokenizer.json", "tokenizer.model", "tokenizer.bin", "Qwen3-0.6B",
+         "Qwen3-0.6B/model.safetensors"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    make_files(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_inspect_is_the_document_of_the_command(mtkit: Any, files: Path, name: str) -> None:
+    from mtkit import inspect
+
+    path = str(files / name)
+    done = mtkit("inspect", path, "--json", "-q", cwd=files)
+    assert inspect(path) == json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", ["model.gguf", "Qwen3-0.6B", "tokenizer.json"])
+def test_check_and_compare_and_diff(files: Path, name: str) -> None:
+    path = files / name
+    assert mtkit.check(path).exit_code == 0
+    if name != "Qwen3-0.6B":
+        same = mtkit.compare(path, mtkit.load(path))
+        assert same.equal
+        assert same.texts > 150
+    if name != "tokenizer.json":
+        assert mtkit.diff(path, path, values=True).equal
+
+
+def test_compare_with_texts_of_ones_own() -> None:
+    one, other = FIXTURES / "spm-bpe" / "tokenizer.model", FIXTURES / "bbpe-8k" / "tokenizer.json"
+    done = mtkit.compare(one, other, ["a text", "another"], most=1)
+    assert (done.texts, done.different, len(done.differences)) == (2, 2, 1)
+
+
+VALUES = [
+    ("general.name", "a: b", "string"),
+    ("general.version", "string:x", "string"),
+    ("new.text", "é\n", "string"),
+    ("new.flag", True, "bool"),
+    ("new.count", 7, "u32"),
+    ("new.offset", -7, "i32"),
+    ("new.share", 0.5, "f32"),
+    ("new.texts", ["a", "b"], "string[]"),
+    ("new.counts", [1, 2], "u32[]"),
+    ("new.offsets", [1, -2], "i32[]"),
+    ("llama.rope.freq_base", 500, "f32"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "kind"), VALUES, ids=[name for name, *_ in VALUES])
+def test_edit_sets_values_of_python(tmp_path: Path, name: str, value: Any, kind: str) -> None:
+    file = mtkit.edit(MODEL, tmp_path / "new.gguf", keys={name: value})
+    stored = file.metadata[name]
+    assert (stored if isinstance(value, (str, bool, int, float)) else list(stored)) == value
+    assert file.metadata.type_name(name) == kind
+    assert mtkit.diff(MODEL, tmp_path / "new.gguf").keys[0].key == name
+
+
+def test_edit_does_what_the_command_does(tmp_path: Path) -> None:
+    new = tmp_path / "new.gguf"
+    file = mtkit.edit(
+        MODEL,
+        new,
+        unset=["general.name"],
+        rename_keys={"general.file_type": "x.file_type"},
+        rename_tensors={"output_norm.weight": "x"},
+    )
+    assert "general.name" not in file.metadata
+    assert "x.file_type" in file.metadata
+    assert "x" in file.names
+    mtkit.edit(new, keys={"general.architecture": "LLAMA"})
+    assert mtkit.open_gguf(new).metadata["general.architecture"] == "LLAMA"
+    with pytest.raises(mtkit.UsageError, match="already exists"):
+        mtkit.edit(MODEL, new)
+    with pytest.raises(mtkit.UsageError, match="not in place"):
+        mtkit.edit(new, keys={"new.key": "a long text " * 10})
+    for value in ([], [1, "a"]):
+        with pytest.raises(mtkit.UsageError, match="one type"):
+            mtkit.edit(MODEL, keys={"new.key": value})  # type: ignore[dict-item]
+
+
+def test_convert_takes_models_and_tokenizers(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    mtkit.convert(MODEL, folder, to="hf-model", allow_loss=["ids", "ids-possible"])
+    whole = mtkit.convert(folder, tmp_path / "whole.gguf", kind="f16", allow_loss=["ids-possible"])
+    assert whole.model is not None
+    assert whole.model.type == "F16"
+    alone = mtkit.convert(
+        folder, tmp_path / "alone.gguf", vocab_only=True, allow_loss=["ids-possible"]
+    )
+    assert alone.model is None
+    assert mtkit.convert(folder, tmp_path / "made.mtok", to="mtok").model is None
+    with pytest.raises(mtkit.UsageError, match="for a model") as error:
+        mtkit.convert(FIXTURES / "spm-bpe" / "tokenizer.model", tmp_path / "x.mtok", kind="f16")
+    assert error.value.field == "kind"
+    with pytest.raises(mtkit.UsageError, match="of a GGUF"):
+        mtkit.convert(mtkit.load(), to="hf-model")
+
+
+def test_a_tokenizer_has_a_length_and_says_what_it_is() -> None:
+    path = FIXTURES / "spm-bpe" / "tokenizer.model"
+    tokenizer = mtkit.load(path)
+    assert len(tokenizer) == tokenizer.vocab_size
+    assert repr(tokenizer) == f"<Tokenizer {path}: {len(tokenizer)} ids, spm>"

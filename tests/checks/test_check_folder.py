@@ -1,0 +1,232 @@
+"""``check`` of a model folder: every rule has a folder that breaks it, sound ones break none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from model_folders import write_folder, write_weights
+from support import FIXTURES, shared
+
+from mtkit.checkpoints import folder_survey
+from mtkit.checkpoints.folder_files import CONFIG, INDEX, WEIGHTS
+from mtkit.checks import check, folder, folder_reading
+from mtkit.conversion.whole_model import convert_model, prepare
+from mtkit.errors import MtkitError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from mtkit.checks import Report
+
+SECOND = "model-00002-of-00002.safetensors"
+HEAD = "lm_head.weight"
+NORM = "model.norm.weight"
+
+
+def codes(report: Report) -> list[str]:
+    return sorted({one.rule.code for one in report.findings})
+
+
+def edited(path: Path, **fields: object) -> Path:
+    """Change fields of config.json; None takes one away."""
+    config = {**json.loads((path / CONFIG).read_text()), **fields}
+    kept = {name: value for name, value in config.items() if value is not None}
+    (path / CONFIG).write_text(json.dumps(kept))
+    return path
+
+
+def without(path: Path, name: str) -> Path:
+    (path / name).unlink()
+    return path
+
+
+def added(path: Path, name: str, data: bytes = b"") -> Path:
+    (path / name).write_bytes(data)
+    return path
+
+
+def pickled(path: Path) -> Path:
+    write_folder(path)
+    (path / WEIGHTS).rename(path / "pytorch_model.bin")
+    return path
+
+
+def twice(path: Path) -> Path:
+    """Two files, no index, and a tensor in both."""
+    write_folder(path, files=2)
+    write_weights(path / SECOND, {"model.norm.weight": (64,), HEAD: (8000, 64)})
+    return without(path, INDEX)
+
+
+def retyped(path: Path) -> Path:
+    """A norm in a type of eight bits, which its header says."""
+    write_folder(path)
+    data = bytearray((path / WEIGHTS).read_bytes())
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    header[NORM].update(dtype="F8_E4M3", shape=[128])
+    text = json.dumps(header, separators=(",", ":")).encode().ljust(size)
+    (path / WEIGHTS).write_bytes(data[:8] + text[:size] + data[8 + size :])
+    return path
+
+
+BROKEN: list[tuple[str, Callable[[Path], Path]]] = [
+    ("folder-config", lambda path: added(write_folder(path), CONFIG, b"[1]")),
+    ("folder-config", lambda path: without(write_folder(path), CONFIG)),
+    ("folder-weights", lambda path: without(write_folder(path), WEIGHTS)),
+    ("folder-pickle", pickled),
+    ("folder-quantized",
+     lambda path: edited(write_folder(path), quantization_config={"quant_method": "gptq"})),
+    ("folder-unused",
+     lambda path: added(write_folder(path), "consolidated.safetensors", b"\2\0\0\0\0\0\0\0{}")),
+    ("folder-architecture", lambda path: edited(write_folder(path), architectures=["NoSuchLM"])),
+    ("folder-architecture", lambda path: edited(write_folder(path), architectures=None)),
+    ("folder-field", lambda path: edited(write_folder(path), rms_norm_eps="small")),
+    ("folder-field", lambda path: edited(write_folder(path), num_hidden_layers=None)),
+    ("folder-field", lambda path: edited(write_folder(path), num_hidden_layers=4_000_000)),
+    ("folder-tensor-missing",
+     lambda path: write_folder(path, change=lambda found: found.pop(NORM))),
+    ("folder-tensor-missing", lambda path: edited(write_folder(path), num_hidden_layers=3)),
+    ("folder-tensor-shape",
+     lambda path: write_folder(path, change=lambda found: found.update({NORM: (65,)}))),
+    ("folder-tensor-shape", lambda path: edited(write_folder(path), vocab_size=8001)),
+    ("folder-tensor-unknown",
+     lambda path: write_folder(path, change=lambda found: found.update(other=(3,)))),
+    ("folder-tensor-unknown", lambda path: edited(write_folder(path), num_hidden_layers=1)),
+    ("folder-tokenizer", lambda path: write_folder(path, tokenizer="")),
+    ("folder-vocabulary",
+     lambda path: write_folder(path, config={"vocab_size": 7999})),
+    ("folder-support",
+     lambda path: edited(write_folder(path, "OlmoeForCausalLM"), clip_qkv=8)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "made"), BROKEN)
+def test_a_broken_rule_is_found_and_no_other(
+    tmp_path: Path, code: str, made: Callable[[Path], Path]
+) -> None:
+    path = made(tmp_path / "model")
+    report = check(str(path))
+    assert codes(report) == [code]
+    severities = {one.rule.severity for one in report.findings}
+    assert severities <= {"error", "warning", "note"}
+    if severities == {"note"} and code != "folder-weights":
+        return
+    with pytest.raises(MtkitError):
+        prepare(str(path))
+
+
+def test_rules_of_several_files(tmp_path: Path) -> None:
+    twofold = twice(tmp_path / "twice")
+    assert "folder-tensor-twice" in codes(check(str(twofold)))
+    path = without(write_folder(tmp_path / "shard", files=2), INDEX)
+    assert codes(check(str(path))) == []
+    report = check(str(without(path, SECOND)))
+    assert codes(report) == ["folder-shard", "folder-tensor-missing"]
+    assert report.exit_code == 3
+    assert "folder-type" in codes(check(str(retyped(tmp_path / "type"))))
+
+
+def test_every_rule_is_tried() -> None:
+    rules = {rule.code for rule in (*folder.RULES, *folder_survey.RULES)}
+    several = {"folder-tensor-twice", "folder-shard", "folder-type"}
+    assert rules == {code for code, _ in BROKEN} | several
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_a_sound_folder_breaks_no_rule(tmp_path: Path, files: int) -> None:
+    path = write_folder(tmp_path / "model", files=files, tokenizer="bbpe-8k")
+    report = check(str(path))
+    assert (report.findings, report.exit_code, report.kind) == ((), 0, "folder")
+    assert [part for part, _ in report.skipped] == ["tensor data"]
+
+
+def test_all_faults_are_told(tmp_path: Path) -> None:
+    """A missing file, a damaged one, an index that lies, config.json and a tokenizer."""
+    path = write_folder(tmp_path / "model", files=3)
+    without(path, "model-00002-of-00003.safetensors")
+    third = path / "model-00003-of-00003.safetensors"
+    third.write_bytes(third.read_bytes()[:-5])
+    index = json.loads((path / INDEX).read_text())
+    index["weight_map"]["invented"] = "model-00001-of-00003.safetensors"
+    (path / INDEX).write_text(json.dumps(index))
+    edited(path, rms_norm_eps="small", rope_theta="wide", vocab_size=100)
+    found = check(str(path))
+    assert found.exit_code == 3
+    assert {"index-file", "safetensors-end", "index-tensor", "folder-field", "folder-tensor-shape",
+            "folder-vocabulary"} <= set(codes(found))  # fmt: skip
+    fields = [one.field for one in found.findings if one.rule is folder.FIELD]
+    assert fields == ["rope_theta", "rms_norm_eps"]
+    missing = [one.field for one in found.findings if one.rule is folder.MISSING]
+    assert not missing  # they are told of with their files
+
+
+def test_damage_of_the_tokenizer_is_that_of_its_file(tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "model", tokenizer="bbpe-8k")
+    (path / "tokenizer.json").write_text("{")
+    report = check(str(path))
+    assert [(one.rule.code, one.source) for one in report.findings] == [
+        ("tokenizer", str(path / "tokenizer.json"))
+    ]
+
+
+def test_nothing_is_passed_over(tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "model", tokenizer="bbpe-8k")
+    for name in ("README.md", "model.gguf", "training_args.bin"):
+        (path / name).write_bytes(b"")
+    (path / "onnx").mkdir()
+    said = dict(check(str(path)).skipped)
+    assert said["other files"] == "README.md, onnx"
+    assert said["GGUF files"].endswith(": model.gguf")
+    assert said["pickles"].endswith(": training_args.bin")
+
+
+def test_a_folder_without_weights_or_with_gguf_alone_is_as_before(tmp_path: Path) -> None:
+    tokenizer = FIXTURES / "bbpe-8k"
+    assert check(str(tokenizer)).kind == "hf"
+    made = tmp_path / "ggufs"
+    made.mkdir()
+    (made / CONFIG).write_text("{}")
+    shutil.copy(tokenizer / "vocab.gguf", made)
+    assert check(str(made)).kind == "gguf"
+
+
+@pytest.fixture(scope="module")
+def hf_models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    path = shared("hf-models/make_models.py").parent
+    sys.path.insert(0, str(path))
+    try:
+        import make_models
+    finally:
+        sys.path.remove(str(path))
+    return tmp_path_factory.mktemp("hf"), make_models
+
+
+def test_published_shapes_and_their_files_break_no_rule(hf_models: tuple[Path, Any]) -> None:
+    """Of each architecture: the folder, and the GGUF that llama.cpp's converter makes as well."""
+    from mtkit.architectures import architectures
+
+    folder_of_all, make_models = hf_models
+    known, tried = architectures(), 0
+    for name, case in make_models.cases().items():
+        if case["files"][CONFIG]["architectures"][0] not in known:
+            continue
+        make_models.write_case(folder_of_all, name, case)
+        path = folder_of_all / name
+        # Their small tokenizers are no model's own: some classes of transformers read them anew.
+        aside = (folder.NO_TOKENIZER, *folder_reading.FOLDER)
+        found = [one for one in check(str(path)).findings if one.rule not in aside]
+        assert not found, (name, found)
+        target = path / "made.gguf"
+        convert_model(path, target, allow_loss=("ids", "ids-possible"))
+        report = check(str(target))
+        assert not [one for one in report.findings if one.rule.code.startswith("model-")], name
+        assert "tensors that there should be" not in dict(report.skipped), name
+        shutil.rmtree(path)
+        tried += 1
+    assert tried > 2

@@ -1,0 +1,193 @@
+"""``check`` finds what llama.cpp's loader refuses, asked llama.cpp itself, and nothing else.
+
+Models of the shared folder's architectures with one thing wrong, of the kinds that loaders are
+most often said to refuse: a tensor is missing, has another shape or type, or is of no use; an array
+has not a number for each layer, or 0 heads in one.
+"""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import hf_models
+import pytest
+from loading import Loading
+from support import reference
+
+from mtkit.architectures import of_name
+from mtkit.checks import check
+from mtkit.conversion.whole_model import convert_model
+from mtkit.gguf import open_gguf
+from mtkit.gguf.draft import Draft
+from mtkit.gguf.types import TENSOR_TYPES
+from mtkit.gguf.writer import Key, NewTensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from mtkit.gguf import GgufFile
+    from mtkit.gguf.file import Tensor
+
+LOSSES = ("ids", "ids-possible")
+NAMES = hf_models.names()
+VOCABULARY = "phi3"
+"""llama.cpp refuses the small tokenizer of this one."""
+DRAWN = [name for name in NAMES if name != VOCABULARY][::2]
+SIBLINGS = 20
+F32 = TENSOR_TYPES[0]
+TYPES = {one.name: one for one in TENSOR_TYPES.values()}
+ODD_TYPES = ("F16", "BF16", "F64", "I8", "I16", "I32", "I64", "Q8_0")
+MORE = (
+    "blk.{}.foo.weight", "mystery.weight", "blk.{}.attn_norm_2.weight", "blk.{}.ffn_norm.bias",
+    "output.bias", "blk.{}.attn_sinks.weight", "blk.{}.ssm_d", "position_embd.weight",
+    "blk.{}.ffn_gate_up_exps.weight", "blk.{}.attn_qkv.weight",
+)  # fmt: skip
+PER_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
+
+
+@pytest.fixture(scope="module")
+def llama_cpp() -> Iterator[Loading]:
+    reference("llama_cpp")
+    with Loading() as loading:
+        yield loading
+
+
+def converted(name: str, folder: Path) -> GgufFile:
+    target = folder / f"{name}.gguf"
+    convert_model(hf_models.folder(name), target, kind="f32", allow_loss=LOSSES)
+    return open_gguf(str(target))
+
+
+def filled(tensor: Tensor, shape: tuple[int, ...], kind: Any = F32) -> NewTensor:
+    count = 1
+    for axis in shape:
+        count *= axis
+    data = b"\x3c" * (count // kind.block * kind.block_bytes)
+    return NewTensor(tensor.name, shape, kind, data)
+
+
+def spoiled(file: GgufFile, kind: str, rng: Random) -> tuple[Draft, str]:
+    """Return a model with one thing wrong, and what."""
+    draft = Draft.of(file)
+    tensor = rng.choice(file.tensors)
+    architecture = file.metadata["general.architecture"]
+    layers = file.metadata[f"{architecture}.block_count"]
+    if kind == "missing":
+        del draft.tensors[tensor.name]
+        return draft, tensor.name
+    if kind == "shape":
+        axis = rng.randrange(len(tensor.shape))
+        sizes = list(tensor.shape)
+        sizes[axis] = rng.choice((sizes[axis] + 32, sizes[axis] * 2, max(sizes[axis] // 2, 1)))
+        draft.tensors[tensor.name] = filled(tensor, tuple(sizes))
+        return draft, f"{tensor.name} {tensor.shape} {sizes}"
+    if kind == "type":
+        odd = TYPES[rng.choice(ODD_TYPES)]
+        if tensor.shape[0] % odd.block == 0:
+            draft.tensors[tensor.name] = filled(tensor, tensor.shape, odd)
+        return draft, f"{tensor.name} {odd.name}"
+    if kind == "surplus":
+        name = rng.choice(MORE).format(rng.randrange(layers))
+        if name not in draft.tensors:
+            draft.tensors[name] = NewTensor(name, (8,), F32, b"\x3c" * 32)
+        return draft, name
+    there = [name for name in PER_LAYER if f"{architecture}.{name}" in file.metadata]
+    key = f"{architecture}.{rng.choice(there)}"
+    value = file.metadata[key]
+    values = [value] * layers if isinstance(value, int) else list(value)
+    if kind == "short":
+        values.pop()
+    elif kind == "long":
+        values.append(values[-1])
+    else:
+        values[rng.randrange(layers)] = 0
+    draft.set(Key(key, "u32[]", values))
+    return draft, f"{key} {values}"
+
+
+KINDS = ("missing", "shape", "type", "surplus", "short", "long", "zero")
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_llama_cpp_refuses_is_found(name: str, llama_cpp: Loading, tmp_path: Path) -> None:
+    file = converted(name, tmp_path)
+    rng, target = Random(name), tmp_path / "spoiled.gguf"
+    refused = set()
+    for number in range(len(KINDS) + SIBLINGS):
+        kind = KINDS[number % len(KINDS)]
+        draft, what = spoiled(file, kind, rng)
+        target.unlink(missing_ok=True)
+        target.write_bytes(b"".join(draft.chunks()))
+        why = llama_cpp.refusal(target)
+        if why:
+            assert check(str(target)).exit_code == 1, (kind, what, why)
+            refused.add(kind)
+    assert len(refused) > 3
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_download_that_did_not_end_is_found(name: str, tmp_path: Path) -> None:
+    """Zeros from anywhere in the data to the end, as of a file whose place was kept."""
+    file = converted(name, tmp_path)
+    last = max((one for one in file.tensors if len(one.shape) > 1), key=lambda one: one.offset)
+    end = file.data_offset + last.offset
+    rng, target = Random(name), tmp_path / "unfinished.gguf"
+    for _ in range(5):
+        start = rng.randrange(file.data_offset, end + 1)
+        target.unlink(missing_ok=True)
+        target.write_bytes(bytes(file.data[:start]) + bytes(len(file.data) - start))
+        report = check(str(target))
+        assert "data-unfinished" in {one.rule.code for one in report.findings}, start
+        assert report.exit_code == 1
+
+
+def test_a_trial_says_what_no_rule_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reference("llama_cpp")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = converted(VOCABULARY, tmp_path)
+    assert check(file.name).exit_code == 0
+    report = check(file.name, runs_on=["llama.cpp"])
+    (finding,) = (one for one in report.findings if one.rule.code == "runs-model")
+    assert finding.what.startswith("cannot be loaded: llama.cpp says: ")
+    assert report.exit_code == 1
+    sound = converted("llama-spm", tmp_path)
+    assert check(sound.name, runs_on=["llama.cpp"]).exit_code == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sound_file_has_no_finding(name: str, llama_cpp: Loading, tmp_path: Path) -> None:
+    file = converted(name, tmp_path)
+    report = check(file.name, deep=True)
+    found = [one for one in report.findings if one.rule.severity != "note"]
+    assert found == []
+    if name != VOCABULARY:
+        assert llama_cpp.refusal(file.name) == ""
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_rows_that_can_be_missing_are_the_loaders(
+    name: str, llama_cpp: Loading, tmp_path: Path
+) -> None:
+    """Which of the last layer's tensors llama.cpp can do without, and no finding then."""
+    file = converted(name, tmp_path)
+    architectures = of_name(file.metadata["general.architecture"])
+    optional = {
+        re.sub(r"\{i\}", "1", part)
+        for one in architectures
+        for row in one.rows
+        if row.optional
+        for part in row.gguf
+    }
+    target = tmp_path / "without.gguf"
+    for tensor in file.tensors:
+        if tensor.name not in optional:
+            continue
+        draft = Draft.of(file)
+        del draft.tensors[tensor.name]
+        target.unlink(missing_ok=True)
+        target.write_bytes(b"".join(draft.chunks()))
+        assert llama_cpp.refusal(target) == "", tensor.name
+        assert check(str(target)).exit_code == 0, tensor.name
