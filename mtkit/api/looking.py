@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
-from mtkit.checkpoints import model_folder, safetensors, safetensors_index
-from mtkit.gguf.magic import MAGIC
+from mtkit.checkpoints import model_folder
+from mtkit.checkpoints.kind import kind_of
 from mtkit.sources.locate import locate
 from mtkit.tokenizer.load import load
 from mtkit.tokenizer.tokenizer import Tokenizer
@@ -42,13 +42,14 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
 
         folder = folder_report(name)
         return folder_document(folder, list(weights(folder)))
-    source = Source.open(locate(name))
-    if bytes(source.data[:4]) == MAGIC:
+    source = Source.open(locate(name).path)
+    kind = kind_of(source)
+    if kind == "gguf":
         from mtkit.inspection.document import gguf_document
         from mtkit.inspection.gguf import inspect_gguf
 
         return gguf_document(inspect_gguf(source))
-    if safetensors.sniff(source) or safetensors_index.sniff(source):
+    if kind in ("index", "safetensors"):
         from mtkit.inspection.safetensors import WeightRow, model_of
         from mtkit.inspection.safetensors import document as safetensors_document
 

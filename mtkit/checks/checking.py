@@ -7,6 +7,7 @@ import os
 from mtkit.architectures import packed_classes
 from mtkit.base.binary import Source
 from mtkit.checkpoints import folder_survey, safetensors, safetensors_index
+from mtkit.checkpoints.kind import kind_of
 from mtkit.checks import (
     folder,
     folder_reading,
@@ -22,7 +23,6 @@ from mtkit.checks import (
 from mtkit.checks.one_check import READABLE, SUPPORTED, Asked, Checking, told_of
 from mtkit.checks.programs import findings as programs
 from mtkit.errors import FormatError, UnsupportedError, UsageError
-from mtkit.gguf.magic import MAGIC
 from mtkit.sources import hub
 from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
 
@@ -104,7 +104,7 @@ def check(
         model = at if os.path.exists(at) else hub.find(path)
         if model is not None and folder.is_model(model):
             return _folder(model, Asked(deep, wanted, against or "", names))
-        source = Source.open(locate(path))
+        source = Source.open(locate(path).path)
     return check_source(source, Asked(deep, wanted, against or "", names))
 
 
@@ -136,12 +136,12 @@ def _folder(path: str, asked: Asked) -> Report:
 def check_source(source: Source, asked: Asked) -> Report:
     """Hold an open file to every rule, as ``check`` does."""
     found = Checking(source, asked)
-    if bytes(source.data[:4]) == MAGIC:
+    kind = kind_of(source)
+    if kind == "gguf":
         gguf_file.hold(source, found)
         return found.report("gguf")
-    is_index = safetensors_index.sniff(source)
-    if is_index or safetensors.is_meant(source):
-        _safetensors(source, found, safetensors_index.read if is_index else safetensors.read)
+    if kind in ("index", "safetensors"):
+        _safetensors(source, found, (safetensors_index if kind == "index" else safetensors).read)
         return found.report("safetensors")
     return found.report(_tokenizer(source, found))
 

@@ -83,10 +83,10 @@ def _side(name: str, both: str) -> Side:
         MtkitError: It is damaged, or cannot become a GGUF.
     """
     from mtkit.base.binary import Source
+    from mtkit.checkpoints.kind import kind_of
     from mtkit.errors import UsageError
     from mtkit.formats import is_tokenizer
     from mtkit.gguf.joined import open_whole
-    from mtkit.gguf.magic import MAGIC
     from mtkit.inspection.sides import side_of
 
     folder = folder_named(name)
@@ -95,7 +95,7 @@ def _side(name: str, both: str) -> Side:
 
         return folder_side(folder)
     source = Source.open(gguf_named(name))
-    if bytes(source.data[:4]) != MAGIC and is_tokenizer(source):
+    if kind_of(source) == "tokenizer" and is_tokenizer(source):
         hint = f"tokenizers of any format: mtkit compare {both}"
         raise UsageError("is not a GGUF", source=source.name, hint=hint)
     return side_of(open_whole(source))

@@ -10,20 +10,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtkit.base.binary import Source
+    from mtkit.sources.locate import Located
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 
-def locate_named(name: str | None, *, download: bool = False) -> str:
-    """Return the path that a name stands for; a terminal's stderr says which one was taken."""
+def locate_named(name: str | None, *, download: bool = False) -> Located:
+    """Return the file that a name stands for; a terminal's stderr says which one was taken."""
     from mtkit.errors import UsageError
-    from mtkit.sources.locate import TOKENIZER, locate
+    from mtkit.sources.locate import locate
 
     if name is not None and name.isdigit() and not os.path.exists(name):
         hint = "-t names a tokenizer: --truncate N cuts a text, generate has --threads N"
         raise UsageError("no such file", source=name, hint=hint)
-    path = locate(name, download=download)
-    _say_which(name, path, TOKENIZER.key)
-    return path
+    return _told(locate(name, download=download))
 
 
 def open_named(name: str | None, *, download: bool = False, most: int | None = None) -> Source:
@@ -33,7 +32,7 @@ def open_named(name: str | None, *, download: bool = False, most: int | None = N
 
     if name is not None and is_remote(name) and not os.path.exists(name):
         return open_remote(name, most=MOST_BYTES if most is None else most)
-    return Source.open(locate_named(name, download=download))
+    return Source.open(locate_named(name, download=download).path)
 
 
 def model_named(name: str | None, *, quiet: bool = False) -> str:
@@ -42,7 +41,7 @@ def model_named(name: str | None, *, quiet: bool = False) -> str:
     from mtkit.sources.locate import MODEL, locate
 
     try:
-        path = locate(name, MODEL)
+        file = locate(name, MODEL)
     except UsageError:
         if folder_named(name) is None:
             raise
@@ -50,9 +49,7 @@ def model_named(name: str | None, *, quiet: bool = False) -> str:
 
         hint = f"mtkit convert {quote(str(name))} --to gguf makes a GGUF of it"
         raise UsageError("is a HuggingFace model folder", source=str(name), hint=hint) from None
-    if not quiet:
-        _say_which(name, path, MODEL.key)
-    return path
+    return (file if quiet else _told(file)).path
 
 
 def folder_named(name: str | None) -> str | None:
@@ -80,21 +77,13 @@ def gguf_named(name: str) -> str:
     return name if is_path else model_named(name)
 
 
-def _say_which(name: str | None, path: str, key: str) -> None:
+def _told(file: Located) -> Located:
     """Say which file was taken where the command line does not; never in a pipe."""
-    if not sys.stderr.isatty() or (name is not None and path in (name, os.path.expanduser(name))):
-        return
-    from mtkit.commands.terminal import Screen, part
-    from mtkit.sources import config
+    if file.which and sys.stderr.isatty():
+        from mtkit.commands.terminal import Screen, part
 
-    said = path
-    if name is None:
-        origin = config.origin(key)
-        said = f"{path} ({origin})" if origin else f"the {key} that ships with mtkit"
-    elif path.endswith(".gguf"):
-        beside = sum(entry.endswith(".gguf") for entry in os.listdir(os.path.dirname(path)))
-        said += f", the first of {beside} .gguf files" if beside > 1 else ""
-    Screen(stderr=True).line(part("dim", f"using {said}"), hanging=2)
+        Screen(stderr=True).line(part("dim", f"using {file.which}"), hanging=2)
+    return file
 
 
 def load_named(
@@ -107,10 +96,11 @@ def load_named(
     """Load a tokenizer for a command; what is wrong with its file is said on stderr."""
     from mtkit.base.binary import Source
     from mtkit.errors import UsageError
-    from mtkit.tokenizer.load import load_source, named_encoding
+    from mtkit.tokenizer.load import load_source
 
-    path = locate_named(name, download=download)
-    asked = {"encoding": encoding} if encoding is not None else named_encoding(name, path)
+    file = locate_named(name, download=download)
+    path = file.path
+    asked = {"encoding": encoding} if encoding is not None else file.overrides
     tokenizer = load_source(Source.open(path), overrides=asked, reader=reader)
     if encoding is not None and tokenizer.format_name != "tiktoken":
         what, hint = "is not a .tiktoken file", f"-t {encoding} looks for that encoding by name"

@@ -134,7 +134,7 @@ def _session(settings: GenerateSettings) -> Session | None:
     if not settings.load_session:
         return None
     session = read_session(settings.load_session)
-    header = ModelHeader(locate(settings.model, MODEL), settings.lora)
+    header = ModelHeader(locate(settings.model, MODEL).path, settings.lora)
     check_model(session, model_hash(header), settings.load_session)
     return session
 

@@ -38,7 +38,7 @@ def open_model(
         UnsupportedError: It holds no model that can run.
         ResourceError: It does not fit the memory.
     """
-    header = header or ModelHeader(locate(settings.model, MODEL), settings.lora)
+    header = header or ModelHeader(locate(settings.model, MODEL).path, settings.lora)
     n_ctx = settings.context.n_ctx or min(n_ctx, header.n_ctx_train or n_ctx)
     header.check(plan_settings(settings, n_ctx))
     waiting = choose_waiting(settings.load.wait)

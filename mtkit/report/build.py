@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from mtkit.checkpoints.kind import kind_of
 from mtkit.errors import MtkitError
-from mtkit.gguf.magic import MAGIC
 from mtkit.report.assemble import page
 from mtkit.report.columns import Columns
 from mtkit.report.model import model
@@ -33,7 +33,7 @@ class _File:
         self.report: GgufReport | None = None
         self.tokenizer: Tokenizer | None = None
         self.error = ""
-        if bytes(source.data[:4]) != MAGIC:
+        if kind_of(source) != "gguf":
             self.tokenizer = load_source(source)
             return
         from mtkit.inspection.gguf import inspect_gguf

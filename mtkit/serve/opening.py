@@ -50,7 +50,7 @@ def opened(
     opening.check_used(replace(drafting, exact=False))
     if settings.context_shift and opening.is_wanted(drafting):
         raise UsageError("does not go with drafts", field="--context-shift")
-    header = ModelHeader(locate(settings.model, MODEL), settings.lora)
+    header = ModelHeader(locate(settings.model, MODEL).path, settings.lora)
     settings = replace(settings, context=_context(header, settings))
     context = settings.context
     if context.n_ctx is not None and context.n_ctx < _LEAST * settings.slots:

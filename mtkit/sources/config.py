@@ -54,16 +54,13 @@ def read() -> dict[str, str]:
     return settings
 
 
-def setting(key: str) -> str | None:
-    """Return a setting: the environment's, else the file's, else None."""
-    return os.environ.get(_variable(key)) or read().get(key)
-
-
-def origin(key: str) -> str:
-    """Return what a setting comes from: a variable of the environment, or the file; else empty."""
-    if os.environ.get(_variable(key)):
-        return _variable(key)
-    return path() if read().get(key) else ""
+def found(key: str) -> tuple[str | None, str]:
+    """Return a setting and what it comes from: a variable of the environment, or the file."""
+    value = os.environ.get(_variable(key))
+    if value:
+        return value, _variable(key)
+    value = read().get(key)
+    return value, path() if value else ""
 
 
 def _variable(key: str) -> str:

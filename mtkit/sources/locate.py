@@ -14,6 +14,10 @@ from mtkit.base.binary import package_file
 from mtkit.base.record import Record
 from mtkit.errors import UsageError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 class Wanted(Record):
     """What is looked for.
@@ -75,14 +79,30 @@ MODEL = Wanted(
     "name a .gguf file, a folder, or a repository in the hub's local cache",
     'the hub\'s own client fetches it: hf download {name} --include "*.gguf"',
 )
+
+
+class Located(Record):
+    """The file that a name stands for.
+
+    Attributes:
+        path: Where it is; "-" for standard input.
+        overrides: What reading it needs that only the name tells: which published encoding it is.
+        which: What a person is told of it where the name does not say which file it is, else "".
+    """
+
+    path: str
+    overrides: Mapping[str, object] | None = None
+    which: str = ""
+
+
 ADAPTER = "adapter_config.json"
 """What tells a LoRA adapter's folder."""
 _PROJECTOR = "mmproj"
 """How llama.cpp's converter names the image half of a model, which is not a model by itself."""
 
 
-def locate(name: str | None, wanted: Wanted = TOKENIZER, *, download: bool = False) -> str:
-    """Return the path of the file that a name stands for.
+def locate(name: str | None, wanted: Wanted = TOKENIZER, *, download: bool = False) -> Located:
+    """Return the file that a name stands for.
 
     Args:
         name: A path, a folder, ORG/NAME, "-" where that is taken; None for the user's default.
@@ -94,22 +114,35 @@ def locate(name: str | None, wanted: Wanted = TOKENIZER, *, download: bool = Fal
         UsageError: There is no such file, or a folder holds nothing that is wanted.
         MissingExtra: Downloading needs a package that is not installed.
     """
-    hint = wanted.hint
+    hint, origin = wanted.hint, ""
     if name is None:
         from mtkit.sources import config
 
-        name = config.setting(wanted.key)
+        name, origin = config.found(wanted.key)
         if name is None:
-            return shipped(wanted)
+            return Located(shipped(wanted), None, f"the {wanted.key} that ships with mtkit")
         hint = f"the settings name it: mtkit config {wanted.key}, or MTKIT_{wanted.key.upper()}"
+    path, overrides = os.path.expanduser(name), None
     if name == "-" and wanted.takes_pipe:
-        return name
-    name = os.path.expanduser(name)
-    if not os.path.exists(name):
-        _check_way(name)
-        name = _in_cache(name, wanted, hint, download=download)
-    if not os.path.isdir(name):
-        return name
+        path = name
+    elif not os.path.exists(path):
+        _check_way(path)
+        path, overrides = _in_cache(path, wanted, hint, download=download)
+    which = path if path != os.path.expanduser(name) else ""
+    if os.path.isdir(path):
+        path = which = _of_folder(path, wanted)
+        beside = sum(entry.endswith(".gguf") for entry in os.listdir(os.path.dirname(path)))
+        if path.endswith(".gguf") and beside > 1:
+            which += f", the first of {beside} .gguf files"
+    return Located(path, overrides, f"{path} ({origin})" if origin else which)
+
+
+def _of_folder(name: str, wanted: Wanted) -> str:
+    """Return the file that stands for a folder.
+
+    Raises:
+        UsageError: It has none.
+    """
     found = in_folder(name, wanted.files)
     if found is None:
         if os.path.isfile(os.path.join(name, ADAPTER)):
@@ -138,8 +171,13 @@ def _check_way(name: str) -> None:
         pass  # it is not there, or no name of a file
 
 
-def _in_cache(name: str, wanted: Wanted, hint: str, *, download: bool) -> str:
-    """Return the folder of a model repository; ``hint`` is what to do where no name can be one."""
+def _in_cache(
+    name: str, wanted: Wanted, hint: str, *, download: bool
+) -> tuple[str, Mapping[str, object] | None]:
+    """Return the folder of a repository, or a published encoding and what reading it needs.
+
+    ``hint`` is what to do where no name can be one.
+    """
     from mtkit.sources import hub, stores
     from mtkit.sources.remote import is_remote
 
@@ -149,7 +187,7 @@ def _in_cache(name: str, wanted: Wanted, hint: str, *, download: bool) -> str:
     found = hub.find(name) or stores.find(name)
     is_part = found and os.path.isdir(found) and in_folder(found, wanted.files) is None
     if found is not None and not (download and is_part):
-        return found
+        return found, None
     if hub.parse(name) is None:
         raise UsageError("no such file", source=name, hint=hint)
     if download:
@@ -157,13 +195,14 @@ def _in_cache(name: str, wanted: Wanted, hint: str, *, download: bool) -> str:
         if in_folder(made, wanted.files) is None:  # the client gives what it has where it is alone
             what = "the hub gives no tokenizer: there is none, or the hub cannot be reached"
             raise UsageError(what, source=name, hint=f"looked for {', '.join(wanted.files)}")
-        return made
+        return made, None
     if wanted.takes_encodings:
         from mtkit.sources import tiktoken_cache
 
-        path, encoding = tiktoken_cache.find(name), tiktoken_cache.encoding_of(name)
-        if path is not None:
-            return path
+        encoding = tiktoken_cache.encoding_of(name)
+        path = tiktoken_cache.find(encoding) if encoding is not None else None
+        if path is not None:  # the folder may be anybody's, as one in /tmp is: ranks are compared
+            return path, {"encoding": encoding, "published": True}
         if encoding is not None and name != "gpt2":  # which is a repository, too
             what = f"no such file; tiktoken's local cache lacks the encoding {encoding}"
             fetch = f"python -c 'import tiktoken; tiktoken.get_encoding(\"{encoding}\")' fetches it"

@@ -49,20 +49,7 @@ def folder() -> str:
     return found
 
 
-def find(name: str) -> str | None:
-    """Return the rank file of an encoding; None where the cache does not have it."""
-    encoding = encoding_of(name)
-    if encoding is None:
-        return None
+def find(encoding: str) -> str | None:
+    """Return the rank file of a published encoding; None where the cache does not have it."""
     path = os.path.join(folder(), _FILES[encoding])
     return path if os.path.isfile(path) else None
-
-
-def overrides(name: str | None, path: str) -> dict[str, object] | None:
-    """Return what reading a rank file needs that was found by name: which encoding is meant.
-
-    The folder may be anybody's, as one in /tmp is: ``published`` has the ranks compared.
-    """
-    if name is None or path == name or path != find(name):
-        return None
-    return {"encoding": encoding_of(name), "published": True}

@@ -56,20 +56,13 @@ def load(
     if cache_bytes is not None and not 0 <= cache_bytes <= MOST_CACHE:
         where = "below 0" if cache_bytes < 0 else "more than memory can be"
         raise UsageError(f"is {cache_bytes}, {where}", field="cache_bytes")
-    path = locate(name, download=download)
-    overrides = overrides or named_encoding(name, path)
+    file = locate(name, download=download)
     return load_source(
-        Source.open(path), overrides=overrides, reader=reader, cache_bytes=cache_bytes
+        Source.open(file.path),
+        overrides=overrides or file.overrides,
+        reader=reader,
+        cache_bytes=cache_bytes,
     )
-
-
-def named_encoding(name: str | None, path: str) -> Mapping[str, object] | None:
-    """Return what reading needs where the name stands for a published encoding."""
-    if name is None or os.path.splitext(path)[1]:  # the cache's files have no suffix
-        return None
-    from mtkit.sources import tiktoken_cache
-
-    return tiktoken_cache.overrides(name, path)
 
 
 def load_source(

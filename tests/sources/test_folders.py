@@ -58,7 +58,7 @@ def test_a_folder_with_one_file_is_that_tokenizer(kind: str, name: str, tmp_path
         (folder / "merges.txt").write_bytes(MERGES)
     if kind == "tiktoken":
         (folder / "pattern.json").write_bytes(PATTERN)
-    assert locate(str(folder)) == str(folder / name)
+    assert locate(str(folder)).path == str(folder / name)
     loaded = mtkit.load(folder)
     assert loaded.format_name == kind
     assert loaded.encode_ids("ab") == mtkit.load(folder / name).encode_ids("ab")
@@ -78,4 +78,4 @@ def test_a_vocab_json_without_merges_is_not_a_tokenizer(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"looked for tokenizer\.json, .*vocab\.json"):
         locate(str(tmp_path))
     (tmp_path / "x.model").write_bytes(content("spm"))
-    assert locate(str(tmp_path)).endswith("x.model")
+    assert locate(str(tmp_path)).path.endswith("x.model")

@@ -45,26 +45,26 @@ def repository(home: Path, name: str, *files: str) -> Path:
 def test_a_model_by_the_name_of_its_repository(tmp_path: Path, revision: str) -> None:
     files = ("config.json", "m-Q8_0.gguf", "m-Q4_0.gguf", "tokenizer.json")
     snapshot = repository(tmp_path / "home", "Own/tiny", *files)
-    assert locate(f"Own/tiny{revision}", MODEL) == str(snapshot / "m-Q4_0.gguf")
-    assert locate(f"Own/tiny{revision}", TOKENIZER) == str(snapshot / "tokenizer.json")
+    assert locate(f"Own/tiny{revision}", MODEL).path == str(snapshot / "m-Q4_0.gguf")
+    assert locate(f"Own/tiny{revision}", TOKENIZER).path == str(snapshot / "tokenizer.json")
 
 
 def test_the_image_half_of_a_model_is_taken_last(tmp_path: Path) -> None:
     snapshot = repository(tmp_path / "home", "Own/sees", "mmproj-F16.gguf", "qwen-Q4_0.gguf")
-    assert locate("Own/sees", MODEL) == str(snapshot / "qwen-Q4_0.gguf")
+    assert locate("Own/sees", MODEL).path == str(snapshot / "qwen-Q4_0.gguf")
     alone = repository(tmp_path / "home", "Own/eye", "mmproj-F16.gguf")
-    assert locate("Own/eye", MODEL) == str(alone / "mmproj-F16.gguf")
+    assert locate("Own/eye", MODEL).path == str(alone / "mmproj-F16.gguf")
 
 
 @pytest.mark.parametrize("wanted", [TOKENIZER, MODEL], ids=lambda wanted: wanted.key)
 def test_without_a_name_the_setting_counts(
     wanted: Wanted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert locate(None, wanted) == shipped(wanted)
+    assert locate(None, wanted).path == shipped(wanted)
     name = wanted.files[-1]
     snapshot = repository(tmp_path / "home", "Own/default", f"a{name}")
     monkeypatch.setenv(f"MTKIT_{wanted.key.upper()}", "Own/default")
-    assert locate(None, wanted) == str(snapshot / f"a{name}")
+    assert locate(None, wanted).path == str(snapshot / f"a{name}")
     monkeypatch.setenv(f"MTKIT_{wanted.key.upper()}", "nowhere")
     with pytest.raises(UsageError, match=f"mtkit config {wanted.key}, or MTKIT_"):
         locate(None, wanted)
@@ -91,7 +91,7 @@ def test_what_is_not_there_is_said(wanted: Wanted, tmp_path: Path) -> None:
 
 
 def test_a_pipe_holds_a_tokenizer_and_no_model() -> None:
-    assert locate("-") == "-"
+    assert locate("-").path == "-"
     with pytest.raises(UsageError, match="no such file"):
         locate("-", MODEL)
 

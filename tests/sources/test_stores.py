@@ -60,7 +60,7 @@ def test_a_name_of_ollama_is_its_blob(mtkit: Run, store: Path, name: str, before
     other = {"mediaType": "application/vnd.ollama.image.template", "digest": "sha256:00"}
     manifest(store, NAMES[name], {"layers": [other, layer()]})
     path = store / "blobs" / f"sha256-{DIGEST}"
-    assert locate(before + name) == locate(before + name, MODEL) == str(path)
+    assert locate(before + name).path == locate(before + name, MODEL).path == str(path)
     assert f"header\tpath\t{path}" in mtkit("inspect", before + name).stdout.decode()
 
 
@@ -132,4 +132,4 @@ def test_a_name_of_lm_studio_is_its_folder(store: Path, moved: bool) -> None:
     folder.mkdir(parents=True)
     (folder / "repo-Q4.gguf").write_bytes(small_gguf("gpt2", pre="gpt-2"))
     for name in ("org/repo-GGUF", "lmstudio:org/repo-GGUF"):
-        assert locate(name, MODEL) == str(folder / "repo-Q4.gguf")
+        assert locate(name, MODEL).path == str(folder / "repo-Q4.gguf")

@@ -15,7 +15,7 @@ from mtkit.errors import FormatError, UsageError
 from mtkit.formats import tiktoken_encodings
 from mtkit.sources import tiktoken_cache, tiktoken_models
 from mtkit.sources.locate import locate
-from mtkit.tokenizer.load import load, named_encoding
+from mtkit.tokenizer.load import load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,8 +48,8 @@ def test_tiktoken_itself_finds_the_same_file(
     assert tiktoken_cache.find(encoding) is None
     (cache / asked[0]).write_bytes(b"")
     assert tiktoken_cache.find(encoding) == str(cache / asked[0])
-    assert locate(encoding) == str(cache / asked[0])
-    assert named_encoding(encoding, locate(encoding)) == {
+    assert locate(encoding).path == str(cache / asked[0])
+    assert locate(encoding).overrides == {
         "encoding": encoding,
         "published": True,
     }
@@ -81,7 +81,7 @@ def test_the_older_variable_counts_too(cache: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("DATA_GYM_CACHE_DIR", str(cache))
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR")
     (cache / tiktoken_cache._FILES["cl100k_base"]).write_bytes(b"")
-    assert tiktoken_cache.find("gpt-4") is not None
+    assert tiktoken_cache.find("cl100k_base") is not None
 
 
 @pytest.mark.parametrize("name", ["cl100k_base", "gpt2", "gpt-4", "o200k_harmony"])

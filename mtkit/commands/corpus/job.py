@@ -45,7 +45,7 @@ def job_of(
     """
     from mtkit.corpus.job import Job
     from mtkit.errors import UsageError
-    from mtkit.tokenizer.load import named_encoding
+    from mtkit.sources.locate import locate
 
     path = tokenizer.source
     if not os.path.exists(path):
@@ -55,7 +55,7 @@ def job_of(
         raise UsageError("has no end token", source=path, hint="omit --eod")
     return Job(
         os.path.abspath(path),
-        overrides=named_encoding(name, path),
+        overrides=locate(name).overrides,
         reader=as_reader,
         reading=reading,
         add_special=special,

@@ -120,9 +120,9 @@ def inspect(
       mtkit inspect model.gguf --plan --ctx 8k --kv-type q8_0
       mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
     """
+    from mtkit.checkpoints.kind import kind_of
     from mtkit.commands.inspect import overview
     from mtkit.errors import UnsupportedError, UsageError
-    from mtkit.gguf.magic import MAGIC
     from mtkit.sources.remote import is_remote
 
     given = {
@@ -175,8 +175,8 @@ def inspect(
         source = gguf_of(folder)
     else:
         source = open_named(file, download=download, most=most)
-    is_gguf = bytes(source.data[:4]) == MAGIC
-    if not is_gguf and (metadata or layers or tensor is not None):
+    kind = kind_of(source)
+    if kind != "gguf" and (metadata or layers or tensor is not None):
         hint = "--metadata, --tensor and --layers are for one"
         raise UsageError("is not a GGUF", source=source.name, hint=hint)
     if tensor is not None:
@@ -190,30 +190,28 @@ def inspect(
             )
         inspect_tensor.show(source, tensor, as_json=as_json)
         return
-    if not is_gguf:
-        from mtkit import checkpoints
-        from mtkit.checkpoints import safetensors, safetensors_index
+    if kind in ("index", "safetensors"):
+        from mtkit.commands.inspect import safetensors as inspect_safetensors
+
+        inspect_safetensors.show(
+            source,
+            tensors=tensors,
+            everything=everything,
+            pattern=pattern,
+            sort=sort,
+            as_json=as_json,
+        )
+        return
+    if kind != "gguf":
         from mtkit.commands.inspect import tokenizer as inspect_tokenizer
         from mtkit.formats import recognize
 
-        if safetensors.sniff(source) or safetensors_index.sniff(source):
-            from mtkit.commands.inspect import safetensors as inspect_safetensors
-
-            inspect_safetensors.show(
-                source,
-                tensors=tensors,
-                everything=everything,
-                pattern=pattern,
-                sort=sort,
-                as_json=as_json,
-            )
-            return
         if tensors or sort:
             what = "is not a GGUF, nor of safetensors"
             raise UsageError(
                 what, source=source.name, hint="--tensors and --sort work with one file"
             )
-        if checkpoints.sniff(source):
+        if kind == "llama2c":
             raise UnsupportedError(
                 "is a llama2.c checkpoint",
                 source=source.name,

@@ -42,16 +42,16 @@ def show(paths: Sequence[str], *, most: int | None, as_json: bool) -> None:
 
 
 def _row(path: str, most: int | None) -> tuple[Any, ...]:
-    from mtkit.checkpoints import safetensors, safetensors_index
-    from mtkit.gguf.magic import MAGIC
+    from mtkit.checkpoints.kind import kind_of
     from mtkit.sources.locate import locate
     from mtkit.sources.remote import MOST_BYTES, is_remote, open_source
 
     folder = folder_named(path)
     if folder is not None:
         return path, "folder", *_folder_cells(folder)
-    source = open_source(path if is_remote(path) else locate(path), most=most or MOST_BYTES)
-    if bytes(source.data[:4]) == MAGIC:
+    source = open_source(path if is_remote(path) else locate(path).path, most=most or MOST_BYTES)
+    kind = kind_of(source)
+    if kind == "gguf":
         from mtkit.inspection.gguf import inspect_gguf
 
         found = inspect_gguf(source)
@@ -60,7 +60,7 @@ def _row(path: str, most: int | None) -> tuple[Any, ...]:
         shards = found.shards.shards if found.shards else ()
         size = sum(len(shard.file.data) for shard in shards if shard.file) or len(source.data)
         return path, "gguf", size, *model, tokens
-    if safetensors.sniff(source) or safetensors_index.sniff(source):
+    if kind in ("index", "safetensors"):
         from mtkit.inspection.safetensors import model_of
 
         known = model_of(source)

@@ -70,7 +70,7 @@ class LoadedDraft(Closing):
         drafting = settings.drafting
         if drafting.draft is None:
             return
-        self.file = open_gguf(locate(drafting.draft, MODEL))
+        self.file = open_gguf(locate(drafting.draft, MODEL).path)
         self._whole, self._ids = draft_files.find(self.file, drafting.sx_static_vocab)
         self._check_ids(self.file.name)
         self._grows = self._ids is not None and is_dynamic(drafting)
