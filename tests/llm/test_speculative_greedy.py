@@ -204,6 +204,21 @@ def test_bits_that_differ_in_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (found.drafting.measure_seconds > 0) == measured
 
 
+def test_bits_are_compared_with_those_of_the_same_places() -> None:
+    """Drafts, plain stretches and new texts between: no batch is held against other steps."""
+    model = own("target", "q8_0")
+    texts = [text for name in ("en", "zh", "code") for text in prompts(name, 3)]
+    for given in ({"draft_lookup": True}, {"draft": own("draft", "q8_0"), "draft_lookup": True}):
+        with Target(model, **given) as bench:
+            assert bench.speculation
+            known = bench.speculation._policy.known
+            for text in texts:
+                known._batches.pop(8, None)  # so that it is measured over and over
+                known.checked = min(known.checked, 4)
+                bench.ids(text, 64)
+                assert known.checked > 0
+
+
 @pytest.mark.parametrize("kind", ["q8_0", "bf16"])
 def test_what_is_found_while_text_is_written_is_remembered(kind: str) -> None:
     """The first text measures and loads, if at all; a pair that cannot pay is not loaded again."""

@@ -177,6 +177,19 @@ def test_a_draft_is_not_loaded_by_the_size_of_its_file() -> None:
     assert policy.size_to_measure(8) == 0
 
 
+def test_one_quick_batch_does_not_make_all_steps_of_a_text_wide() -> None:
+    found = Known()
+    policy = Policy(3, found, width=2)
+    found.tried, found.accepted = 50.0, 48.0
+    policy.plain(4, [UNIT] * 4)
+    for cost in (1.0, 1.8, 1.8):
+        assert "not known yet" in policy.declined(200, 0)
+        assert policy.size_to_measure(4) == 2
+        policy.measured(2, cost * UNIT)
+    assert found.verify(2) == 1.8
+    assert not policy.declined(200, 0)
+
+
 def test_one_slow_batch_gives_nothing_up() -> None:
     policy = Policy(3, Known())
     policy.plain(4, [UNIT] * 4)
@@ -228,6 +241,25 @@ def test_a_short_text_behind_a_long_prompt_is_not_drafted() -> None:
     assert not policy.declined(500, 100)
     assert policy.declined(500, 5000)
     assert policy.declined(10, 100)
+
+
+def test_the_plain_token_behind_a_draft_counts_as_lost() -> None:
+    """Where the graph is made anew behind each draft, there are fewer looks."""
+
+    def looks(more: float) -> int:
+        true, policy = known(COSTS["middle"], 0.05), Policy(8, known(COSTS["middle"], 0.05))
+        drafted, after, tokens = 0, False, 0
+        while tokens < 2000:
+            if count := policy.count(500, 0):
+                policy.saw(count, 0, UNIT * true.draft(count), UNIT * true.verify(count + 1))
+                drafted, tokens, after = drafted + 1, tokens + 1, True
+                continue
+            rest = max(policy.rest(), 1)
+            policy.plain(rest, [UNIT * (1 + more * after), *[UNIT] * 7][:rest])
+            tokens, after = tokens + rest, False
+        return drafted
+
+    assert 0 < looks(0.9) < 0.8 * looks(0.0)
 
 
 def test_a_text_that_becomes_easier_is_noticed() -> None:

@@ -28,6 +28,8 @@ _EXPECTED, _WEIGHT = 0.6, 4.0
 """Acceptance where nothing is known, and how many tokens what is known before a text is worth."""
 _MEMORY = 0.95
 """What a round counts against the next one of a text: some twenty are remembered."""
+_NEWS = 0.2
+"""What the last plain token behind a draft counts against all before."""
 _HOPE, _FEAR = 0.95, 0.4
 """The best acceptance that is thought possible; what it is taken for before a text that is to be
 drafted as a whole."""
@@ -46,8 +48,9 @@ _LONGEST = 32
 """Plain tokens until it is thought over again."""
 _MEASURED, _SECONDS = 8.0, 1.0
 """Plain tokens that measuring may take at first, and seconds at most."""
-_OFTEN_ENOUGH = 2
-"""Times that a batch is measured before a draft is given up for it."""
+_OFTEN_ENOUGH, _SURELY = 2, 3
+"""Times that a batch is measured before a draft is given up for it; before all steps of a text
+compute as many rows."""
 SIZES = (4, 8, 16)
 """Tokens in a batch that are measured, in this order: kernels compute four rows at a time."""
 
@@ -84,6 +87,8 @@ class Policy:
         self._auto, self._mixed, self._checks = auto, mixed, checks
         self._plain: deque[float] = deque(maxlen=7)
         self._wrote = self._lost = self._entry = self._invested = self._spent = 0.0
+        # What a plain token behind a draft takes more, times how often one follows.
+        self._back = 0.0
         self._rest = self._since = 0
         self._judged = -1, True, True
         self._after_draft = False
@@ -179,8 +184,9 @@ class Policy:
         return list(dict.fromkeys([*[self.width] * (self.width > 1), *sizes]))
 
     def _has(self, size: int) -> bool:
-        known = self.known
-        return size in known.sizes and (not self._checks or known.checked >= size)
+        known, wide = self.known, 1 < size == self.width
+        often = known.times(size) >= (_SURELY if wide else 1)
+        return often and (not self._checks or known.checked >= size)
 
     @property
     def _is_measured(self) -> bool:
@@ -242,8 +248,13 @@ class Policy:
 
     def plain(self, count: int, seconds: Sequence[float]) -> None:
         """Learn that so many rounds were plain, and how long the first of them took each."""
-        # The first behind a draft takes longer: llama.cpp makes its graph anew.
-        self._plain.extend(seconds[1:] if self._after_draft else seconds)
+        if self._after_draft and seconds and self.unit:
+            # It takes longer: llama.cpp makes its graph anew where the size of a batch changes.
+            more = min(max(seconds[0] / self.unit - 1, 0.0), 1.0)
+            self._lost += more
+            self._back += _NEWS * more
+            seconds = seconds[1:]
+        self._plain.extend(seconds)
         self._wrote += count
         self._after_draft = False
 
@@ -263,8 +274,10 @@ class Policy:
         drafting, verifying = draft_seconds / unit, verify_seconds / unit
         if drafted and self._plain:
             self._learn_costs(drafted, size, drafting, verifying)
+        if self.width > 1 or drafted:  # a step that drafts nothing costs as much there
+            self.known.saw_round(max(drafted, 1), accepted)
         if drafted:
-            self.known.saw_round(drafted, accepted)
+            self._back *= 1 - _NEWS
             self._tried = _MEMORY * self._tried + min(accepted + 1, drafted)
             self._accepted = _MEMORY * self._accepted + accepted
         self._after_draft = drafted > 0
@@ -289,7 +302,7 @@ class Policy:
         """Return the fastest number and its speed; 0 and 1 where none is worth it."""
         best, speed = 0, _WORTH
         for number in range(1, self._limit + 1):
-            found = expected(acceptance, number) / self._cost(number)
+            found = expected(acceptance, number) / (self._cost(number) + self._back)
             if found > speed:
                 best, speed = number, found
         return best, speed if best else 1.0

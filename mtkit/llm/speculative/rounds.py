@@ -92,6 +92,7 @@ class Speculation:
         self.draft.begin(ids)
         self._decide(ids, limit)
         self._steps = 0
+        self._rows.clear()
         try:
             if context.n_past == len(ids) and not runner.stop_asked:
                 kept = context.logits().copy() if logprobs else None
@@ -161,6 +162,8 @@ class Speculation:
         times: list[float] = []
         nothing, spent = Proposal([]), 0.0
         keeps = self._checks and self._policy.waits
+        if not keeps:
+            self._rows.clear()
         try:
             while len(emitted) < count and not runner.stop_asked:
                 timed = len(emitted) < _TIMED
@@ -187,7 +190,7 @@ class Speculation:
     def _measure(self, context: Context, ids: list[int]) -> bool:
         """Measure a batch where that is due, and compare its bits with those of plain steps."""
         policy, clock = self._policy, self._clock
-        kept = min(self._steps, len(self._rows)) if self._checks else self._steps
+        kept = len(self._rows) if self._checks else self._steps
         size, past = policy.size_to_measure(kept), context.n_past
         if not size or past + size > context.n_ctx:
             return False
@@ -213,6 +216,7 @@ class Speculation:
             if self._declined:
                 self.statistics.stopped(self._declined)
         self._steps = 0
+        self._rows.clear()
         self.statistics.measure_seconds += time.perf_counter() - start
         return True
 
@@ -228,6 +232,7 @@ class Speculation:
         """Draft and verify; ``asked`` is how long it took to say how far the draft has read."""
         seen, clock = self.statistics, self._clock
         self._steps = 0
+        self._rows.clear()
         start, began, loaded = time.perf_counter(), clock(), self._loading
         proposal = self.draft.propose(ids, count) if count > 0 else Proposal([])
         drafted_at, drafted_by = time.perf_counter(), clock()
