@@ -275,13 +275,6 @@ def test_memory_that_cannot_be_cut(arch: str, what: str) -> None:
             generate("The", model=target, draft_auto=False, **common)
 
 
-@pytest.mark.parametrize("arch", ["mamba", "t5"])
-def test_what_could_not_draft_is_not_measured(arch: str, mtkit: Run) -> None:
-    done = mtkit("sx", "calibrate", str(tiny(arch)))
-    assert (done.returncode, done.stdout) == (4, b"")
-    assert b"rejected tokens cannot be taken back" in done.stderr
-
-
 @pytest.mark.parametrize("kind", ["bf16", "q8_0"])
 def test_a_batch_of_one_token(kind: str) -> None:
     with pytest.raises(UsageError, match="no room for what is drafted"):

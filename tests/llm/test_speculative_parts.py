@@ -14,7 +14,8 @@ from mtkit.llm.speculative import exactness
 from mtkit.llm.speculative.known import Known
 from mtkit.llm.speculative.lookup import Lookup
 from mtkit.llm.speculative.opening import prepared
-from mtkit.llm.speculative.policy import Policy, break_even
+from mtkit.llm.speculative.policy import Policy
+from mtkit.llm.speculative.promise import break_even
 from mtkit.llm.speculative.statistics import Statistics
 from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings, LoadSettings
 from mtkit.settings.declaration import settings_of

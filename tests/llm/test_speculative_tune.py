@@ -13,8 +13,9 @@ from drafting import own, prompts
 from mtkit.errors import FormatError, UsageError
 from mtkit.llm.generate import generate
 from mtkit.llm.speculative import profile
+from mtkit.llm.speculative.answers import Answers, Watched, speed
 from mtkit.llm.speculative.known import Known
-from mtkit.llm.speculative.tune import Answers, Watched, candidates_of, speed
+from mtkit.llm.speculative.tune import candidates_of
 from mtkit.settings import DraftSettings, ServedDraftSettings
 
 if TYPE_CHECKING:

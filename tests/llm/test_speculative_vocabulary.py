@@ -543,17 +543,13 @@ def test_the_commands(mtkit: Run, tmp_path: Path) -> None:
     for argv in (
         ("prune", draft, "--vocab", str(tmp_path / "v.txt"), "-o", str(tmp_path / "small.gguf")),
         ("quantize-embeddings", target, "-o", str(tmp_path / "sx")),
-        ("calibrate", target, "--draft", draft, "--threads", "1"),
     ):
         done = mtkit("sx", *argv)
         assert done.returncode == 0, done.stderr
-    rows = [line.split(b"\t") for line in done.stdout.splitlines()]
-    assert [int(row[0]) for row in rows[:4]] == [1, 2, 3, 4]
-    assert rows[0][2] == b"1.00"
     done = mtkit(
         "generate", "The", "-m", target, "--draft", str(tmp_path / "small.gguf"), "--sx-quant-embd",
         str(tmp_path / "sx" / "quant_embeddings.bin"), "--sx-scales",
-        str(tmp_path / "sx" / "scales.bin"), "-n", "8", "--json", "-q",
+        str(tmp_path / "sx" / "scales.bin"), "-n", "8", "--json", "-q", "--no-draft-auto",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "searches" in json.loads(done.stdout)["drafting"]["dynamic_vocabulary"]

@@ -19,9 +19,10 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.rows import Rows
 from mtkit.gguf.vocabulary_rows import EMBEDDING
 from mtkit.llm.generate import generate
-from mtkit.llm.speculative import semantic_index
+from mtkit.llm.speculative import profile, semantic_index
 from mtkit.llm.speculative.known import Known
 from mtkit.llm.speculative.shared import SharedDrafting
+from mtkit.settings import DraftSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -280,3 +281,16 @@ def test_what_clients_are_told(tmp_path: Path) -> None:
 def test_what_cannot_draft(given: dict[str, Any], what: str) -> None:
     with pytest.raises(UsageError, match=what), serving(tiny("llama"), **given):
         pass
+
+
+def test_a_profile(tmp_path: Path) -> None:
+    """What sx tune wrote says what drafts; answers are those of generate."""
+    model, path = own(TARGET), str(tmp_path / "p.json")
+    profile.write(path, DraftSettings(draft=str(own(DRAFT)), draft_max=3), Known(), {})
+    with serving(model, exact=True, draft_auto=False, draft_profile=path) as (runner, scheduler):
+        for text in prompts():
+            ids = runner.model.tokenize(text)
+            asked = ask(scheduler, ids, 24)
+            figures = asked.all().drafting
+            assert asked.ids == alone(model, ids, 24)
+            assert figures["drafted"] > 0

@@ -28,7 +28,7 @@ MEASURED = {
     "docs/shenxing.md": "the measurements took hours, with models that are not in a clone",
 }
 SLOW = {"mtkit bench": "measures for minutes", "mtkit sx bench": "measures for minutes",
-        "mtkit sx calibrate": "measures for minutes"}  # fmt: skip
+        "mtkit sx tune": "measures for minutes"}  # fmt: skip
 ANSWERS_NO = ("mtkit compare", "mtkit diff", "mtkit check", "mtkit token")
 """Commands whose exit code may say that the answer is no."""
 F16 = "mtkit quantize model.gguf --allow-requantize --type F16 -o model-f16.gguf\n"

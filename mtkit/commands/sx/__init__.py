@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mtkit.commands.options import application
 from mtkit.commands.sx.bench import bench
-from mtkit.commands.sx.calibrate import calibrate
 from mtkit.commands.sx.prune import prune
 from mtkit.commands.sx.quantize_embeddings import quantize_embeddings
 from mtkit.commands.sx.tune import tune
@@ -20,7 +19,7 @@ def sx() -> None:
     \b
     Examples:
       mtkit sx vocab corpus.txt -t model.gguf -n 32768 -o vocab.txt
-      mtkit sx quantize-embeddings model.gguf -o model-sx/
+      mtkit sx tune model.gguf small.gguf --prompts prompts.jsonl -o model.json
       mtkit generate -m model.gguf --draft small.gguf --sx-static-vocab vocab.txt --sx-learn
     """
 
@@ -28,6 +27,5 @@ def sx() -> None:
 app.command(name="vocab")(vocab)
 app.command(name="prune")(prune)
 app.command(name="quantize-embeddings")(quantize_embeddings)
-app.command(name="calibrate")(calibrate)
 app.command(name="bench")(bench)
 app.command(name="tune")(tune)

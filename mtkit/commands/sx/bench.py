@@ -241,7 +241,7 @@ def _prompts(files: list[str], count: int | None) -> Any:
 def _document(
     settings: GenerateSettings, done: Bench, rows: list[dict[str, Any]], runs: Sequence[Any]
 ) -> dict[str, object]:
-    from mtkit.llm.speculative.policy import break_even
+    from mtkit.llm.speculative.promise import break_even
 
     drafting, plain = settings.drafting, done.plain
     return {

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from mtkit.llm.speculative.answers import Answers
     from mtkit.llm.speculative.known import Known
-    from mtkit.llm.speculative.tune import Answers, Found
+    from mtkit.llm.speculative.tune import Found
     from mtkit.settings import DraftSettings, GenerateSettings
 
 

@@ -7,7 +7,6 @@ longer as a batch has tokens.
 from __future__ import annotations
 
 import time
-from statistics import median
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,10 +92,3 @@ def measure_draft(context: Context, plain: float, known: Known) -> None:
             known.saw_reading(many, reading / plain)
             known.saw_draft(2, sum(drafting) / plain)
     context.clear()
-
-
-def middle_seconds(context: Context) -> float:
-    """Return the seconds of a token alone, the median of some; empties the context."""
-    now, bos = clock(context), max(context.model.bos, 0)
-    context.clear()
-    return median(batch_seconds(context, [bos], now) for _ in range(_TURNS))

@@ -44,6 +44,8 @@ def find(file: GgufFile, vocabulary: str | None) -> tuple[GgufFile, list[int] | 
         return file, None
     tensor = file.names.get(EMBEDDING)
     ids = static_vocabulary.read(vocabulary, tensor.shape[-1] if tensor else 0)
+    if not ids:
+        raise UsageError("has no ids: a draft has to have some", source=vocabulary)
     return file, ids
 
 

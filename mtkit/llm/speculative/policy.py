@@ -1,9 +1,8 @@
 """How many tokens to draft in the next round: one rule for every text.
 
-With acceptance a at every place, a round of n drafted tokens gives (1 - a^(n+1)) / (1 - a) tokens
-(Leviathan et al. 2023) and costs verifying n + 1 tokens and drafting n. The number with the most
-tokens for that is taken; where none beats plain decoding it is 0, and a short draft looks now and
-then whether that has changed. What looks and wrong guesses lose is bounded.
+The number with the most tokens for its costs is taken (``promise``); where none beats plain
+decoding it is 0, and a short draft looks now and then whether that has changed. What looks and
+wrong guesses lose is bounded.
 
 Costs that nobody knows are measured beside plain tokens of the text, one batch after the other, for
 a bounded part of its time; a draft whose batches cannot pay is not even loaded.
@@ -18,6 +17,8 @@ from collections import deque
 from math import ceil
 from statistics import median
 
+from mtkit.llm.speculative.promise import AHEAD, HOPE, LOSS, PROBE, WORTH, expected
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,18 +31,10 @@ _MEMORY = 0.95
 """What a round counts against the next one of a text: some twenty are remembered."""
 _NEWS = 0.2
 """What the last plain token behind a draft counts against all before."""
-_HOPE, _FEAR = 0.95, 0.4
-"""The best acceptance that is thought possible; what it is taken for before a text that is to be
-drafted as a whole."""
-_WORTH = 1.05
-"""Speed against plain decoding from which on it is worth drafting."""
-_PROBE = 2
-"""Tokens of a draft that only looks."""
-_LOSS, _GRACE, _LENT = 0.03, 1.0, 16.0
-"""Part of the text that drafting may lose; tokens that it may lose at once; at most of what it won
-before."""
-_AHEAD = 256
-"""Tokens of the rest of a text that are counted on: it may end at any time."""
+_FEAR = 0.4
+"""What acceptance is taken for before a text that is to be drafted as a whole."""
+_GRACE, _LENT = 1.0, 16.0
+"""Tokens that drafting may lose at once; at most of what it won before."""
 _LISTEN, _OFTEN = 4, 64
 """Plain tokens that say how fast the machine is; rounds after which two of them say it again."""
 _LONGEST = 32
@@ -112,7 +105,7 @@ class Policy:
             behind: Tokens that the draft would have to read first.
         """
         self._lost = max(self._lost, -_LENT)  # what long texts earn is not for one text to lose
-        self._wrote = min(self._wrote, (max(self._lost, 0.0) + _LENT) / _LOSS)
+        self._wrote = min(self._wrote, (max(self._lost, 0.0) + _LENT) / LOSS)
         self._begin()
         if not self._auto or not self._most:
             return ""
@@ -124,7 +117,7 @@ class Policy:
             return "what it would cost is not known yet on this machine"
         known = self.known
         number, speed = self._fastest(known.accepted / known.tried if known.tried > 1 else _FEAR)
-        if number and (1 - 1 / speed) * min(left, _AHEAD) > known.reading(behind):
+        if number and (1 - 1 / speed) * min(left, AHEAD) > known.reading(behind):
             return ""
         step = known.verify(self.width)
         return f"in this exact configuration a step costs {step:.2f} of a plain one"
@@ -165,7 +158,7 @@ class Policy:
     @property
     def waits(self) -> bool:
         """Whether a batch is to be measured as soon as there were plain steps enough."""
-        size, allowed = self._next_size, max(_MEASURED, _LOSS * self._wrote)
+        size, allowed = self._next_size, max(_MEASURED, LOSS * self._wrote)
         within = self._spent + size <= allowed and self._spent * self.unit < _SECONDS
         return bool(size) and within
 
@@ -222,9 +215,9 @@ class Policy:
         if alone and self._since >= _OFTEN:
             self._since, self._rest = 0, 2
             return 0
-        entry, allowed = self.known.reading(behind), _GRACE + _LOSS * self._wrote - self._lost
+        entry, allowed = self.known.reading(behind), _GRACE + LOSS * self._wrote - self._lost
         number, speed = self._fastest(self._accepted / self._tried)
-        gain = (1 - 1 / speed) * min(left, _AHEAD)
+        gain = (1 - 1 / speed) * min(left, AHEAD)
         self._entry, self._invested = float(behind), 0.0
         if number and gain > entry and (allowed > 0 or not alone):
             if alone and number == self._limit and self.waits:  # more may be better yet
@@ -235,11 +228,11 @@ class Policy:
         if self.hopeless:
             self._rest = _LONGEST
             return 0
-        probe = min(_PROBE, self._limit)
+        probe = min(PROBE, self._limit)
         price = entry + self._cost(probe) - expected(self._accepted / self._tried, probe)
         if price <= allowed:
             return probe
-        self._rest = min(max(ceil((price - allowed) / _LOSS), 1), _LONGEST)
+        self._rest = min(max(ceil((price - allowed) / LOSS), 1), _LONGEST)
         return 0
 
     def rest(self) -> int:
@@ -300,7 +293,7 @@ class Policy:
 
     def _fastest(self, acceptance: float) -> tuple[int, float]:
         """Return the fastest number and its speed; 0 and 1 where none is worth it."""
-        best, speed = 0, _WORTH
+        best, speed = 0, WORTH
         for number in range(1, self._limit + 1):
             found = expected(acceptance, number) / (self._cost(number) + self._back)
             if found > speed:
@@ -310,62 +303,6 @@ class Policy:
     def _could_pay(self, *, free: bool = False) -> bool:
         """Whether any number is worth it at best; ``free``: drafting costs nothing."""
         return any(
-            expected(_HOPE, number)
-            > _WORTH * (self._cost(number) - free * self.known.draft(number))
+            expected(HOPE, number) > WORTH * (self._cost(number) - free * self.known.draft(number))
             for number in range(1, self._most + 1)
         )
-
-
-def expected(acceptance: float, number: int) -> float:
-    """Return the tokens that a round of so many drafted ones gives."""
-    acceptance = min(acceptance, 0.999)
-    return (1 - acceptance ** (number + 1)) / (1 - acceptance)
-
-
-def break_even(known: Known, count: int) -> float | None:
-    """Return the acceptance from which on drafting so many tokens pays; None: it never does."""
-    wanted = known.verify(count + 1) + known.draft(count)
-    if not count or wanted >= count + 1:
-        return None
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (middle, high) if expected(middle, count) < wanted else (low, middle)
-    return high
-
-
-def number_together(
-    known: Known, rates: Sequence[float], others: int, behind: int, left: int, most: int
-) -> tuple[int, int]:
-    """Return how many tokens sequences of one batch draft, and after how many rounds to look again.
-
-    Args:
-        known: Costs.
-        rates: Acceptance of each sequence that drafts.
-        others: Tokens that are computed for other sequences.
-        behind: Tokens that their drafts have not read.
-        left: Tokens that are wanted yet of the longest.
-        most: Largest number.
-    """
-    size = len(rates)
-    plain = known.verify(size + others)
-
-    def cost(number: int) -> float:
-        rows = size * (number + (not others))  # of other numbers, in a second batch
-        return known.verify(rows) + (plain if others else 0) + size * known.draft(number)
-
-    def speed(number: int, rates: Sequence[float]) -> float:
-        tokens = others + sum(expected(rate, number) for rate in rates)
-        return tokens * plain / (cost(number) * (size + others))
-
-    numbers, entry = range(1, most + 1), known.reading(behind)
-    best = max(numbers, key=lambda number: speed(number, rates))
-    if speed(best, rates) > _WORTH:
-        gain = (1 - 1 / speed(best, rates)) * min(left, _AHEAD) * plain
-        if gain > entry:
-            return best, 0
-    if max(speed(number, [_HOPE] * size) for number in numbers) < _WORTH:
-        return 0, _AHEAD  # not even then
-    probe = min(_PROBE, most)
-    lost = cost(probe) + entry - plain * speed(probe, rates)
-    return probe, ceil(max(lost, plain) / (_LOSS * plain))

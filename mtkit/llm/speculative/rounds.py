@@ -240,6 +240,7 @@ class Speculation:
         if loaded and self._lazy is not None:
             seen.load_seconds += self._lazy.wall_seconds
             start += self._lazy.wall_seconds
+            seen.learning = self.draft.learning
         drafted, past, first = proposal.ids, context.n_past, 0
         batch = [ids[-1], *drafted]
         missing = self._policy.width - len(batch)

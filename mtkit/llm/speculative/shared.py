@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from mtkit.base.closing import Closing
 from mtkit.llm.speculative import calibration, exactness, opening
 from mtkit.llm.speculative.loaded_draft import LoadedDraft, check_can_cut
-from mtkit.llm.speculative.policy import number_together
+from mtkit.llm.speculative.promise import number_together
 from mtkit.llm.speculative.proposal import Proposal
 from mtkit.llm.speculative.statistics import Statistics
 

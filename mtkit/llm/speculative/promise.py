@@ -1,0 +1,81 @@
+"""What rounds of drafted tokens promise, by acceptance and costs.
+
+With acceptance a at every place, a round of n drafted tokens gives (1 - a^(n+1)) / (1 - a) tokens
+(Leviathan et al. 2023), and costs verifying n + 1 tokens and drafting n.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtkit.llm.speculative.known import Known
+
+HOPE = 0.95
+"""The best acceptance that is thought possible."""
+WORTH = 1.05
+"""Speed against plain decoding from which on it is worth drafting."""
+PROBE = 2
+"""Tokens of a draft that only looks."""
+LOSS = 0.03
+"""Part of the text that drafting may lose."""
+AHEAD = 256
+"""Tokens of the rest of a text that are counted on: it may end at any time."""
+
+
+def expected(acceptance: float, number: int) -> float:
+    """Return the tokens that a round of so many drafted ones gives."""
+    acceptance = min(acceptance, 0.999)
+    return (1 - acceptance ** (number + 1)) / (1 - acceptance)
+
+
+def break_even(known: Known, count: int) -> float | None:
+    """Return the acceptance from which on drafting so many tokens pays; None: it never does."""
+    wanted = known.verify(count + 1) + known.draft(count)
+    if not count or wanted >= count + 1:
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expected(middle, count) < wanted else (low, middle)
+    return high
+
+
+def number_together(
+    known: Known, rates: Sequence[float], others: int, behind: int, left: int, most: int
+) -> tuple[int, int]:
+    """Return how many tokens sequences of one batch draft, and after how many rounds to look again.
+
+    Args:
+        known: Costs.
+        rates: Acceptance of each sequence that drafts.
+        others: Tokens that are computed for other sequences.
+        behind: Tokens that their drafts have not read.
+        left: Tokens that are wanted yet of the longest.
+        most: Largest number.
+    """
+    size = len(rates)
+    plain = known.verify(size + others)
+
+    def cost(number: int) -> float:
+        rows = size * (number + (not others))  # of other numbers, in a second batch
+        return known.verify(rows) + (plain if others else 0) + size * known.draft(number)
+
+    def speed(number: int, rates: Sequence[float]) -> float:
+        tokens = others + sum(expected(rate, number) for rate in rates)
+        return tokens * plain / (cost(number) * (size + others))
+
+    numbers, entry = range(1, most + 1), known.reading(behind)
+    best = max(numbers, key=lambda number: speed(number, rates))
+    if speed(best, rates) > WORTH:
+        gain = (1 - 1 / speed(best, rates)) * min(left, AHEAD) * plain
+        if gain > entry:
+            return best, 0
+    if max(speed(number, [HOPE] * size) for number in numbers) < WORTH:
+        return 0, AHEAD  # not even then
+    probe = min(PROBE, most)
+    lost = cost(probe) + entry - plain * speed(probe, rates)
+    return probe, ceil(max(lost, plain) / (LOSS * plain))
