@@ -38,9 +38,6 @@ def build_path_scores(
 ) -> tuple[bytes, float]:
     """What each id counts in a Unigram, and an unknown character."""
 
-def crossed(blob: object, ends: object, names: list[bytes]) -> bytes | None:
-    """The bytes that some piece has in front of a run of U+2581; None: one of the names."""
-
 class Deferred(Exception):
     """A text or an id that is left to the pipeline."""
 
@@ -104,7 +101,7 @@ class Engine:
         """Table of the pieces that are encoded as themselves; empty: the model needs none."""
 
     def warm(self) -> bool:
-        """Make what is otherwise made when enough text was seen; whether merges have borders."""
+        """Make what is otherwise made when enough text was seen; whether words are cut."""
 
     @property
     def cached_bytes(self) -> int:

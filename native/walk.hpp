@@ -69,10 +69,10 @@ void Engine::walk_words(const Part &part, Scratch &scratch, Sink &sink) const {
         cut_words(part, sink);
     else if (pre_tokenizer_)
         pre_tokenizer_->run(part, scratch.arena, [&](const Part &word) {
-            unit(word, end_of(part.text, word.text), scratch, sink);
+            unit(word, end_of(part.text, word.text), sink);
         });
     else
-        unit(part, part.text.data() + part.text.size(), scratch, sink);
+        unit(part, part.text.data() + part.text.size(), sink);
 }
 
 template <typename Sink> void Engine::cut_words(const Part &part, Sink &sink) const {
@@ -100,36 +100,22 @@ template <typename Sink> void Engine::cut_words(const Part &part, Sink &sink) co
 }
 
 template <typename Sink>
-void Engine::unit(const Part &part, const char *readable, const Scratch &scratch,
-                  Sink &sink) const {
+void Engine::unit(const Part &part, const char *readable, Sink &sink) const {
     // The last step, which writes letters for bytes, is in the tables; it changes the whole word.
     if (vocabulary_.raw) require_whole(part);
-    auto text = part.text;
-    for (const Extent *extents = part.extents; !text.empty();) {
-        const std::size_t end = word_end(text, scratch);
-        sink.word(text.substr(0, end), extents, readable);
-        text.remove_prefix(end);
-        if (extents != nullptr) extents += end;
-    }
+    if (!part.text.empty()) sink.word(part.text, part.extents, readable);
 }
 
-template <typename Put>
-void Engine::words_of(Part part, Arena &arena, const Scratch &scratch, const Put &put) const {
+template <typename Put> void Engine::words_of(Part part, Arena &arena, const Put &put) const {
     if (normalizer_) normalizer_->run(part, arena);
     part = part.cut(0, part.text.size());
-    const auto units = [&](const Part &word) {
-        auto text = word.text;
-        for (const Extent *extents = word.extents; !text.empty();) {
-            const std::size_t end = word_end(text, scratch);
-            put(text.substr(0, end), extents);
-            text.remove_prefix(end);
-            if (extents != nullptr) extents += end;
-        }
+    const auto put_word = [&](const Part &word) {
+        if (!word.text.empty()) put(word.text, word.extents);
     };
     if (pre_tokenizer_)
-        pre_tokenizer_->run(part, arena, units);
+        pre_tokenizer_->run(part, arena, put_word);
     else
-        units(part);
+        put_word(part);
 }
 
 } // namespace mtkit

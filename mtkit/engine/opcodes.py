@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-PROGRAM_VERSION = 6
+PROGRAM_VERSION = 7
 DECODER_VERSION = 2
 """Of the section DECO."""
 

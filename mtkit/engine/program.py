@@ -67,12 +67,11 @@ class Program:
         if changes_after_spaces(spec, steps):
             raise UnsupportedError("the core does not know where text behind Spaces came from")
 
-    def compile(self, model: bytes, *, crossed: bytes | None, cacheable: bool) -> bytes:
+    def compile(self, model: bytes, *, cacheable: bool) -> bytes:
         """Return the program with the model's part put in.
 
         Args:
             model: The model's part.
-            crossed: Words are cut before runs of U+2581 but behind these bytes; None: nowhere.
             cacheable: Words may be remembered.
         """
         spec = self.spec
@@ -81,8 +80,6 @@ class Program:
                 u32(PROGRAM_VERSION),
                 u8(_INVALID_UTF8.get(spec.invalid_utf8) or InvalidUtf8[spec.invalid_utf8.upper()]),
                 u8(self.raw),
-                u8(crossed is not None),
-                text(crossed or b""),
                 u8(cacheable),
                 self._added(spec.added_tokens),
                 self.normalizer(spec.normalizer) if spec.normalizer else u8(NormalizerKind.NOTHING),

@@ -17,7 +17,6 @@ from mtkit.engine.program import Program
 from mtkit.engine.program_writer import f64, text, u8, u32
 from mtkit.errors import UnsupportedError
 from mtkit.spec import TokenType, models
-from mtkit.spec.text import MARK_BYTES
 from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.utf8 import to_bytes
 
@@ -56,8 +55,8 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
         for token_id in spec.vocabulary.hidden:
             marks[token_id] = 0
         listed = bytes(marks)
-    part, crossed = _Model(spec, program, sections, listed).compile()
-    sections["PROG"] = program.compile(part, crossed=crossed, cacheable=True)
+    part = _Model(spec, program, sections, listed).compile()
+    sections["PROG"] = program.compile(part, cacheable=True)
     # Decoders that the core lacks are the pipeline's.
     with suppress(UnsupportedError):
         sections["DECO"] = DecodeProgram(program, mapped).compile()
@@ -97,94 +96,50 @@ class _Model:
         types = spec.vocabulary.types
         self.types = b"" if types is None else whole(types.data)
 
-    def compile(self) -> tuple[bytes, bytes | None]:
-        """Return the program's part, and behind which bytes words are not cut before U+2581."""
+    def compile(self) -> bytes:
+        """Return the program's part."""
         model, is_guarded = model_tables.guarded(self.spec.model)
-        part, crossed = self._compile(model)
-        return u8(part[0] | ModelKind.GUARDED) + part[1:] if is_guarded else part, crossed
+        part = self._compile(model)
+        return u8(part[0] | ModelKind.GUARDED) + part[1:] if is_guarded else part
 
-    def _compile(self, model: models.Model) -> tuple[bytes, bytes | None]:
+    def _compile(self, model: models.Model) -> bytes:
         if isinstance(model, models.BPE):
-            return self._bpe(model), self._crossed(model.unk, byte_fallback=model.byte_fallback)
+            return self._bpe(model)
         if isinstance(model, models.ScoreBPE):
-            return self._score_bpe(model), self._crossed(
-                model.unk, byte_fallback=model.byte_fallback
-            )
+            return self._score_bpe(model)
         if isinstance(model, models.Unigram):
-            return self._unigram(model), None
+            return self._unigram(model)
         if isinstance(model, (models.Characters, models.Words)):
             self._roles(everything=False)
             by_word = isinstance(model, models.Words)
-            return u8(ModelKind.CHARACTERS) + u8(by_word) + u32(model.unk) + u8(
-                model.byte_fallback
-            ), None
+            head = u8(ModelKind.CHARACTERS) + u8(by_word)
+            return head + u32(model.unk) + u8(model.byte_fallback)
         if isinstance(model, models.Trie):
             self._trie(self.listed)
-            return u8(ModelKind.TRIE) + u32(model.unk), None
+            return u8(ModelKind.TRIE) + u32(model.unk)
         if isinstance(model, models.ShortestPath):
-            return model_tables.shortest_path(self.vocabulary, self.sections), None
+            return model_tables.shortest_path(self.vocabulary, self.sections)
         if isinstance(model, models.LatticeUnigram):
             self._trie(self.listed)
-            return model_tables.lattice_unigram(self.vocabulary, model, self.sections), None
+            return model_tables.lattice_unigram(self.vocabulary, model, self.sections)
         self._words(self.listed)
         if isinstance(model, models.RankBPE):
-            return u8(ModelKind.RANK_BPE), None
+            return u8(ModelKind.RANK_BPE)
         if isinstance(model, models.LooseBPE):
-            return model_tables.loose_bpe(self.vocabulary, model, self.sections), None
+            return model_tables.loose_bpe(self.vocabulary, model, self.sections)
         if isinstance(model, models.SectionBPE):
             head = model_tables.section_bpe(self.program, model, self.sections)
-            return head + self._bpe(model.bpe)[1:], None
+            return head + self._bpe(model.bpe)[1:]
         if isinstance(model, models.WordPiece):
-            return self._word_piece(model), None
+            return self._word_piece(model)
         if isinstance(model, models.WordLevel):
-            return u8(ModelKind.WORD_LEVEL) + u32(model.unk), None
+            return u8(ModelKind.WORD_LEVEL) + u32(model.unk)
         raise UnsupportedError(f"the core has no model {type(model).__name__}")
 
-    def _crossed(self, unk: int | None, *, byte_fallback: bool) -> bytes | None:
-        """Return the bytes behind which a word is not cut before U+2581; None: it never is.
-
-        A border lies between another character and a run of U+2581. If no symbol ever reaches over
-        it, what merges on one side does not depend on the other: the lowest rank comes first, of
-        equal ones the leftmost, and that order among the merges of one side is the same alone.
-        The text of a symbol is a piece or a part of a merge, so one that reaches over a border has
-        it inside; and where the byte in front of it stands in front of no U+2581 in any of them,
-        nothing reaches over. User-defined pieces are found from the left, the longest first: where
-        none reaches over the border, one begins anew behind it.
-
-        Symbols may have another name than their text: byte tokens, the unknown one. Where a piece
-        has such a name in front of U+2581, or the name ends with it, nothing is cut. And every
-        character must be a symbol, for neighbors of one that is left out meet; U+2581 must be a
-        token, for an unknown character is fused with unknown ones before it.
-        """
-        model, pieces = self.spec.model, self.vocabulary.pieces
-        names = list(BYTE_TOKENS) if byte_fallback else []
-        if unk is not None and unk < len(pieces):
-            if pieces[unk].endswith(MARK_BYTES):  # it stands for another character
-                return None
-            names.append(pieces[unk])
-        elif not (byte_fallback and all(map(self._is_token, names))):
-            return None
-        if self.raw or not self._is_token(MARK_BYTES, TokenType.NORMAL, TokenType.USER_DEFINED):
-            return None
-        sections, behind = self.sections, b""
-        if isinstance(model, models.BPE):
-            if model.continuing_subword_prefix or model.end_of_word_suffix or model.ignore_merges:
-                return None
-            if model.whole_newlines:  # a word of newlines alone is looked up as it is
-                behind = b"\n"
-        for blob, ends in (("PCSB", "PCSE"), ("XTRB", "XTRE")):
-            found = native.crossed(sections.get(blob, b""), sections.get(ends, b""), names)
-            if found is None:
-                return None
-            behind += found
-        return behind
-
-    def _is_token(self, piece: bytes, *roles: int) -> bool:
-        """Tell whether a piece is found; with roles: and has one of them."""
+    def _is_token(self, piece: bytes) -> bool:
+        """Tell whether a piece is found."""
         token_id = self.vocabulary.find(piece)
-        if token_id is None or (self.listed and not self.listed[token_id]):
-            return False
-        return not (roles and self.types) or self.types[token_id] in roles
+        return token_id is not None and not (self.listed and not self.listed[token_id])
 
     def _of_role(self, *roles: int) -> bytes:
         """Return for each id whether it has one of the roles (and is listed)."""
@@ -264,7 +219,6 @@ class _Model:
             _USER_DEFINED[model.user_defined],
             everything,
         )
-        crossed = native.crossed(self.sections["PCSB"], self.sections["PCSE"], [])
         return b"".join(
             [
                 u8(ModelKind.UNIGRAM),
@@ -274,7 +228,6 @@ class _Model:
                 u8(model.fuse_unk and not apart),
                 u8(everything),
                 f64(unknown),
-                text(crossed or b""),
             ]
         )
 

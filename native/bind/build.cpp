@@ -112,19 +112,6 @@ PathScores build_path_scores(nb::handle blob, nb::handle ends, nb::handle scores
     return PathScores(nb::make_tuple(to_bytes(path_scores), unknown));
 }
 
-std::optional<nb::bytes> crossed(nb::handle blob, nb::handle ends,
-                                 const nb::typed<nb::list, nb::bytes> &names) {
-    Buffer views[] = {Buffer(blob), Buffer(ends)};
-    std::vector<std::string_view> texts;
-    for (const nb::handle name : names) {
-        const auto text = nb::borrow<nb::bytes>(name);
-        texts.emplace_back(text.c_str(), text.size());
-    }
-    const auto found = mtkit::crossed({views[0].text(), views[1].numbers()}, texts);
-    if (!found) return std::nullopt;
-    return nb::bytes(found->data(), found->size());
-}
-
 } // namespace
 
 void bind_build(nb::module_ &m) {
@@ -144,6 +131,4 @@ void bind_build(nb::module_ &m) {
     m.def("build_path_scores", &build_path_scores, "blob"_a, "ends"_a, "scores"_a, "wide"_a,
           "types"_a, "user_defined"_a, "every"_a,
           "What each id counts in a Unigram, and an unknown character.");
-    m.def("crossed", &crossed, "blob"_a, "ends"_a, "names"_a,
-          "The bytes that some piece has in front of a run of U+2581; None: one of the names.");
 }

@@ -183,7 +183,7 @@ void bind_engine(nb::module_ &m) {
              " pieces; None: the pipeline has to take it. Nothing is added around.")
         .def(
             "warm", [](const BoundEngine &self) { return self.engine().warm(); },
-            "Make what is otherwise made when enough text was seen; whether merges have borders.")
+            "Make what is otherwise made when enough text was seen; whether words are cut.")
         .def(
             "own_words",
             [](const BoundEngine &self) { return to_bytes(self.engine().own_words()); },

@@ -78,7 +78,7 @@ class Engine::ChunkIds : ChunkSteps {
             });
         };
         const auto wrote = [](std::size_t, std::size_t, std::size_t) {};
-        const bool done = words_of_images(chunk, image_of, wrote, [&](auto word, std::size_t) {
+        const bool done = words_of_images(chunk, image_of, wrote, [&](std::string_view word) {
             put_word(ids, word, remembered);
             return true;
         });

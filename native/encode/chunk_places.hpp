@@ -189,8 +189,8 @@ class Engine::ChunkPlaces : ChunkSteps {
             if (to == 0) std::fill_n(extents.data(), front, own);
             std::fill_n(extents.data() + front + to, Chunks::Image::MOST, own);
         };
-        const auto put = [&](std::string_view word, std::size_t start) {
-            return put_word(chunk, word, extents.data() + start, 0);
+        const auto put = [&](std::string_view word) {
+            return put_word(chunk, word, extents.data(), 0);
         };
         const bool done = words_of_images(chunk, image_of, wrote, put);
         if (!done) cut(before);

@@ -45,9 +45,15 @@ class Engine::ChunkSteps {
             part.origin = {first, first + static_cast<std::uint32_t>(text.size())};
             shift += first;
         }
-        engine_.words_of(part, arena, scratch_, [&](std::string_view word, const Extent *extents) {
+        engine_.words_of(part, arena, [&](std::string_view word, const Extent *extents) {
             words.push_back({word, extents});
         });
+        if (how_.whole) {
+            const bool good = arena.grown() <= GROWTH * chunk.size() && words.size() < 2;
+            const bool done = good && (words.empty() || put_inside(words[0], ends, shift, put));
+            arena.reset();
+            return done;
+        }
         const std::size_t around = std::size_t{behind} + std::size_t{in_front};
         const bool fits = arena.grown() <= GROWTH * chunk.size() && words.size() >= around;
         for (std::size_t i = behind ? 1 : 0; fits && i + (in_front ? 1 : 0) < words.size(); ++i)
@@ -56,11 +62,27 @@ class Engine::ChunkSteps {
         return fits;
     }
 
-    // Put the words of a chunk of which every character is its image, with where each lies in what
-    // is written: `put(word, start)` says whether to go on. `image_of(at)` is the image of the
-    // character at a place; `wrote(to, at, size)` gets where that is written, 0 behind `before`,
-    // and the bytes of the chunk that it is written for. False where a character has none, or `put`
-    // says so; some words may have been put.
+    // Put what a word has between what `head` and `tail` became, the letter and U+2581.
+    template <typename Put>
+    static bool put_inside(const Scratch::Word &word, const Ends &ends, std::size_t shift,
+                           const Put &put) {
+        const auto text = word.text;
+        const std::size_t from = ends.behind ? text.find('x') + 1 : 0;
+        std::size_t to = text.size();
+        if (ends.in_front) {
+            if (!text.ends_with('x') || !text.substr(0, to - 1).ends_with(MARK)) return false;
+            to -= MARK.size() + 1;
+        }
+        if (from > to) return false;
+        const Extent *const extents = word.extents == nullptr ? nullptr : word.extents + from;
+        if (from < to) put(text.substr(from, to - from), extents, shift);
+        return true;
+    }
+
+    // Put the words of a chunk of which every character is its image: `put(word)` says whether to
+    // go on. `image_of(at)` is the image of the character at a place; `wrote(to, at, size)` gets
+    // where that is written, 0 behind `before`, and the bytes of the chunk that it is written for.
+    // False where a character has none, or `put` says so; some words may have been put.
     template <typename ImageOf, typename Wrote, typename Put>
     MTKIT_INLINE bool words_of_images(std::string_view chunk, const ImageOf &image_of,
                                       const Wrote &wrote, const Put &put) {
@@ -71,13 +93,8 @@ class Engine::ChunkSteps {
         char *to = start; // of the word so far
         const auto written = [&] { return static_cast<std::size_t>(to - start); };
         const auto end_word = [&] {
-            std::string_view rest(text.data(), static_cast<std::size_t>(to - text.data()));
-            bool good = true;
-            for (std::size_t size = 0; to != start && !rest.empty(); rest.remove_prefix(size)) {
-                size = engine_.word_end(rest, scratch_);
-                const auto at = static_cast<std::size_t>(rest.data() - text.data());
-                good = put(rest.substr(0, size), at) && good;
-            }
+            const std::string_view word(text.data(), static_cast<std::size_t>(to - text.data()));
+            const bool good = to == start || put(word);
             to = start;
             return good;
         };

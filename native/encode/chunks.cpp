@@ -3,9 +3,9 @@
 #include "encode/chunks.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
-#include "base/scratch_lease.hpp"
 #include "steps/seams.hpp"
 #include "text/alignment.hpp"
 #include "walk.hpp"
@@ -31,12 +31,11 @@ std::array<bool, 256> plain() {
 
 } // namespace
 
-std::vector<std::string> Engine::ask_steps(std::string_view text, Arena &arena,
-                                           const Scratch &scratch) const {
+std::vector<std::string> Engine::ask_steps(std::string_view text, Arena &arena) const {
     std::vector<std::string> words;
     arena.begin(text.size());
     try {
-        words_of({text, nullptr, {0, 0}, true, true}, arena, scratch,
+        words_of({text, nullptr, {0, 0}, true, true}, arena,
                  [&](std::string_view word, const Extent *) { words.emplace_back(word); });
     } catch (const NeedsExtents &) {
         words.clear();
@@ -45,14 +44,13 @@ std::vector<std::string> Engine::ask_steps(std::string_view text, Arena &arena,
     return words;
 }
 
-Chunks::Fate Engine::find_fate(std::string_view character, const Chunks &how, Arena &arena,
-                               const Scratch &scratch) const {
+Chunks::Fate Engine::find_fate(std::string_view character, const Chunks &how, Arena &arena) const {
     // Between letters, at both ends of a word, and alone: "x xcx cx xc c x" becomes the words
     // ▁x ▁xcx ▁cx ▁xc ▁c ▁x where `c` is a letter. U+2581 has no fate where a word that begins with
     // it gets no other mark in front.
     const std::string here(character);
     const auto words =
-        ask_steps("x x" + here + "x " + here + "x x" + here + " " + here + " x", arena, scratch);
+        ask_steps("x x" + here + "x " + here + "x x" + here + " " + here + " x", arena);
     const auto follow = [&words](const std::vector<std::string> &expected) {
         return std::equal(words.begin() + 1, words.end(), expected.begin(), expected.end());
     };
@@ -73,21 +71,21 @@ Chunks::Fate Engine::find_fate(std::string_view character, const Chunks &how, Ar
 Chunks::Image Engine::find_image(std::string_view character, const Chunks &how,
                                  Scratch &scratch) const {
     const char32_t value = decode(character, 0).value;
+    if (how.unchanged) return character == MARK ? Chunks::Image() : Chunks::Image(character);
     if (!how.removed || (normalizer_ && !normalizer_->takes_alone(value)) ||
         (pre_tokenizer_ && !pre_tokenizer_->takes_alone()))
         return {};
-    const auto fate = find_fate(character, how, scratch.arena_of_chunk, scratch);
+    const auto fate = find_fate(character, how, scratch.arena_of_chunk);
     return fate.kind == Chunks::SOLO ? Chunks::Image() : fate.image;
 }
 
-std::vector<Engine::PlacedWord> Engine::ask_places(std::string_view text, Arena &arena,
-                                                   const Scratch &scratch) const {
+std::vector<Engine::PlacedWord> Engine::ask_places(std::string_view text, Arena &arena) const {
     std::vector<PlacedWord> words;
     arena.begin(text.size());
     try {
         Part part{text, own_bytes(text, 0, arena.fresh_extents()), {0, 0}, true, true};
         part.origin = {0, static_cast<std::uint32_t>(text.size())};
-        words_of(part, arena, scratch, [&](std::string_view word, const Extent *extents) {
+        words_of(part, arena, [&](std::string_view word, const Extent *extents) {
             words.push_back({std::string(word), {extents, extents + word.size()}});
         });
     } catch (const Deferred &) {
@@ -126,112 +124,161 @@ Chunks::Image Engine::find_placed_image(std::string_view character, const Chunks
         if (solo) end_word();
         at += size;
     }
-    const auto words = ask_places(text, scratch.arena_of_chunk, scratch);
+    const auto words = ask_places(text, scratch.arena_of_chunk);
     // The first word stands at the start of the text, where other rules may hold.
     const bool same = !words.empty() &&
                       std::equal(words.begin() + 1, words.end(), wanted.begin() + 1, wanted.end());
     return same ? image : Chunks::Image();
 }
 
+// Asks what the steps do to ASCII, between letters and blanks.
+class Engine::ChunkMaker {
+  public:
+    ChunkMaker(const Engine &engine, const Seams &seams) : engine_(engine), seams_(seams) {
+        if (engine_.is_cut_ && !engine_.model_->keeps_whole_words()) cuts_ = engine_.make_cuts();
+        made_->removed = seams.removed;
+        made_->whole = !seams.removed && !seams.marked;
+    }
+
+    // Null: texts are not to be cut at seams.
+    std::unique_ptr<Chunks> make() {
+        if (made_->whole && (cuts_ == nullptr || seams_.blank != MARK)) return nullptr;
+        if (made_->whole && !cuts_->before_mark('x')) return nullptr;
+        if (!knows_a_letter()) return nullptr;
+        set_ends();
+        for (unsigned c = 1; c < 0x80; ++c) {
+            if (!seams_.free[c])
+                made_->left[c] = seams_.left[c] && seams_.removed;
+            else if (seams_.removed)
+                ask_where_removed(c);
+            else
+                ask_where_kept(c);
+        }
+        if (made_->kind[' '] != Chunks::BLANK) return nullptr;
+        set_wide();
+        set_masks_of_kinds();
+        return std::move(made_);
+    }
+
+  private:
+    // The words that the steps make of a text; where they make one of all, it is cut in front of
+    // U+2581.
+    std::vector<std::string> ask(const std::string &text) {
+        auto words = engine_.ask_steps(text, arena_);
+        if (!made_->whole || words.size() != 1) return words;
+        const std::string whole = std::move(words[0]);
+        words.clear();
+        for (std::size_t start = 0; start < whole.size();) {
+            std::size_t at = start;
+            while (whole.compare(at, MARK.size(), MARK) == 0) at += MARK.size();
+            const std::size_t end = std::min(whole.find(MARK, at), whole.size());
+            words.push_back(whole.substr(start, end - start));
+            start = end;
+        }
+        return words;
+    }
+    // Whether a letter ends a word in front of a blank, and stays itself beside another:
+    // characters are asked about between such letters.
+    bool knows_a_letter() {
+        const auto is_ours = [&](const std::string &word) { return word.ends_with(LETTER); };
+        const auto alone = ask(LETTER);
+        const auto twice = ask("x x");
+        if (alone.size() != 1 || twice.size() != 2 || twice[0] != alone[0] || !is_ours(twice[0]) ||
+            !is_ours(twice[1]))
+            return false;
+        front_ = alone[0];
+        behind_blank_ = twice[1];
+        // What the letter in front of a chunk becomes is told by the letter itself.
+        if (made_->whole && front_ != LETTER && front_ != std::string(MARK) + LETTER) return false;
+        return ask("xx x") == std::vector{front_ + LETTER, behind_blank_} &&
+               ask("x xx") == std::vector{front_, behind_blank_ + LETTER};
+    }
+    void set_ends() {
+        made_->first = seams_.first;
+        made_->last = seams_.last;
+        made_->clusters = seams_.clusters;
+        made_->head = seams_.removed ? "x " : "x";
+        made_->tail = " x";
+        if (seams_.removed) made_->before = behind_blank_.substr(0, behind_blank_.size() - 1);
+        made_->images = seams_.known && (!seams_.marked || seams_.removed);
+        made_->placed = made_->images && seams_.removed && engine_.aligns();
+        made_->unchanged = made_->whole && made_->images && !seams_.changes;
+        if (!made_->unchanged && !(made_->images && seams_.removed)) return;
+        made_->kept = ALL_PAGES;
+        made_->kept.remove(decode(MARK, 0).value, decode(MARK, 0).value + 1);
+        if (seams_.removed && engine_.normalizer_) engine_.normalizer_->keep_pages(made_->kept);
+        if (seams_.removed && engine_.pre_tokenizer_)
+            engine_.pre_tokenizer_->keep_pages(made_->kept);
+        for (unsigned byte = 0xE0; byte < 0xF0; ++byte)
+            made_->kept_row[byte] = made_->kept.has_row(static_cast<unsigned char>(byte));
+    }
+    void ask_where_removed(unsigned c) {
+        const char here = static_cast<char>(c);
+        const auto fate = engine_.find_fate({&here, 1}, *made_, arena_);
+        const bool cuts = fate.kind == Chunks::SOLO || fate.kind == Chunks::BLANK;
+        const bool allowed = fate.kind != Chunks::SOLO || (seams_.alone && seams_.known);
+        // A mark may make a word's character of what cuts words; where a step in between adds to
+        // what stands beside a blank, it has no fate.
+        if (allowed && !(cuts && seams_.joins[c])) {
+            made_->kind[c] = fate.kind;
+            made_->image[c] = fate.image;
+        }
+        made_->left[c] = seams_.left[c] && (made_->kind[c] != Chunks::OTHER || !seams_.known);
+    }
+    void ask_where_kept(unsigned c) {
+        const char here = static_cast<char>(c);
+        auto &kind = made_->kind[c];
+        auto &image = made_->image[c];
+        const auto words = ask(LETTER + here + LETTER);
+        if (words.size() == 1 && words[0].starts_with(front_) && words[0].ends_with(LETTER)) {
+            const std::size_t size = words[0].size() - front_.size();
+            if (size > 0) image = Chunks::Image(words[0].substr(front_.size(), size - 1));
+            if (!image.is_none()) kind = Chunks::WORD;
+        } else if (c == ' ' && !seams_.joins[c] && words.size() == 2 && words[0] == front_) {
+            image = Chunks::Image(words[1].substr(0, words[1].size() - 1));
+            if (!image.is_none()) kind = Chunks::BLANK;
+        }
+        const bool itself = image.text() == std::string_view(&here, 1);
+        made_->left[c] = seams_.left[c] && itself && c > ' ' &&
+                         (!made_->whole || cuts_->before_mark(static_cast<unsigned char>(c)));
+    }
+    void set_wide() {
+        const bool crossed = made_->whole && !cuts_->before_mark_behind_wide();
+        if (seams_.removed && !seams_.clusters)
+            made_->wide = every(0xC2, 0xF4, true);
+        else if (seams_.wide && (seams_.removed || !(seams_.changes || crossed)))
+            made_->wide = plain();
+        for (unsigned byte = 0xE5; byte <= 0xE9 && seams_.han && seams_.removed; ++byte)
+            made_->kind[byte] = Chunks::HAN;
+        for (unsigned c = 'a'; c <= 'z'; ++c)
+            made_->letters = made_->letters && made_->kind[c] == Chunks::WORD &&
+                             made_->kind[c - 'a' + 'A'] == Chunks::WORD;
+    }
+    void set_masks_of_kinds() {
+        if (seams_.removed) made_->masks = set_masks();
+        constexpr Chunks::Kind IN_SETS[BYTE_SETS] = {Chunks::WORD, Chunks::SOLO, Chunks::BLANK};
+        for (unsigned c = 0; c < 0x80; ++c)
+            for (std::size_t set = 0; set < BYTE_SETS; ++set)
+                if (made_->kind[c] == IN_SETS[set])
+                    made_->sets.put(set, static_cast<unsigned char>(c));
+    }
+
+    static inline const std::string LETTER = "x";
+    const Engine &engine_;
+    const Seams &seams_;
+    const SafeCuts *cuts_ = nullptr;
+    Arena arena_;
+    std::unique_ptr<Chunks> made_ = std::make_unique<Chunks>();
+    std::string front_;        // the letter at the start of a text
+    std::string behind_blank_; // and behind a blank, with what is written for that
+};
+
 const Chunks *Engine::make_chunks() const {
     return chunks_.make([this]() -> std::unique_ptr<Chunks> {
         Seams seams;
         if (normalizer_ && !normalizer_->keeps(seams)) return nullptr;
         if (pre_tokenizer_ && !pre_tokenizer_->keeps(seams)) return nullptr;
-        const bool at_marks = !seams.removed && !seams.marked;
-        if (at_marks && (!cut_at_marks_ || seams.blank != MARK)) return nullptr;
-
-        ScratchLease lease(*this);
-        Scratch &scratch = *lease;
-        scratch.model.whole_characters = true;
-        Arena arena;
-        const auto ask = [&](std::string_view text) { return ask_steps(text, arena, scratch); };
-        // A letter that ends a word in front of a blank.
-        const std::string letter = "x";
-        if (at_marks && split_points_.crossed('x')) return nullptr;
-        const auto alone = ask(letter);
-        const auto twice = ask("x x");
-        const auto is_ours = [&](const std::string &word) { return word.ends_with(letter); };
-        if (alone.size() != 1 || twice.size() != 2 || twice[0] != alone[0] || !is_ours(twice[0]) ||
-            !is_ours(twice[1]))
-            return nullptr;
-        // It stays itself beside another: characters are asked about between such letters.
-        if (ask("xx x") != std::vector{alone[0] + letter, twice[1]} ||
-            ask("x xx") != std::vector{alone[0], twice[1] + letter})
-            return nullptr;
-
-        auto made = std::make_unique<Chunks>();
-        made->removed = seams.removed;
-        made->first = seams.first;
-        made->last = seams.last;
-        made->clusters = seams.clusters;
-        made->head = seams.removed ? "x " : "x";
-        made->tail = " x";
-        made->before = seams.removed ? twice[1].substr(0, twice[1].size() - 1) : std::string();
-        made->images = seams.known && (!seams.marked || seams.removed);
-        made->placed = made->images && seams.removed && aligns();
-        if (made->images && seams.removed) {
-            made->kept = ALL_PAGES;
-            if (normalizer_) normalizer_->keep_pages(made->kept);
-            if (pre_tokenizer_) pre_tokenizer_->keep_pages(made->kept);
-            for (unsigned byte = 0xE0; byte < 0xF0; ++byte)
-                made->kept_row[byte] = made->kept.has_row(static_cast<unsigned char>(byte));
-        }
-        for (unsigned c = 1; c < 0x80; ++c) {
-            if (!seams.free[c]) {
-                made->left[c] = seams.left[c] && seams.removed;
-                continue;
-            }
-            const char here = static_cast<char>(c);
-            auto &kind = made->kind[c];
-            auto &image = made->image[c];
-            if (seams.removed) {
-                const auto fate = find_fate({&here, 1}, *made, arena, scratch);
-                const bool cuts = fate.kind == Chunks::SOLO || fate.kind == Chunks::BLANK;
-                const bool allowed = fate.kind != Chunks::SOLO || (seams.alone && seams.known);
-                // A mark may make a word's character of what cuts words; where a step in between
-                // adds to what stands beside a blank, it has no fate.
-                if (allowed && !(cuts && seams.joins[c])) {
-                    kind = fate.kind;
-                    image = fate.image;
-                }
-                made->left[c] = seams.left[c] && (kind != Chunks::OTHER || !seams.known);
-                continue;
-            }
-            const auto words = ask(letter + here + letter);
-            const auto &front = alone[0];
-            if (words.size() == 1 && words[0].starts_with(front) && is_ours(words[0])) {
-                const std::size_t size = words[0].size() - front.size();
-                if (size > 0) image = Chunks::Image(words[0].substr(front.size(), size - 1));
-                if (!image.is_none()) kind = Chunks::WORD;
-            } else if (c == ' ' && !seams.joins[c] && words.size() == 2 && words[0] == twice[0]) {
-                image = Chunks::Image(words[1].substr(0, words[1].size() - 1));
-                if (!image.is_none()) kind = Chunks::BLANK;
-            }
-            const bool itself = image.text() == std::string_view(&here, 1);
-            made->left[c] = seams.left[c] && itself && c > ' ' &&
-                            !(at_marks && split_points_.crossed(static_cast<unsigned char>(c)));
-        }
-        if (made->kind[' '] != Chunks::BLANK) return nullptr;
-        bool crossed = false;
-        for (unsigned byte = 0x80; byte < 0x100; ++byte)
-            crossed = crossed || split_points_.crossed(static_cast<unsigned char>(byte));
-        if (seams.removed && !seams.clusters)
-            made->wide = every(0xC2, 0xF4, true);
-        else if (seams.wide && (seams.removed || !(seams.changes || (at_marks && crossed))))
-            made->wide = plain();
-        for (unsigned byte = 0xE5; byte <= 0xE9 && seams.han && seams.removed; ++byte)
-            made->kind[byte] = Chunks::HAN;
-        for (unsigned c = 'a'; c <= 'z'; ++c)
-            made->letters = made->letters && made->kind[c] == Chunks::WORD &&
-                            made->kind[c - 'a' + 'A'] == Chunks::WORD;
-        if (seams.removed) made->masks = set_masks();
-        constexpr Chunks::Kind IN_SETS[BYTE_SETS] = {Chunks::WORD, Chunks::SOLO, Chunks::BLANK};
-        for (unsigned c = 0; c < 0x80; ++c)
-            for (std::size_t set = 0; set < BYTE_SETS; ++set)
-                if (made->kind[c] == IN_SETS[set])
-                    made->sets.put(set, static_cast<unsigned char>(c));
-        return made;
+        return ChunkMaker(*this, seams).make();
     });
 }
 

@@ -66,12 +66,14 @@ struct Chunks {
         Image image;
     };
 
-    bool removed = false;  // blanks are
-    bool letters = true;   // each letter of ASCII is WORD
-    bool images = false;   // a word of them is what the model gets
-    bool first = true;     // the beginning of a text is as what is behind a seam
-    bool last = true;      // the end of a text is as what is in front of one
-    bool clusters = false; // characters are taken together that belong together
+    bool removed = false;   // blanks are
+    bool whole = false;     // blanks become U+2581, and nothing but seams cuts words
+    bool unchanged = false; // that, and no step changes a character that is not ASCII
+    bool letters = true;    // each letter of ASCII is WORD
+    bool images = false;    // a word of them is what the model gets
+    bool first = true;      // the beginning of a text is as what is behind a seam
+    bool last = true;       // the end of a text is as what is in front of one
+    bool clusters = false;  // characters are taken together that belong together
     std::array<Kind, 256> kind{};
     std::array<bool, 256> left{}; // behind which bytes of ASCII a seam may lie
     std::array<bool, 256> wide{}; // behind characters with which first bytes

@@ -33,8 +33,6 @@ Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
     if (invalid > 3) throw FormatError("is " + std::to_string(invalid), "invalid_utf8");
     invalid_utf8_ = static_cast<InvalidUtf8>(invalid);
     vocabulary_.raw = read_flag(program, "raw");
-    cut_at_marks_ = read_flag(program, "cut_at_marks");
-    split_points_ = SplitPoints(read_text(program, "crossed"));
     cacheable_ = read_flag(program, "cacheable");
     vocabulary_.pieces = PieceTable(tables_.text("PCSB"), tables_.numbers<std::uint32_t>("PCSE"));
     const PieceTable extra(tables_.text("XTRB"), tables_.numbers<std::uint32_t>("XTRE"));
@@ -49,12 +47,12 @@ Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
     pre_tokenizer_ = make_pre_tokenizer(program, tables_);
     needs_extents_ = pre_tokenizer_ && pre_tokenizer_->needs_extents();
     breaks_characters_ = normalizer_ && normalizer_->may_break_characters();
-    if (pre_tokenizer_ && !cut_at_marks_) cut_ = pre_tokenizer_->pattern_cut();
+    if (pre_tokenizer_) cut_ = pre_tokenizer_->pattern_cut();
     if (cut_.pattern != nullptr) word_starts_ = word_starts(cut_.pattern->family());
     model_ = make_model(program, tables_, vocabulary_);
     merges_bytes_ = model_->merges_bytes();
     looks_words_up_ = model_->looks_words_up();
-    cuts_at_borders_ = model_->cuts_at_borders();
+    is_cut_ = model_->is_cut();
     in_chunks_ = cacheable_ && !vocabulary_.raw && !added_->late() && cut_.pattern == nullptr &&
                  !needs_extents_;
     prefix_ = read_numbers(program, "prefix_ids");
@@ -152,7 +150,7 @@ std::string_view Engine::checked(std::string_view text, bool known, Scratch &scr
     scratch.arena.begin(text.size());
     if (text.size() > 0x7FFFFFFF) throw UsageError("the text is longer than 2 GiB");
     std::size_t good = known ? text.size() : valid_prefix(text);
-    // A broken character could reach over a mark.
+    // A broken character could reach over a cut.
     scratch.model.whole_characters = good == text.size() && !breaks_characters_;
     if (good == text.size() || invalid_utf8_ == InvalidUtf8::KEEP) return text;
     if (invalid_utf8_ == InvalidUtf8::DEFER) throw Deferred();
@@ -167,14 +165,6 @@ std::string_view Engine::checked(std::string_view text, bool known, Scratch &scr
         good = valid_prefix(text);
     }
     return valid;
-}
-
-bool Engine::make_borders() const {
-    if (merges_bytes_)
-        return borders_.make([this] { return std::make_unique<Borders>(vocabulary_); })->any();
-    const bool names = model_->merges_byte_names();
-    const auto make = [&] { return std::make_unique<CharacterBorders>(vocabulary_, names); };
-    return character_borders_.make(make)->any();
 }
 
 std::vector<std::uint8_t> Engine::own_words() const {
@@ -196,7 +186,6 @@ std::vector<std::uint8_t> Engine::own_words() const {
 void Engine::encode_word(std::string_view word, bool part, Scratch &scratch, bool unknown) const {
     scratch.model.part = part;
     scratch.model.unknown = unknown;
-    if (!part && may_cut(word) && (scratch.wide += word.size()) >= WIDE) make_borders();
     try {
         model_->encode(word, scratch.model, scratch.tokens);
     } catch (const NoToken &error) {

@@ -15,10 +15,7 @@
 #include "encode/added_tokens.hpp"
 #include "encode/chunks.hpp"
 #include "encode/id_list.hpp"
-#include "models/borders.hpp"
-#include "models/character_borders.hpp"
 #include "models/models.hpp"
-#include "steps/split_points.hpp"
 #include "steps/steps.hpp"
 #include "steps/word_starts.hpp"
 #include "tables/cache.hpp"
@@ -79,11 +76,11 @@ class Engine {
     }
     // Bytes of the caches that no call has; borrows the one used last to ask it.
     [[nodiscard]] std::size_t cached_bytes() const;
-    // Make what is otherwise made when enough text was seen; whether words are cut at borders.
+    // Make what is otherwise made when enough text was seen; whether words are cut.
     bool warm() const {
         if (in_chunks_) make_chunks();
         model_->warm();
-        return cuts_at_borders_ && make_borders();
+        return is_cut_ && make_cuts()->any();
     }
     // The table OWNW; empty for a model that does not merge bytes.
     [[nodiscard]] std::vector<std::uint8_t> own_words() const;
@@ -115,7 +112,6 @@ class Engine {
         std::vector<Extent> extents; // of the bytes in `chunk`, where it is made of images
         bool learned = false;        // the cache began with pieces, those that come most often
         std::size_t seen = 0;        // bytes that Chunks might have cut
-        std::size_t wide = 0; // bytes of words that were merged whole and that Borders might cut
         std::vector<std::uint32_t> packed;
         std::vector<std::uint32_t> packed_word;
         TextMap map; // of the part that is being encoded, see run_mapped()
@@ -134,6 +130,7 @@ class Engine {
 
     class Ids;
     template <typename Out> class Chunked;
+    class ChunkMaker;
     class ChunkSteps;
     class ChunkIds;
     class ChunkPlaces;
@@ -163,48 +160,38 @@ class Engine {
     void walk_piece(Part part, int parse_special, Scratch &scratch, Sink &sink) const;
     template <typename Sink> void walk_words(const Part &part, Scratch &scratch, Sink &sink) const;
     template <typename Sink> void cut_words(const Part &part, Sink &sink) const;
-    template <typename Sink>
-    void unit(const Part &part, const char *readable, const Scratch &scratch, Sink &sink) const;
-    // Where no token reaches over a border, what lies before it is a word of its own.
-    [[nodiscard]] std::size_t word_end(std::string_view text, const Scratch &scratch) const {
-        const bool cut = cut_at_marks_ && scratch.model.whole_characters;
-        return cut ? split_points_.first(text) : text.size();
-    }
-    // Whether there may be borders in a word: of bytes only Han and the like are cut.
+    template <typename Sink> void unit(const Part &part, const char *readable, Sink &sink) const;
+    // Whether there may be cuts in a word: of bytes only Han and the like are cut.
     [[nodiscard]] bool may_cut(std::string_view word) const {
-        if (!cuts_at_borders_) return false;
+        if (!is_cut_) return false;
         return merges_bytes_ ? word.size() >= 6 && has_wide(word) : word.size() > 1;
+    }
+    // Null: there are none, or not yet.
+    const SafeCuts *find_cuts(std::string_view word, Scratch &scratch) const {
+        if (!may_cut(word) || !(merges_bytes_ || scratch.model.whole_characters)) return nullptr;
+        if (const auto *known = cuts_.get()) return known;
+        scratch.model.uncut += word.size();
+        return scratch.model.uncut < SafeCuts::WORTH ? nullptr : make_cuts();
     }
     // Put start and end of what the model is asked for one by one, and whether it is less than
     // the word; memory may be read as far as `readable`.
     template <typename Put>
     void parts(std::string_view word, const char *readable, Scratch &scratch,
                const Put &put) const {
-        if (may_cut(word)) {
-            if (const auto *borders = borders_.get()) {
-                borders->parts(word, put);
-                return;
-            }
-            const auto *borders = character_borders_.get();
-            if (borders != nullptr && scratch.model.whole_characters) {
-                borders->parts(word, readable, put);
-                return;
-            }
-        }
-        put(0, word.size(), false);
+        if (const auto *cuts = find_cuts(word, scratch))
+            cuts->parts(word, readable, put);
+        else
+            put(0, word.size(), false);
     }
     // Put the words of a text without added tokens, and their extents where it has some.
-    template <typename Put>
-    void words_of(Part part, Arena &arena, const Scratch &scratch, const Put &put) const;
+    template <typename Put> void words_of(Part part, Arena &arena, const Put &put) const;
     void learn_vocabulary();
     const Chunks *make_chunks() const;
     // The words that the steps make of a text; none where a step needs extents.
-    std::vector<std::string> ask_steps(std::string_view text, Arena &arena,
-                                       const Scratch &scratch) const;
+    std::vector<std::string> ask_steps(std::string_view text, Arena &arena) const;
     // What becomes of a character where blanks are removed, wherever it stands between letters and
     // blanks.
-    Chunks::Fate find_fate(std::string_view character, const Chunks &how, Arena &arena,
-                           const Scratch &scratch) const;
+    Chunks::Fate find_fate(std::string_view character, const Chunks &how, Arena &arena) const;
     // The same of one that is not ASCII, wherever it stands.
     Chunks::Image find_image(std::string_view character, const Chunks &how, Scratch &scratch) const;
     // The same, where each byte of it stands for the character alone.
@@ -217,10 +204,11 @@ class Engine {
         std::vector<Extent> places;
         bool operator==(const PlacedWord &) const = default;
     };
-    std::vector<PlacedWord> ask_places(std::string_view text, Arena &arena,
-                                       const Scratch &scratch) const;
+    std::vector<PlacedWord> ask_places(std::string_view text, Arena &arena) const;
     [[nodiscard]] const Chunks *find_chunks(std::size_t size, Scratch &scratch) const;
-    bool make_borders() const; // whether there are any
+    const SafeCuts *make_cuts() const {
+        return cuts_.make([this] { return model_->make_cuts(); });
+    }
     // `unknown`: it is hardly ever a piece that merging makes.
     void encode_word(std::string_view word, bool part, Scratch &scratch,
                      bool unknown = false) const;
@@ -228,8 +216,6 @@ class Engine {
     Tables tables_;
     Vocabulary vocabulary_;
     InvalidUtf8 invalid_utf8_ = InvalidUtf8::ERROR;
-    bool cut_at_marks_ = false; // words can be cut at borders
-    SplitPoints split_points_;
     bool cacheable_ = false;
     std::unique_ptr<AddedTokens> added_;
     std::unique_ptr<Normalizer> normalizer_;
@@ -241,16 +227,13 @@ class Engine {
     std::unique_ptr<Model> model_;
     bool merges_bytes_ = false;
     bool looks_words_up_ = false;
-    bool cuts_at_borders_ = false;
+    bool is_cut_ = false;
     std::vector<std::uint32_t> prefix_;
     Frame special_; // around a text
     Frame plain_;   // the same without special tokens
 
-    // Made when that much was seen that they might cut.
-    static constexpr std::size_t WIDE = 16U << 10;
-    MadeOnce<Borders> borders_;                    // of a model that merges bytes
-    MadeOnce<CharacterBorders> character_borders_; // of another
-    // The same; null where a text is not to be cut at seams.
+    MadeOnce<SafeCuts> cuts_;
+    // Made when so many bytes were seen; null where a text is not to be cut at seams.
     static constexpr std::size_t SOME = 1U << 8;
     MadeOnce<Chunks> chunks_;
     bool in_chunks_ = false; // whether there may be seams

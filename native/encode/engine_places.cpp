@@ -81,23 +81,16 @@ class Engine::FoundPlaces : public Places, Finder {
         const auto text = normal.text;
         const std::size_t from = place(part.text);
         TextMap::Cursor old_place(scratch_.map);
-        std::size_t start = 0; // of the word
         // A token stands for whole characters.
-        const auto start_of = [&](std::size_t in_word) {
-            std::size_t at = start + in_word;
+        const auto start_of = [&](std::size_t at) {
             while (at > 0 && is_continuation(text[at])) --at;
             return from + old_place(static_cast<std::uint32_t>(at));
         };
-        const auto end_of = [&](std::size_t in_word) {
-            std::size_t at = start + in_word;
+        const auto end_of = [&](std::size_t at) {
             while (at < text.size() && is_continuation(text[at])) ++at;
             return from + old_place(static_cast<std::uint32_t>(at));
         };
-        while (start < text.size()) {
-            const std::size_t size = engine_.word_end(text.substr(start), scratch_);
-            Finder::put(text.substr(start, size), ids_, places_, start_of, end_of);
-            start += size;
-        }
+        if (!text.empty()) Finder::put(text, ids_, places_, start_of, end_of);
         return true;
     }
 

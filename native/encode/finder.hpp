@@ -1,4 +1,4 @@
-// Words to tokens with their places. Tokens are remembered for each part that borders cut off, and
+// Words to tokens with their places. Tokens are remembered for each part that cuts leave, and
 // for the whole word.
 #pragma once
 

@@ -169,11 +169,12 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
 
     // What the loop has at hand; it changes where words are put in another way.
     WordCache::Fast cache(scratch_.cache);
-    const Borders *borders = nullptr;
+    const ByteCuts *cuts = nullptr;
     WordCache::Room room;
     const auto resume = [&] {
         cache = WordCache::Fast(scratch_.cache);
-        borders = engine_.borders_.get();
+        const auto *const made = engine_.cuts_.get();
+        cuts = made != nullptr ? made->bytes() : nullptr;
         room = out_.room_for_words();
     };
     const auto write = [&](const WordCache::Short &entry) {
@@ -289,8 +290,8 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                 at += c.size;
                 before = row;
                 row = rows + cell;
-                if (c.size == 3 && row >= letters && engine_.cuts_at_borders_) {
-                    easy = borders != nullptr; // they are made when they are worth it
+                if (c.size == 3 && row >= letters && engine_.is_cut_) {
+                    easy = cuts != nullptr; // they are made when they are worth it
                     if (!easy) break;
                     // Characters of the same class go on; they are cut where nothing reaches over.
                     const auto page = pattern.page(c.value);
@@ -308,7 +309,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                         while (at < end) {
                             const std::uint32_t right =
                                 (at[0] & 15U) << 12 | (at[1] & 63U) << 6 | (at[2] & 63U);
-                            if (!borders->crossed(left, right)) {
+                            if (!cuts->crossed(left, right)) {
                                 put_known(word, at, true);
                                 word = at;
                                 part = true;
@@ -328,7 +329,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
             if (word == at) continue;
             put_known(word, at, part);
             word = at;
-            if (run && part) keep_run(); // one that no border cuts is a word as any other
+            if (run && part) keep_run(); // one without a cut is a word as any other
             run.reset();
             continue;
         }

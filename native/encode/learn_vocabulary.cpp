@@ -75,7 +75,7 @@ class Engine::Learner {
 
 void Engine::learn_vocabulary() {
     if (!cacheable_ || !looks_words_up_ || cache_bytes_ < WordCache::USUAL_BYTES) return;
-    if (cuts_at_borders_) make_borders();
+    if (is_cut_) make_cuts();
     model_->warm();
     const auto *const chunks = in_chunks_ ? make_chunks() : nullptr;
     ScratchLease lease(*this);

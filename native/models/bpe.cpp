@@ -75,11 +75,19 @@ class Bpe final : public Model {
     [[nodiscard]] bool looks_words_up() const override {
         return ignore_merges_ || !vocabulary_.own_words.empty();
     }
-    [[nodiscard]] bool cuts_at_borders() const override {
-        return bytes_alone_ || characters_alone_;
+    [[nodiscard]] bool keeps_whole_words() const override {
+        return ignore_merges_ || whole_newlines_;
     }
-    [[nodiscard]] bool merges_byte_names() const override {
-        return byte_fallback_ && !bytes_alone_;
+    // A character without any token has to be one: where it is left out, its neighbours meet.
+    [[nodiscard]] bool is_cut() const override {
+        const bool as_it_stands = !vocabulary_.raw && prefix_.empty() && suffix_.empty() && !after_;
+        return bytes_alone_ || characters_alone_ ||
+               (as_it_stands && !vocabulary_.pieces[unk_].empty());
+    }
+    [[nodiscard]] std::unique_ptr<SafeCuts> make_cuts() const override {
+        if (bytes_alone_) return SafeCuts::of_bytes(vocabulary_);
+        const auto unknown = characters_alone_ ? std::string_view() : vocabulary_.pieces[unk_];
+        return SafeCuts::of_characters(vocabulary_, {byte_fallback_, unknown});
     }
 
   private:

@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "base/reader.hpp"
+#include "models/safe_cuts.hpp"
+#include "models/vocabulary.hpp"
 #include "tables/cache.hpp"
 #include "tables/opcodes.hpp"
-#include "tables/tables.hpp"
 
 namespace mtkit {
 
@@ -67,10 +68,9 @@ struct ModelScratch {
     bool places = false;           // the places of tokens are wanted, not only their ids
     bool whole_characters = false; // the text is UTF-8, and stays it
     std::uint32_t words = 0;       // for which a model has not made what it does well with
-    std::size_t wide = 0;          // bytes of long words that Unigram might cut
-    std::size_t skipped = 0;       // bytes of characters that were unknown to it at once
+    std::size_t uncut = 0;         // bytes of words for which there are no cuts yet
     bool unknown = false;          // what is encoded is hardly ever a piece that merging makes
-    bool part = false;             // what is encoded is less than a word, see borders.hpp
+    bool part = false;             // what is encoded is less than a word, see safe_cuts.hpp
 
     // Start with no symbols and room for as many as a word of so many bytes can have: growing
     // step by step would touch twice the memory.
@@ -93,50 +93,17 @@ class Model {
 
     // Whether it merges bytes, symbols that spell what they cover.
     [[nodiscard]] virtual bool merges_bytes() const { return false; }
-    // Whether what it does to a character depends on its neighbours through merges alone, for words
-    // to be cut at Borders: it merges bytes, or characters where those without a token become a
-    // token for each of their bytes.
-    [[nodiscard]] virtual bool cuts_at_borders() const { return merges_bytes(); }
-    // Whether it merges tokens of bytes by their names, <0xHH>: what that makes spells the names.
-    [[nodiscard]] virtual bool merges_byte_names() const { return false; }
+    // Whether words can be cut: make_cuts() is asked for the cuts once that is worth it.
+    [[nodiscard]] virtual bool is_cut() const { return false; }
+    [[nodiscard]] virtual std::unique_ptr<SafeCuts> make_cuts() const { return nullptr; }
 
     // Whether it looks a word up in the vocabulary first.
     [[nodiscard]] virtual bool looks_words_up() const { return false; }
+    // Whether a word may become another than merging makes of it, which no part of one does.
+    [[nodiscard]] virtual bool keeps_whole_words() const { return false; }
 
     // The token that is spelled as it stands in the word; NONE: tokens are spelled as pieces.
     [[nodiscard]] virtual std::uint32_t spelled_as_found() const { return NONE; }
-};
-
-// What every model may use.
-struct Vocabulary {
-    PieceTable pieces;
-    WordTable words;
-    std::span<const std::uint8_t> types;
-    bool raw = false;                        // pieces and words are raw bytes
-    std::span<const std::uint8_t> own_words; // OWNW
-
-    // Whether a piece, as a word, is known to become itself.
-    [[nodiscard]] bool is_own_word(std::uint32_t id) const {
-        return id / 8 < own_words.size() && (own_words[id / 8] >> (id % 8) & 1) != 0;
-    }
-    // The piece that a word is known to become; NONE: the model has to say.
-    [[nodiscard]] std::uint32_t own_word(std::string_view word) const {
-        if (own_words.empty()) return NONE;
-        const std::uint32_t id = words.find(word);
-        return is_own_word(id) ? id : NONE;
-    }
-};
-
-// Ids of byte tokens, by byte; NONE where there is none.
-struct ByteIds {
-    std::uint32_t id[256];
-
-    // Tokens that are exactly that byte.
-    static ByteIds literal(const Vocabulary &vocabulary);
-    // Whether each byte has one.
-    [[nodiscard]] bool complete() const;
-    // Tokens called <0xHH>.
-    static ByteIds named(const Vocabulary &vocabulary);
 };
 
 // Reads the model's part of the program.

@@ -48,6 +48,10 @@ class RankBpe final : public Model {
     }
     [[nodiscard]] bool merges_bytes() const override { return raw_ && complete_; }
     [[nodiscard]] bool looks_words_up() const override { return true; }
+    [[nodiscard]] bool is_cut() const override { return merges_bytes(); }
+    [[nodiscard]] std::unique_ptr<SafeCuts> make_cuts() const override {
+        return SafeCuts::of_bytes(vocabulary_);
+    }
 
   private:
     Vocabulary vocabulary_;

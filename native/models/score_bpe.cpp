@@ -79,12 +79,19 @@ class ScoreBpe final : public Model {
         spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, out);
     }
     [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
-    [[nodiscard]] bool cuts_at_borders() const override {
-        return !vocabulary_.raw && !has_unused_ && !breaks_ && byte_fallback_ && bytes_.complete();
+    [[nodiscard]] bool is_cut() const override {
+        const bool has_unknown = !before_ && !vocabulary_.pieces[unk_].empty();
+        return !vocabulary_.raw && !has_unused_ && !breaks_ && (spells_all() || has_unknown);
     }
-    [[nodiscard]] bool merges_byte_names() const override { return before_; }
+    [[nodiscard]] std::unique_ptr<SafeCuts> make_cuts() const override {
+        const auto unknown = spells_all() ? std::string_view() : vocabulary_.pieces[unk_];
+        return SafeCuts::of_characters(vocabulary_, {before_, unknown});
+    }
 
   private:
+    // Whether what is no piece becomes byte tokens.
+    [[nodiscard]] bool spells_all() const { return byte_fallback_ && bytes_.complete(); }
+
     // Union that is an UNUSED piece -> bytes of its left half, as last found.
     using Halves = std::unordered_map<std::string_view, std::uint32_t>;
 

@@ -61,9 +61,4 @@ std::vector<double> build_path_scores(const PieceTable &pieces, std::span<const 
                                       std::span<const std::uint8_t> types, int user_defined,
                                       bool any);
 
-// The bytes that some piece has in front of a U+2581 that does not follow another one; nothing
-// where one of `names` ends there: symbols with such a name are not spelled as their text.
-std::optional<std::string> crossed(const PieceTable &pieces,
-                                   std::span<const std::string_view> names);
-
 } // namespace mtkit

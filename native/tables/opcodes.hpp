@@ -7,7 +7,7 @@
 
 namespace mtkit {
 
-inline constexpr std::uint32_t PROGRAM_VERSION = 6;
+inline constexpr std::uint32_t PROGRAM_VERSION = 7;
 inline constexpr std::uint32_t DECODER_VERSION = 2;
 
 // Models; GUARDED is added to one that may give OUTSIDE.

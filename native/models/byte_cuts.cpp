@@ -1,4 +1,4 @@
-#include "models/borders.hpp"
+#include "models/byte_cuts.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -87,7 +87,7 @@ bool continues(std::string_view text, std::size_t at) {
     return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
 }
 
-// Add what a symbol has around its borders in front of three-byte characters.
+// Add what a symbol has around each place in front of three-byte characters.
 void add_pairs(std::string_view symbol, std::vector<Pair> &out) {
     const auto payload = [&](std::size_t at) {
         return std::uint32_t{static_cast<unsigned char>(symbol[at])} & 0x3F;
@@ -126,7 +126,7 @@ void add_pairs(std::string_view symbol, std::vector<Pair> &out) {
 
 } // namespace
 
-Borders::Borders(const Vocabulary &vocabulary) {
+ByteCuts::ByteCuts(const Vocabulary &vocabulary) {
     std::vector<Pair> pairs;
     for (std::size_t i = 0; i < vocabulary.words.count(); ++i) {
         const auto word = vocabulary.words[i];

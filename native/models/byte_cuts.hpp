@@ -1,23 +1,21 @@
-// Borders for models that merge bytes: where merges cannot reach over, between two characters.
-//
-// Merging builds nothing but symbols. Where no symbol has the end of one character and the
-// beginning of the next side by side, what stands before the border and what stands behind it merge
-// as if they were alone: a run of Han, kana or Hangul falls into short parts that come again and
-// again. Only characters of three bytes are looked at; their payload is 16 bits.
+// Where models that merge bytes can be cut (see safe_cuts.hpp): between two characters of three
+// bytes of which no symbol has the end of one and the beginning of the next side by side. A run of
+// Han, kana or Hangul falls into short parts that come again and again. The payload of such a
+// character is 16 bits.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
-#include "models/models.hpp"
+#include "models/vocabulary.hpp"
 
 namespace mtkit {
 
-class Borders {
+class ByteCuts {
   public:
     // Looks through all symbols once.
-    explicit Borders(const Vocabulary &vocabulary);
+    explicit ByteCuts(const Vocabulary &vocabulary);
 
     // Whether there is any to cut at.
     [[nodiscard]] bool any() const { return any_; }
@@ -38,7 +36,7 @@ class Borders {
         put(start, word.size(), start > 0);
     }
 
-    // Whether a symbol may have both sides of the border between characters with such payloads.
+    // Whether a symbol may have both sides of the place between characters with such payloads.
     [[nodiscard]] bool crossed(std::uint32_t left, std::uint32_t right) const {
         const std::uint32_t before = left_[left];
         const std::uint32_t behind = right_[right];
