@@ -50,8 +50,8 @@ class Engine:
         Args:
             sections: Tag -> table, as ``tables`` makes them.
             spec: Gives the specification when the pipeline is needed, for example for a trace.
-            cache_bytes: What a call may take to remember words, and again for what lies between
-                blanks, and for the places of both; None: about 8 MB each; 0: none.
+            cache_bytes: What a call may take to remember what it has seen; None: about 8 MB; 0:
+                none.
             know_words: Remember the vocabulary's short words before the first text comes: 2 to 6 ms
                 and 4 MB. What the tables say merging makes is then not looked up.
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "base/errors.hpp"
 
@@ -66,6 +67,30 @@ class Reader {
     std::span<const std::byte> data_;
     std::size_t offset_ = 0;
 };
+
+// A string of the program: u32 length, bytes.
+inline std::string_view read_text(Reader &program, const char *field) {
+    const auto size = program.scalar<std::uint32_t>(field);
+    return program.text(size, field);
+}
+
+// An id of the program; NONE where there is none.
+inline std::uint32_t read_id(Reader &program, const char *field) {
+    return program.scalar<std::uint32_t>(field);
+}
+
+inline bool read_flag(Reader &program, const char *field) {
+    return program.scalar<std::uint8_t>(field) != 0;
+}
+
+// u32 values of the program, copied: it has no alignment.
+inline std::vector<std::uint32_t> read_numbers(Reader &program, const char *field) {
+    const auto count = program.count(program.scalar<std::uint32_t>(field), 4, field);
+    const auto bytes = program.take(4 * count, field);
+    std::vector<std::uint32_t> out(count);
+    if (count != 0) std::memcpy(out.data(), bytes.data(), bytes.size());
+    return out;
+}
 
 // A step of a sequence: neither nothing nor a sequence, which a forged program could nest deeper
 // than the stack.

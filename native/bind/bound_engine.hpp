@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/buffer.hpp"
+#include "bind/buffer.hpp"
 #include "bind/column.hpp"
 #include "encode/engine.hpp"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/buffer.hpp"
+#include "bind/buffer.hpp"
 #include "tables/build.hpp"
 #include "tables/trie.hpp"
 

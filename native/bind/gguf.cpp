@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "base/buffer.hpp"
+#include "bind/buffer.hpp"
 #include "files/gguf_strings.hpp"
 
 namespace nb = nanobind;

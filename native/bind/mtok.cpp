@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/buffer.hpp"
+#include "bind/buffer.hpp"
 #include "files/mtok_tables.hpp"
 
 namespace nb = nanobind;

@@ -10,8 +10,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/buffer.hpp"
 #include "base/errors.hpp"
+#include "bind/buffer.hpp"
 #include "search/nearest_rows.hpp"
 #include "search/piece_places.hpp"
 #include "tables/piece_index.hpp"

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string_view>
 
-#include "base/buffer.hpp"
 #include "bind/bound_engine.hpp"
+#include "bind/buffer.hpp"
 #include "bind/utf8_memory.hpp"
 #include "text/to_utf8.hpp"
 

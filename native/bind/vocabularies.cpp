@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/buffer.hpp"
+#include "bind/buffer.hpp"
 #include "files/json_model.hpp"
 #include "files/merge_lines.hpp"
 #include "files/rank_lines.hpp"

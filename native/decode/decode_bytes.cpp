@@ -1,7 +1,7 @@
 // Steps that make bytes of tokens: byte tokens, letters of the byte alphabet; and what looks at
 // the first or the last token.
+#include "base/reader.hpp"
 #include "decode/decode_steps.hpp"
-#include "models/models.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
 

@@ -2,7 +2,7 @@
 // bytewise.py says of the component that it comes from.
 #include "decode/decode_steps.hpp"
 
-#include "models/models.hpp"
+#include "base/reader.hpp"
 #include "text/utf8.hpp"
 
 namespace mtkit {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "models/models.hpp"
+#include "base/reader.hpp"
 #include "text/alphabet.hpp"
 #include "text/sets.hpp"
 #include "text/utf8.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "models/models.hpp"
 #include "text/utf8.hpp"
 
 namespace mtkit {
@@ -19,16 +18,6 @@ constexpr auto SPECIAL = static_cast<std::uint8_t>(TokenFlag::SPECIAL);
 constexpr auto VANISHED = static_cast<std::uint8_t>(TokenFlag::VANISHED);
 
 } // namespace
-
-void PrefixFinder::build(std::vector<Entry> entries) {
-    std::erase_if(entries, [](const Entry &e) { return e.text.empty(); });
-    std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
-        return std::tie(a.text, a.number) < std::tie(b.text, b.number);
-    });
-    entries_ = std::move(entries);
-    for (const auto &e : entries_) first_[static_cast<unsigned char>(e.text[0])] = true;
-    only_ = std::count(first_.begin(), first_.end(), true) == 1;
-}
 
 AddedTokens::AddedTokens(Reader &program, unsigned depth) {
     const auto match = program.scalar<std::uint8_t>("match");

@@ -12,7 +12,8 @@ class Engine::ChunkIds : ChunkSteps {
         : ChunkSteps(engine, how, scratch), out_(out) {}
 
     // What is known of short chunks.
-    [[nodiscard]] const WordCache &known() const { return scratch_.chunks; }
+    static constexpr auto KIND = WordCache::CHUNK;
+    [[nodiscard]] const WordCache &known() const { return scratch_.model.cache; }
     // Chunks are put from another text from now on: of the text itself, `at` is where it begins.
     void begin(const char * /*at*/, std::size_t /*place*/) {}
     // write() may be called from now on, or no longer.
@@ -52,18 +53,18 @@ class Engine::ChunkIds : ChunkSteps {
     // Put what is remembered of a chunk, or what `make` puts, which is told whether that will be.
     template <typename Make> bool remember(std::string_view chunk, bool head, const Make &make) {
         if (chunk.size() > WordCache::LARGEST || !engine_.cacheable_) return make(false);
-        const WordCache::Word asked(chunk, head);
+        const WordCache::Word asked(chunk, head ? WordCache::HEAD : KIND);
         std::size_t count = 0;
-        if (const auto *ids = scratch_.chunks.find(asked, count)) {
+        if (const auto *ids = scratch_.model.cache.find(asked, count)) {
             out_.append({ids, count});
             return true;
         }
         const std::size_t before = out_.size();
         if (!make(true)) return false;
         const auto ids = out_.ids().subspan(before);
-        if (chunk.size() > WordCache::LONGEST && !scratch_.chunks.wants(asked, ids.size()))
+        if (chunk.size() > WordCache::LONGEST && !scratch_.model.cache.wants(asked, ids.size()))
             return true;
-        scratch_.chunks.put(asked, ids.data(), ids.size());
+        scratch_.model.cache.put(asked, ids.data(), ids.size());
         return true;
     }
     // A chunk of which every character is its image, whatever stands beside it.

@@ -17,33 +17,33 @@ class Engine::ChunkPlaces : ChunkSteps {
         : ChunkSteps(engine, how, scratch), finder_(engine, scratch), ids_(ids), places_(places) {}
 
     // As those of ChunkIds.
-    [[nodiscard]] const WordCache &known() const { return scratch_.places_of_chunks; }
+    static constexpr auto KIND =
+        static_cast<WordCache::Kind>(WordCache::CHUNK | WordCache::WITH_PLACES);
+    [[nodiscard]] const WordCache &known() const { return scratch_.model.cache; }
     void begin(const char *at, std::size_t place) {
         begin_ = at;
         place_ = place;
     }
     void resume() {
-        to_ = ids_.room(WordCache::READ_IDS);
-        to_places_ = places_.room(2 * WordCache::READ_IDS);
-        left_ = std::min(ids_.left(), places_.left() / 2) - WordCache::READ_IDS;
+        to_ = ids_.room(1);
+        to_places_ = places_.room(2);
+        left_ = std::min(ids_.left(), places_.left() / 2);
     }
     void pause() {
         ids_.end_at(to_);
         places_.end_at(to_places_);
     }
     void write(const WordCache::Short &entry, const char *at) {
-        const std::uint32_t start = place(at);
-        for (std::size_t i = 0; i < WordCache::FEW; ++i) unpack(entry.ids[i], start, i);
-        const std::size_t count = entry.count();
-        if (count <= WordCache::FEW && count <= left_) [[likely]] {
-            to_ += count;
-            to_places_ += 2 * count;
-            left_ -= count;
+        const auto found = known().ids_of(entry);
+        const std::size_t count = found.size() / 2;
+        if (count > left_) [[unlikely]] {
+            pause();
+            put_known(found, place(at));
+            resume();
             return;
         }
-        pause();
-        put_known(known().ids_of(entry), start, count <= WordCache::FEW);
-        resume();
+        copy(found, place(at));
+        left_ -= count;
     }
     bool put(std::string_view chunk) {
         // What a step leaves of the first character may belong to the one in front of it.
@@ -66,80 +66,48 @@ class Engine::ChunkPlaces : ChunkSteps {
     }
 
   private:
-    // A few tokens of a short chunk are a number each: the id, which is not kept where it is too
-    // large, and where it starts and ends in the chunk. Others are two: the id, and both places.
-    static constexpr unsigned ID_BITS = 24;
-    static constexpr unsigned PLACE_BITS = 4;
-    static constexpr std::uint32_t ID_LIMIT = 1U << ID_BITS;
-    static constexpr std::uint32_t PLACE_LIMIT = 1U << PLACE_BITS;
-    static_assert(WordCache::SHORT < PLACE_LIMIT);
-    static_assert(WordCache::LARGEST < 1U << 16);
-
     [[nodiscard]] std::uint32_t place(const char *at) const {
         return static_cast<std::uint32_t>(place_ + static_cast<std::size_t>(at - begin_));
     }
-    void unpack(std::uint32_t packed, std::uint32_t start, std::size_t i) {
-        to_[i] = packed % ID_LIMIT;
-        to_places_[2 * i] = start + (packed >> ID_BITS) % PLACE_LIMIT;
-        to_places_[2 * i + 1] = start + (packed >> (ID_BITS + PLACE_BITS));
+    // Write what is remembered of a chunk that begins at `start`; there is room.
+    void copy(std::span<const std::uint32_t> found, std::uint32_t start) {
+        for (std::size_t i = 0; i + 1 < found.size(); i += 2) {
+            *to_++ = found[i];
+            *to_places_++ = start + WordCache::Placed::start(found[i + 1]);
+            *to_places_++ = start + WordCache::Placed::end(found[i + 1]);
+        }
     }
-
-    static bool is_few(std::string_view chunk, std::size_t count) {
-        return chunk.size() <= WordCache::SHORT && count <= WordCache::FEW;
+    void put_known(std::span<const std::uint32_t> found, std::uint32_t start) {
+        to_ = ids_.room(found.size() / 2);
+        to_places_ = places_.room(found.size());
+        copy(found, start);
+        pause();
     }
     // Put what is remembered of a chunk, or what `make` puts.
     template <typename Make> bool remembered(std::string_view chunk, bool head, const Make &make) {
         const bool keeps = chunk.size() <= WordCache::LARGEST && engine_.cacheable_;
         if (!keeps) return make();
-        const WordCache::Word asked(chunk, head);
+        auto &known = scratch_.model.cache;
+        const WordCache::Word asked(chunk, head ? WordCache::with_places(WordCache::HEAD) : KIND);
         std::size_t count = 0;
-        if (const auto *found = scratch_.places_of_chunks.find(asked, count)) {
-            put_known({found, count}, place(chunk.data()), is_few(chunk, count));
+        if (const auto *found = known.find(asked, count)) {
+            put_known({found, count}, place(chunk.data()));
             return true;
         }
         const std::size_t before = ids_.size();
         if (!make()) return false;
-        keep(chunk, asked, before);
-        return true;
-    }
-    void put_known(std::span<const std::uint32_t> found, std::uint32_t start, bool few) {
-        const std::size_t count = few ? found.size() : found.size() / 2;
-        to_ = ids_.room(count);
-        to_places_ = places_.room(2 * count);
-        for (std::size_t i = 0; i < count; ++i) {
-            if (few) {
-                unpack(found[i], start, i);
-            } else {
-                to_[i] = found[2 * i];
-                to_places_[2 * i] = start + (found[2 * i + 1] & 0xFFFF);
-                to_places_[2 * i + 1] = start + (found[2 * i + 1] >> 16);
-            }
-        }
-        ids_.advance(count);
-        places_.advance(2 * count);
-    }
-    // Remember what was put last, from id number `before` on.
-    void keep(std::string_view chunk, const WordCache::Word &asked, std::size_t before) {
-        const std::uint32_t start = place(chunk.data());
         auto &packed = scratch_.packed;
         packed.clear();
-        const auto ids = ids_.ids().subspan(before);
-        const bool few = is_few(chunk, ids.size());
         const auto *places = places_.data() + 2 * before;
-        for (const auto id : ids) {
-            const std::uint32_t from = *places++ - start;
-            const std::uint32_t to = *places++ - start;
-            if (few) {
-                if (id >= ID_LIMIT) return;
-                packed.push_back(to << (ID_BITS + PLACE_BITS) | from << ID_BITS | id);
-            } else {
-                packed.push_back(id);
-                packed.push_back(to << 16 | from);
-            }
+        const std::uint32_t start = place(chunk.data());
+        for (const auto id : ids_.ids().subspan(before)) {
+            packed.push_back(id);
+            packed.push_back(WordCache::Placed::place(places[0] - start, places[1] - start));
+            places += 2;
         }
-        auto &known = scratch_.places_of_chunks;
         if (chunk.size() <= WordCache::LONGEST || known.wants(asked, packed.size()))
             known.put(asked, packed.data(), packed.size());
+        return true;
     }
     bool put_new(std::string_view chunk, const Ends &ends) {
         bool inside = true;
@@ -204,7 +172,7 @@ class Engine::ChunkPlaces : ChunkSteps {
     std::size_t place_ = 0;
     std::uint32_t *to_ = nullptr;
     std::uint32_t *to_places_ = nullptr;
-    std::size_t left_ = 0; // tokens that can be written there, and READ_IDS more
+    std::size_t left_ = 0; // tokens that can be written there
 };
 
 } // namespace mtkit

@@ -6,9 +6,9 @@
 
 #include "base/compiler.hpp"
 #include "encode/engine.hpp"
+#include "encode/walk.hpp"
 #include "text/alignment.hpp"
 #include "text/utf8.hpp"
-#include "walk.hpp"
 
 namespace mtkit {
 

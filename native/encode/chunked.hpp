@@ -63,8 +63,7 @@ template <typename Out> class Engine::Chunked {
             const std::string_view head = text.substr(0, start);
             if (!out_.put_first(head, !only, part.at_start)) return false;
         }
-        const bool scalar = simd() == Simd::SCALAR;
-        const bool done = scalar ? take<ScalarLane>(text, start) : take<VectorLane>(text, start);
+        const bool done = take(text, start);
         if (!done || rest.empty()) return done;
         out_.begin(part.text.data(), place_);
         return out_.put_last(rest);
@@ -77,10 +76,10 @@ template <typename Out> class Engine::Chunked {
         return at;
     }
 
-    template <typename Lane> bool take(std::string_view text, std::size_t start) {
+    bool take(std::string_view text, std::size_t start) {
         while (text.size() - start > SHORT_TEXT) {
             const std::size_t before = start;
-            if (!loop<Lane, false>(text, start, text.size() - MARGIN)) return false;
+            if (!loop<false>(text, start, text.size() - MARGIN)) return false;
             if (start != before) continue;
             const std::size_t end = how_.end(text, start); // a long one
             if (end - start == text.size()) return false;
@@ -95,19 +94,15 @@ template <typename Out> class Engine::Chunked {
         end[size] = ' ';
         start -= from;
         out_.begin(end, place_ + from);
-        return loop<Lane, true>({end, size}, start, size);
+        return loop<true>({end, size}, start, size);
     }
-    template <typename Lane, bool End>
-    bool loop(std::string_view text, std::size_t &start, std::size_t last) {
-        return how_.removed ? words<Lane, End>(text, start, last)
-                            : runs<Lane, End>(text, start, last);
+    template <bool End> bool loop(std::string_view text, std::size_t &start, std::size_t last) {
+        return how_.removed ? words<End>(text, start, last) : runs<End>(text, start, last);
     }
     // Take chunks from `start` on that can be read without a look at the end, or, `End`, all; what
     // is left begins there.
-    template <typename Lane, bool End>
-    bool words(std::string_view text, std::size_t &start, std::size_t last);
-    template <typename Lane, bool End>
-    bool runs(std::string_view text, std::size_t &start, std::size_t last);
+    template <bool End> bool words(std::string_view text, std::size_t &start, std::size_t last);
+    template <bool End> bool runs(std::string_view text, std::size_t &start, std::size_t last);
 
     // What the loops have at hand; it changes where a chunk is put in another way.
     void resume() {
@@ -116,7 +111,7 @@ template <typename Out> class Engine::Chunked {
     }
     bool put(std::string_view chunk) {
         if (chunk.size() <= WordCache::SHORT) [[likely]] {
-            if (const auto *entry = cache_.find(chunk.data(), chunk.size(), false)) [[likely]] {
+            if (const auto *entry = cache_.find(chunk.data(), chunk.size(), Out::KIND)) [[likely]] {
                 out_.write(*entry, chunk.data());
                 return true;
             }
@@ -140,7 +135,7 @@ template <typename Out> class Engine::Chunked {
             return static_cast<std::size_t>(std::countr_zero(bits));
         };
         const auto ask = [&cache](const char *word, std::size_t size) {
-            return cache.ask(word, std::min(size, WordCache::SHORT), false);
+            return cache.ask(word, std::min(size, WordCache::SHORT), Out::KIND);
         };
         WordCache::Fast::Asked asked[BLOCK];
         auto *next = asked;
@@ -181,7 +176,7 @@ template <typename Out> class Engine::Chunked {
 };
 
 template <typename Out>
-template <typename Lane, bool End>
+template <bool End>
 bool Engine::Chunked<Out>::words(std::string_view text, std::size_t &start, std::size_t last) {
     const auto *const kind = how_.kind.data();
     const bool letters = how_.letters;
@@ -241,7 +236,7 @@ bool Engine::Chunked<Out>::words(std::string_view text, std::size_t &start, std:
 }
 
 template <typename Out>
-template <typename Lane, bool End>
+template <bool End>
 bool Engine::Chunked<Out>::runs(std::string_view text, std::size_t &start, std::size_t last) {
     const char *const begin = text.data();
     const char *const stop = begin + last;

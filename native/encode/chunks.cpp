@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "encode/walk.hpp"
 #include "steps/seams.hpp"
 #include "text/alignment.hpp"
-#include "walk.hpp"
 
 namespace mtkit {
 

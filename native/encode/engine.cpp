@@ -1,9 +1,9 @@
-#include "base/scratch_lease.hpp"
 #include "encode/chunk_ids.hpp"
 #include "encode/chunked.hpp"
+#include "encode/scratch_lease.hpp"
+#include "encode/walk.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
-#include "walk.hpp"
 
 namespace mtkit {
 

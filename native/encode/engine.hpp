@@ -89,16 +89,8 @@ class Engine {
     struct Scratch {
         Arena arena;
         ModelScratch model;
-        explicit Scratch(std::size_t cache_bytes)
-            : cache(cache_bytes), places(cache_bytes), chunks(cache_bytes),
-              places_of_chunks(cache_bytes) {
-            model.segments = WordCache(cache_bytes);
-        }
+        explicit Scratch(std::size_t cache_bytes) { model.cache = WordCache(cache_bytes); }
 
-        WordCache cache;
-        WordCache places; // id and size of each token
-        WordCache chunks; // see chunks.hpp
-        WordCache places_of_chunks;
         Arena arena_of_chunk;
         std::string chunk;
         struct Word {
@@ -112,7 +104,7 @@ class Engine {
         std::vector<Extent> extents; // of the bytes in `chunk`, where it is made of images
         bool learned = false;        // the cache began with pieces, those that come most often
         std::size_t seen = 0;        // bytes that Chunks might have cut
-        std::vector<std::uint32_t> packed;
+        std::vector<std::uint32_t> packed; // tokens with places, to be remembered
         std::vector<std::uint32_t> packed_word;
         TextMap map; // of the part that is being encoded, see run_mapped()
         std::vector<Segment> cut;
@@ -121,10 +113,7 @@ class Engine {
         std::vector<std::uint32_t> ids;
         std::string valid;
 
-        [[nodiscard]] std::size_t cached() const {
-            return cache.bytes() + places.bytes() + chunks.bytes() + places_of_chunks.bytes() +
-                   model.segments.bytes();
-        }
+        [[nodiscard]] std::size_t cached() const { return model.cache.bytes(); }
     };
     class ScratchLease;
 

@@ -2,14 +2,14 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/scratch_lease.hpp"
 #include "encode/chunk_places.hpp"
 #include "encode/chunked.hpp"
 #include "encode/finder.hpp"
 #include "encode/ids.hpp"
+#include "encode/scratch_lease.hpp"
+#include "encode/walk.hpp"
 #include "text/character_places.hpp"
 #include "text/utf8.hpp"
-#include "walk.hpp"
 
 namespace mtkit {
 

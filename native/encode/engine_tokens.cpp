@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <span>
 
-#include "base/scratch_lease.hpp"
 #include "encode/finder.hpp"
+#include "encode/scratch_lease.hpp"
+#include "encode/walk.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
-#include "walk.hpp"
 
 namespace mtkit {
 

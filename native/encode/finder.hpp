@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "encode/engine.hpp"
@@ -20,22 +19,24 @@ class Engine::Finder {
     // as a whole.
     template <typename Put> void find(std::string_view word, const Put &put) {
         const bool cuts = engine_.may_cut(word) && keeps(word);
-        if (cuts && find_known(word, false)) {
+        if (cuts && find_known(word, WordCache::WORD)) {
             put(word, 0, std::span<const Token>(scratch_.tokens));
             return;
         }
-        Packed all(scratch_.packed_word);
+        auto &all = scratch_.packed_word;
+        all.clear();
         bool cut = false;
         engine_.parts(word, word.data() + word.size(), scratch_,
                       [&](std::size_t start, std::size_t end, bool part) {
                           const auto text = word.substr(start, end - start);
-                          if ((cuts && !part) || !keeps(text) || !find_known(text, part))
+                          const auto kind = WordCache::word_or_part(part);
+                          if ((cuts && !part) || !keeps(text) || !find_known(text, kind))
                               find_new(text, part);
                           put(text, start, std::span<const Token>(scratch_.tokens));
                           cut = cuts && part;
-                          if (cut) all.add(text, start, scratch_.tokens);
+                          if (cut) pack(start, all);
                       });
-        if (cut) all.keep(word, false, scratch_.places);
+        if (cut) keep(word, WordCache::WORD, all);
     }
 
     // Put ids, and start and end of each: `start_of` and `end_of` turn places in the word into
@@ -66,72 +67,44 @@ class Engine::Finder {
     Scratch &scratch_;
 
   private:
-    // Tokens end to end, one number each: size and id. Size 0: the same bytes as the token before,
-    // as the byte tokens of one character may have; EMPTY: none, as those but the last may.
-    class Packed {
-      public:
-        explicit Packed(std::vector<std::uint32_t> &numbers) : numbers_(numbers) {
-            numbers_.clear();
-        }
-        // Those of a part that begins at `start`.
-        void add(std::string_view part, std::size_t start, const std::vector<Token> &tokens) {
-            for (const auto &token : tokens) {
-                const std::size_t begin = start + token.start;
-                const std::size_t end = start + token.end;
-                const bool same = begin == begin_ && end == end_;
-                const bool empty = begin == end;
-                const std::uint32_t size = empty ? EMPTY : same ? 0 : token.end - token.start;
-                fits_ = fits_ && (same || begin == end_) && (empty || size < EMPTY) &&
-                        token.end <= part.size() && token.id >> ID_BITS == 0;
-                numbers_.push_back(size << ID_BITS | token.id);
-                begin_ = begin;
-                end_ = end;
-            }
-        }
-        // Remember them where they are such numbers.
-        void keep(std::string_view word, bool part, WordCache &known) const {
-            if (fits_) known.put({word, part}, numbers_.data(), numbers_.size());
-        }
-
-      private:
-        std::vector<std::uint32_t> &numbers_;
-        std::size_t begin_ = 0; // of the last token
-        std::size_t end_ = 0;
-        bool fits_ = true;
-    };
-    static constexpr unsigned ID_BITS = 24;
-    static constexpr std::uint32_t EMPTY = (1U << (32 - ID_BITS)) - 1;
-    static_assert(WordCache::LONGEST <= EMPTY);
-
     [[nodiscard]] bool keeps(std::string_view word) const {
         return engine_.cacheable_ && word.size() <= WordCache::LONGEST;
     }
     // Whether the tokens of a word are remembered.
-    bool find_known(std::string_view word, bool part) {
+    bool find_known(std::string_view word, WordCache::Kind kind) {
         std::size_t count = 0;
-        const auto *packed = scratch_.places.find({word, part}, count);
-        if (packed == nullptr) return false;
+        const auto *numbers =
+            scratch_.model.cache.find({word, WordCache::with_places(kind)}, count);
+        if (numbers == nullptr) return false;
         auto &tokens = scratch_.tokens;
         tokens.clear();
-        std::uint32_t start = 0;
-        std::uint32_t end = 0;
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::uint32_t size = packed[i] >> ID_BITS;
-            if (size == EMPTY)
-                start = end;
-            else if (size != 0)
-                start = std::exchange(end, end + size);
-            tokens.push_back({packed[i] & ((1U << ID_BITS) - 1), start, end});
-        }
+        for (; count > 1; count -= 2, numbers += 2)
+            tokens.push_back({numbers[0], WordCache::Placed::start(numbers[1]),
+                              WordCache::Placed::end(numbers[1])});
         return true;
     }
     void find_new(std::string_view word, bool part) {
         scratch_.tokens.clear();
         engine_.encode_word(word, part, scratch_);
         if (!keeps(word)) return;
-        Packed packed(scratch_.packed);
-        packed.add(word, 0, scratch_.tokens);
-        packed.keep(word, part, scratch_.places);
+        scratch_.packed.clear();
+        pack(0, scratch_.packed);
+        keep(word, WordCache::word_or_part(part), scratch_.packed);
+    }
+    // Add the tokens of a part that begins at `start`.
+    void pack(std::size_t start, std::vector<std::uint32_t> &numbers) const {
+        for (const auto &token : scratch_.tokens) {
+            numbers.push_back(token.id);
+            numbers.push_back(WordCache::Placed::place(start + token.start, start + token.end));
+        }
+    }
+    // Remember them, where none reaches over the end of the word.
+    void keep(std::string_view word, WordCache::Kind kind,
+              const std::vector<std::uint32_t> &numbers) {
+        for (std::size_t i = 1; i < numbers.size(); i += 2)
+            if (WordCache::Placed::end(numbers[i]) > word.size()) return;
+        scratch_.model.cache.put({word, WordCache::with_places(kind)}, numbers.data(),
+                                 numbers.size());
     }
 };
 

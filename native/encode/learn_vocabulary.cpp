@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "base/scratch_lease.hpp"
+#include "encode/scratch_lease.hpp"
 #include "text/utf8.hpp"
 
 namespace mtkit {
@@ -16,20 +16,22 @@ constexpr std::size_t DEEPEST_INDENTATION = 48; // that is learned, in blanks
 // Puts words into a cache, some together, so that what they wait for is on its way for all.
 class Engine::Learner {
   public:
-    Learner(const Engine &engine, Scratch &scratch, WordCache &cache)
-        : engine_(engine), scratch_(scratch), cache_(cache), left_(cache.make_room_for_seeds()) {}
+    Learner(const Engine &engine, Scratch &scratch)
+        : engine_(engine), scratch_(scratch), cache_(scratch.model.cache),
+          left_(cache_.make_room_for_seeds()) {}
     ~Learner() { put_all(); }
     Learner(const Learner &) = delete;
     Learner &operator=(const Learner &) = delete;
 
     [[nodiscard]] bool has_room() const { return left_ > 0; }
 
-    // A piece as a word of the model, or as part of one, and the text that the cache is asked for.
-    void add(std::uint32_t piece, std::string_view text, bool part = false) {
+    // A piece as a word of the model, as part of one, or of a chunk, and the text that the cache is
+    // asked for.
+    void add(std::uint32_t piece, std::string_view text, WordCache::Kind kind) {
         if (left_ == 0 || text.empty() || text.size() > WordCache::SHORT) return;
         pieces_.push_back(piece);
-        parts_.push_back(part);
-        asked_.emplace_back(text, part);
+        parts_.push_back(kind == WordCache::PART);
+        asked_.emplace_back(text, kind);
         cache_.prefetch_short(asked_.back());
         --left_;
         if (pieces_.size() == TOGETHER) put_all();
@@ -38,7 +40,7 @@ class Engine::Learner {
     // A word of any length, as if it had been met.
     void meet(std::string_view word) {
         encode(word, false);
-        cache_.put({word, false}, ids_.data(), ids_.size());
+        cache_.put({word, WordCache::WORD}, ids_.data(), ids_.size());
     }
 
   private:
@@ -83,7 +85,7 @@ void Engine::learn_vocabulary() {
     scratch.model.places = false;
     const auto &pieces = vocabulary_.pieces; // what comes first is most frequent
     if (cut_.pattern != nullptr && merges_bytes_) {
-        Learner learner(*this, scratch, scratch.cache);
+        Learner learner(*this, scratch);
         // Line ends with an indentation are words of GPT-2's pattern; others do not ask for them.
         for (const std::string ends : {"\n", "\n\n"})
             for (std::size_t count = 1; count <= DEEPEST_INDENTATION; ++count)
@@ -91,15 +93,15 @@ void Engine::learn_vocabulary() {
         for (std::uint32_t id = 0; id < pieces.size() && learner.has_room(); ++id) {
             const auto piece = pieces[id];
             if (valid_prefix(piece) != piece.size()) continue;
-            learner.add(id, piece);
-            if (!is_ascii(piece)) learner.add(id, piece, true);
+            learner.add(id, piece, WordCache::WORD);
+            if (!is_ascii(piece)) learner.add(id, piece, WordCache::PART);
         }
         scratch.learned = true;
     } else if (chunks != nullptr && chunks->images) {
-        Learner learner(*this, scratch, scratch.chunks);
+        Learner learner(*this, scratch);
         std::string text;
         for (std::uint32_t id = 0; id < pieces.size() && learner.has_room(); ++id)
-            if (chunks->text_of(pieces[id], text)) learner.add(id, text);
+            if (chunks->text_of(pieces[id], text)) learner.add(id, text, WordCache::CHUNK);
     }
 }
 

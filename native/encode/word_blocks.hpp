@@ -70,7 +70,7 @@ class WordBlocks {
             const auto size = static_cast<std::size_t>(next - block.end);
             // A long one has the key of another, and is not looked for.
             *asked++ = cache_.ask(reinterpret_cast<const char *>(block.end),
-                                  std::min(size, WordCache::SHORT), false);
+                                  std::min(size, WordCache::SHORT), WordCache::WORD);
             block.end = next;
         }
     }

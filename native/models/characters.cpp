@@ -3,8 +3,8 @@
 // Source: google/sentencepiece, char_model.cc, word_model.cc, model_interface.cc.
 #include <algorithm>
 
-#include "encode/added_tokens.hpp"
 #include "models/spelling.hpp"
+#include "text/prefix_finder.hpp"
 
 namespace mtkit {
 

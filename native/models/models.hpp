@@ -64,8 +64,8 @@ struct ModelScratch {
     std::vector<Step> steps;
     std::string key;
     std::vector<std::uint32_t> ids;
-    WordCache segments;            // of Unigram: how sure each is, its tokens
-    bool places = false;           // the places of tokens are wanted, not only their ids
+    WordCache cache;     // of the engine, and of Unigram's segments: how sure each is, its tokens
+    bool places = false; // the places of tokens are wanted, not only their ids
     bool whole_characters = false; // the text is UTF-8, and stays it
     std::uint32_t words = 0;       // for which a model has not made what it does well with
     std::size_t uncut = 0;         // bytes of words for which there are no cuts yet
@@ -124,20 +124,5 @@ std::unique_ptr<Model> make_section_bpe(Reader &program, Tables &tables,
                                         const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_word_piece(Reader &program, const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_word_level(Reader &program, const Vocabulary &vocabulary);
-
-// A string of the program: u32 length, bytes.
-inline std::string_view read_text(Reader &program, const char *field) {
-    const auto size = program.scalar<std::uint32_t>(field);
-    return program.text(size, field);
-}
-
-// An id of the program; NONE where there is none.
-inline std::uint32_t read_id(Reader &program, const char *field) {
-    return program.scalar<std::uint32_t>(field);
-}
-
-inline bool read_flag(Reader &program, const char *field) {
-    return program.scalar<std::uint8_t>(field) != 0;
-}
 
 } // namespace mtkit

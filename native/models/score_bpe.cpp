@@ -7,9 +7,9 @@
 #include <unordered_map>
 
 #include "base/hash.hpp"
-#include "encode/added_tokens.hpp"
 #include "models/merging.hpp"
 #include "models/spelling.hpp"
+#include "text/prefix_finder.hpp"
 #include "text/utf8.hpp"
 
 namespace mtkit {

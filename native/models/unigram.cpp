@@ -175,8 +175,8 @@ template <typename Sum> class Unigram final : public Model {
             return;
         }
         std::size_t count = 0;
-        const WordCache::Word asked(segment, false);
-        const auto *known = scratch.segments.find(asked, count);
+        const WordCache::Word asked(segment, WordCache::SEGMENT);
+        const auto *known = scratch.cache.find(asked, count);
         if (known != nullptr && std::bit_cast<float>(*known) > margin) {
             auto at = static_cast<std::uint32_t>(start);
             for (std::size_t i = 1; i < count; ++i) {
@@ -196,7 +196,7 @@ template <typename Sum> class Unigram final : public Model {
                 return;
             ids.push_back(id);
         }
-        scratch.segments.put(asked, ids.data(), ids.size());
+        scratch.cache.put(asked, ids.data(), ids.size());
     }
 
     // Offer a path to a node; those up to `reached` are there.

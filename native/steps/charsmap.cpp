@@ -3,7 +3,7 @@
 // Source: huggingface/tokenizers, normalizers/precompiled.rs.
 #include "steps/charsmap.hpp"
 
-#include "models/models.hpp"
+#include "base/reader.hpp"
 #include "steps/seams.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"

@@ -8,7 +8,7 @@
 #include <bitset>
 
 #include "base/made_once.hpp"
-#include "models/models.hpp"
+#include "base/reader.hpp"
 #include "steps/seams.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"

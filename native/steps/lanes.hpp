@@ -1,53 +1,18 @@
 // How many of the next bytes are of one kind, sixteen at a look.
-//
-// Each lane gives the same numbers.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
-#include "base/hash.hpp"
 #include "base/simd.hpp"
 
 namespace mtkit {
 
-// Eight bytes in a number.
-struct ScalarLane {
-    static constexpr std::size_t WIDTH = 8;
-    // Letters of ASCII at the beginning of WIDTH bytes.
-    static std::size_t letters(const unsigned char *at) {
-        const std::uint64_t lower = load(at) | ALL * 0x20;
-        const std::uint64_t seven = lower & ALL * 0x7F;
-        // The upper bit of a byte says so: not below 'a', above 'z', not ASCII.
-        const std::uint64_t from_a = seven + ALL * (0x80 - 'a');
-        const std::uint64_t above_z = seven + ALL * (0x80 - 'z' - 1);
-        return leading(~(from_a & ~above_z & ~lower));
-    }
-    // Blanks at the beginning of WIDTH bytes.
-    static std::size_t blanks(const unsigned char *at) {
-        const std::uint64_t other = load(at) ^ ALL * 0x20;
-        return leading(((other & ALL * 0x7F) + ALL * 0x7F) | other);
-    }
-    // What is no blank at the beginning of WIDTH bytes.
-    static std::size_t others(const unsigned char *at) {
-        const std::uint64_t other = load(at) ^ ALL * 0x20;
-        return leading(~(((other & ALL * 0x7F) + ALL * 0x7F) | other));
-    }
-
-  private:
-    static constexpr std::uint64_t ALL = 0x0101010101010101;
-    static std::uint64_t load(const unsigned char *at) {
-        return load64(reinterpret_cast<const char *>(at));
-    }
-    static std::size_t leading(std::uint64_t others) {
-        return static_cast<std::size_t>(std::countr_zero(others & ALL * 0x80)) / 8;
-    }
-};
-
 #if defined(MTKIT_SSE2)
-struct VectorLane {
+struct Lane {
     static constexpr std::size_t WIDTH = 16;
+    // Letters of ASCII at the beginning of WIDTH bytes, blanks, and what is no blank.
     static std::size_t letters(const unsigned char *at) {
         const auto lower = _mm_or_si128(load(at), _mm_set1_epi8(0x20));
         const auto from_a = _mm_sub_epi8(lower, _mm_set1_epi8('a'));
@@ -72,7 +37,7 @@ struct VectorLane {
     }
 };
 #elif defined(MTKIT_NEON)
-struct VectorLane {
+struct Lane {
     static constexpr std::size_t WIDTH = 16;
     static std::size_t letters(const unsigned char *at) {
         const auto lower = vorrq_u8(vld1q_u8(at), vdupq_n_u8(0x20));
@@ -94,7 +59,25 @@ struct VectorLane {
     }
 };
 #else
-using VectorLane = ScalarLane;
+struct Lane {
+    static constexpr std::size_t WIDTH = 16;
+    static std::size_t letters(const unsigned char *at) {
+        return leading(at, [](unsigned c) { return (c | 0x20U) - 'a' < 26; });
+    }
+    static std::size_t blanks(const unsigned char *at) {
+        return leading(at, [](unsigned c) { return c == ' '; });
+    }
+    static std::size_t others(const unsigned char *at) {
+        return leading(at, [](unsigned c) { return c != ' '; });
+    }
+
+  private:
+    template <typename Is> static std::size_t leading(const unsigned char *at, const Is &is) {
+        std::size_t count = 0;
+        while (count < WIDTH && is(at[count])) ++count;
+        return count;
+    }
+};
 #endif
 
 } // namespace mtkit

@@ -1,5 +1,5 @@
 // What a component looks for: a text, characters of a set, runs of two sets, a pattern.
-#include "models/models.hpp"
+#include "base/reader.hpp"
 #include "steps/pattern_walk.hpp"
 #include "steps/steps.hpp"
 #include "text/sets.hpp"

@@ -1,6 +1,6 @@
 // Normalizers that need no data of their own beyond sets and maps of code points.
 #include "base/errors.hpp"
-#include "models/models.hpp"
+#include "base/reader.hpp"
 #include "steps/seams.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"

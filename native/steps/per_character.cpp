@@ -1,5 +1,5 @@
 // Normalizers that look at one character at a time: drop or surround a set, map single ones.
-#include "models/models.hpp"
+#include "base/reader.hpp"
 #include "steps/seams.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"

@@ -1,7 +1,7 @@
 // Pre-tokenizers: splitting, and the two that write into the words.
 //
 // Source: huggingface/tokenizers, tokenizer/normalizer.rs (split), pre_tokenizers/.
-#include "models/models.hpp"
+#include "base/reader.hpp"
 #include "steps/pattern_walk.hpp"
 #include "steps/seams.hpp"
 #include "steps/steps.hpp"

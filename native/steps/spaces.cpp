@@ -8,11 +8,11 @@
 #include "base/errors.hpp"
 #include "base/hash.hpp"
 
-#include "encode/added_tokens.hpp"
-#include "models/models.hpp"
+#include "base/reader.hpp"
 #include "steps/charsmap.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"
+#include "text/prefix_finder.hpp"
 #include "text/text_map.hpp"
 #include "text/utf8.hpp"
 

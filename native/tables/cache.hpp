@@ -1,4 +1,5 @@
-// Ids of words seen before. Bounded; an entry may be overwritten at any time.
+// What was seen before, in one place: words, parts of them, chunks, and what each became, as ids or
+// as ids with their places. Bounded; an entry may be overwritten at any time.
 //
 // Short words (up to 15 bytes) are 32 bytes in a table of pairs of slots that grows with use to
 // half of the memory: a word lies in its pair or, where that is full, in the one beside; where that
@@ -37,6 +38,11 @@ class WordCache {
     // Added to the count of more ids than that, so that Room refuses them: it never has so many
     // left.
     static constexpr std::uint32_t MANY = 1U << 20;
+
+    // What is asked for. Words, parts of words (see safe_cuts.hpp), chunks (see chunks.hpp) and
+    // those at the start of a text have ids; the same with places have two numbers a token, see
+    // Placed; segments are Unigram's.
+    enum Kind : unsigned { WORD, PART, CHUNK, HEAD, WITH_PLACES, SEGMENT = 8 };
 
     // A word of at most 15 bytes as two numbers; kind and length in the top byte, so that none is
     // 0.
@@ -99,9 +105,9 @@ class WordCache {
         };
         // A word of which READ bytes can be read; where it would lie is on its way into the
         // processor's cache.
-        [[nodiscard]] Asked ask(const char *word, std::size_t size, bool part) const {
-            const auto &[low, high, kind] = MASKS[size + (part ? SHORT + 1 : 0)];
-            return ask({load64(word) & low, (load64(word + 8) & high) | kind});
+        [[nodiscard]] Asked ask(const char *word, std::size_t size, Kind kind) const {
+            const auto &[low, high, length] = MASKS[size];
+            return ask({load64(word) & low, (load64(word + 8) & high) | length | kind_bits(kind)});
         }
         [[nodiscard]] Asked ask(const Key &key) const {
             const auto *const pair = pairs_ + (hash_of(key) >> shift_ << 1);
@@ -119,12 +125,12 @@ class WordCache {
             entry += entry[1].key == asked.key ? 1 : 0;
             return entry->key == asked.key ? entry : nullptr;
         }
-        [[nodiscard]] const Short *find(const char *word, std::size_t size, bool part) const {
-            return find(ask(word, size, part));
+        [[nodiscard]] const Short *find(const char *word, std::size_t size, Kind kind) const {
+            return find(ask(word, size, kind));
         }
         // A short word behind which nothing may be read.
-        [[nodiscard]] const Short *find(std::string_view word, bool part) const {
-            return find(ask(key_of(word, part)));
+        [[nodiscard]] const Short *find(std::string_view word, Kind kind) const {
+            return find(ask(key_of(word, kind)));
         }
 
       private:
@@ -132,15 +138,15 @@ class WordCache {
         unsigned shift_;
     };
 
-    // What is asked for: a word, or part of one that is encoded in another way.
+    // A text and what is asked of it.
     class Word {
       public:
-        Word(std::string_view text, bool part) : text_(text), part_(part) {
+        Word(std::string_view text, Kind kind) : text_(text), kind_(kind) {
             if (!is_short()) {
-                hash_ = hash_long(text) ^ static_cast<std::uint64_t>(part);
+                hash_ = hash_long(text) ^ kind_bits(kind);
                 return;
             }
-            key_ = key_of(text, part);
+            key_ = key_of(text, kind);
             hash_ = hash_of(key_);
         }
 
@@ -152,18 +158,29 @@ class WordCache {
         friend class WordCache;
         // A short one whose key is known.
         Word(const char *text, const Key &key)
-            : text_(text, key.high >> 56 & SHORT), part_(key.high >> 56 > SHORT), key_(key),
-              hash_(hash_of(key)) {}
+            : text_(text, key.high >> 56 & SHORT), kind_(static_cast<Kind>(key.high >> 60)),
+              key_(key), hash_(hash_of(key)) {}
         [[nodiscard]] bool is_short() const { return text_.size() <= SHORT; }
-        [[nodiscard]] WordStore::Key stored() const { return {text_, part_, hash_}; }
+        [[nodiscard]] WordStore::Key stored() const { return {text_, kind_, hash_}; }
 
         std::string_view text_;
-        bool part_;
+        Kind kind_;
         Key key_{};
         std::uint64_t hash_;
     };
 
     static constexpr std::size_t USUAL_BYTES = 8U << 20;
+    static Kind word_or_part(bool part) { return part ? PART : WORD; }
+    static Kind with_places(Kind kind) { return static_cast<Kind>(kind | WITH_PLACES); }
+    // A token with its place, as a second number: where it starts and ends in what was asked for.
+    struct Placed {
+        static std::uint32_t place(std::size_t start, std::size_t end) {
+            return static_cast<std::uint32_t>(end << 16 | start);
+        }
+        static std::uint32_t start(std::uint32_t place) { return place & 0xFFFF; }
+        static std::uint32_t end(std::uint32_t place) { return place >> 16; }
+    };
+    static_assert(LARGEST < 1U << 16);
 
     // One that takes about so many bytes at most; none where they are too few.
     explicit WordCache(std::size_t most_bytes = USUAL_BYTES)
@@ -262,26 +279,26 @@ class WordCache {
     static constexpr std::size_t LEAST_BYTES = 64U << 10;
     static constexpr std::size_t MOST_MET = 1U << 13;
 
-    static Key key_of(std::string_view word, bool part) {
+    static std::uint64_t kind_bits(Kind kind) { return std::uint64_t{kind} << 60; }
+    static Key key_of(std::string_view word, Kind kind) {
         const std::size_t head = std::min<std::size_t>(word.size(), 8);
-        const std::uint64_t kind = (word.size() | std::uint64_t{part} << 4) << 56;
         return {load_up_to_8(word.data(), head),
-                load_up_to_8(word.data() + head, word.size() - head) | kind};
+                load_up_to_8(word.data() + head, word.size() - head) |
+                    std::uint64_t{word.size()} << 56 | kind_bits(kind)};
     }
-    // By size, of words and then of parts.
+    // By size.
     struct Mask {
         std::uint64_t low;
         std::uint64_t high;
-        std::uint64_t kind;
+        std::uint64_t length;
     };
     static constexpr auto MASKS = [] {
-        std::array<Mask, 2 * (SHORT + 1)> masks{};
-        for (std::size_t i = 0; i < masks.size(); ++i) {
-            const std::size_t size = i % (SHORT + 1);
+        std::array<Mask, SHORT + 1> masks{};
+        for (std::size_t size = 0; size < masks.size(); ++size) {
+            auto &[low, high, length] = masks[size];
             for (std::size_t byte = 0; byte < size; ++byte)
-                (byte < 8 ? masks[i].low : masks[i].high) |= std::uint64_t{0xFF}
-                                                             << (8 * (byte % 8));
-            masks[i].kind = std::uint64_t{i} << 56; // as key_of() has it
+                (byte < 8 ? low : high) |= std::uint64_t{0xFF} << (8 * (byte % 8));
+            length = std::uint64_t{size} << 56; // as key_of() has it
         }
         return masks;
     }();

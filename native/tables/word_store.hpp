@@ -21,10 +21,9 @@ namespace mtkit {
 
 class WordStore {
   public:
-    // What is kept is a word, or part of one that is encoded in another way.
     struct Key {
         std::string_view text;
-        bool part;
+        unsigned kind;
         std::uint64_t hash; // its upper bits tell words apart
     };
 
@@ -106,7 +105,7 @@ class WordStore {
         return static_cast<std::uint32_t>(hash >> 32);
     }
     static std::uint32_t head_of(const Key &key) {
-        return static_cast<std::uint32_t>(key.text.size() << 1 | std::size_t{key.part});
+        return static_cast<std::uint32_t>(key.text.size() << 4 | std::size_t{key.kind});
     }
     static std::size_t numbers_in(std::string_view text) { return (text.size() + 3) / 4; }
     // What numbers take of the block.

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
-#include "steps/steps.hpp"
+#include "text/part.hpp"
 #include "text/utf8.hpp"
 
 namespace mtkit {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -13,15 +12,6 @@
 #include "text/utf8.hpp"
 
 namespace mtkit {
-
-// u32 values of the program, copied: it has no alignment.
-inline std::vector<std::uint32_t> read_numbers(Reader &program, const char *field) {
-    const auto count = program.count(program.scalar<std::uint32_t>(field), 4, field);
-    const auto bytes = program.take(4 * count, field);
-    std::vector<std::uint32_t> out(count);
-    if (count != 0) std::memcpy(out.data(), bytes.data(), bytes.size());
-    return out;
-}
 
 // A set of code points: edges start, end, start, end ... ascending, ends exclusive.
 class CodePointSet {

@@ -163,6 +163,6 @@ def test_damaged_pairs_give_the_same_ids(tmp_path: Path, name: str) -> None:
     path.write_text(_file(**FILES[name]), encoding="utf-8")
     texts = [" ".join(_texts(4, 6)), *_texts(5, 6)]
     seeds = tuple(range(40))
-    levels = importlib.import_module("mtkit._native").at_levels()
+    levels = importlib.import_module("mtkit._native").simd_levels()
     first, *others = (_at_level(level, path, texts, seeds) for level in levels)
     assert all(answers == first for answers in others)

@@ -1,0 +1,60 @@
+"""The folders of the native core include only from those below them; one knows Python."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+NATIVE = Path(__file__).parents[2] / "native"
+LAYERS = [
+    {"base"},
+    {"text"},
+    {"tables"},
+    {"steps"},
+    {"models"},
+    {"encode", "decode", "files", "search"},
+    {"bind", "fuzz"},
+]
+"""From the ground up; folders of one layer do not know each other."""
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+SOURCES = sorted(NATIVE.rglob("*.?pp"))
+
+
+def included(path: Path) -> list[str]:
+    """Return the headers of the core that a file includes."""
+    return re.findall(r'^#include "([^"]+)"', path.read_text(encoding="utf-8"), re.M)
+
+
+def test_includes_point_down() -> None:
+    assert len(SOURCES) > 100
+    for path in SOURCES:
+        folder = path.relative_to(NATIVE).parts[0]
+        assert folder in LEVEL, f"{path}: no layer in tests/upkeep/test_native_layers.py"
+        for header in included(path):
+            assert (NATIVE / header).exists(), f"{path.name} includes {header}"
+            other = header.split("/")[0]
+            assert other == folder or LEVEL[other] < LEVEL[folder], f"{path.name}: {header}"
+
+
+def test_only_bindings_know_python() -> None:
+    knowing = {
+        path.relative_to(NATIVE).parts[0]
+        for path in SOURCES
+        if re.search(r"#include <(nanobind|Python)", path.read_text(encoding="utf-8"))
+    }
+    assert knowing == {"bind"}
+
+
+def test_no_function_is_long() -> None:
+    """A function, or a lambda that stands for one, has at most eighty lines."""
+    for path in SOURCES:
+        opened: list[tuple[int, bool]] = []
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            code = re.sub(r'//.*|"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'', "", line)
+            for at, brace in enumerate(code):
+                if brace == "{":
+                    other = r"\b(namespace|class|struct|enum|union)\b"
+                    opened.append((number, not re.search(other, code[:at])))
+                elif brace == "}":
+                    start, is_code = opened.pop()
+                    assert not is_code or number - start < 80, f"{path.name}:{start}"
