@@ -28,6 +28,8 @@ UNMAPPED_BYTES = 1 << 28
 Ten times the longest tokenizer.json in use."""
 _WRITER_SECONDS = 2.0
 """How long a named pipe may have no writer before it is taken to have none."""
+LEAST_MAPPED = 1 << 26
+"""Files that stay in use are read below it: tokenizers are, models are not."""
 _HELD_BYTES, _LEAST_BYTES = 1 << 24, 1 << 20
 """Read of a mapping until its pages go back; what is worth it at the end."""
 
@@ -142,8 +144,13 @@ class Source:
         self._siblings = siblings or {}
 
     @classmethod
-    def open(cls, path: str) -> Source:
+    def open(cls, path: str, *, held: bool = False) -> Source:
         """Map a file, or read standard input for "-".
+
+        Args:
+            path: The file.
+            held: What is read of it stays in use: a file of less than ``LEAST_MAPPED`` bytes is
+                read, for to read a mapping that somebody else truncates ends the process.
 
         Raises:
             UsageError: There is no such file, it is a folder or it cannot be read.
@@ -151,7 +158,7 @@ class Source:
         """
         if path == "-":
             return cls("-", _read(standard_input(), "-"))
-        return cls(path, map_file(path), folder=os.path.dirname(path) or ".")
+        return cls(path, map_file(path, held=held), folder=os.path.dirname(path) or ".")
 
     def beside(self, name: str) -> bytes | None:
         """Return the content of a file in the same folder, or None where there is none."""
@@ -273,8 +280,12 @@ def _begun(pipe: int, path: str) -> bytes:
         time.sleep(0.01)
 
 
-def map_file(path: str) -> Buffer:
+def map_file(path: str, *, held: bool = False) -> Buffer:
     """Map a file read-only (an empty file or a pipe is read instead).
+
+    Args:
+        path: The file.
+        held: As ``Source.open`` takes it.
 
     Raises:
         UsageError: There is no such file, it is a folder or it cannot be read.
@@ -284,6 +295,8 @@ def map_file(path: str) -> Buffer:
     try:
         file, first = open_input(path)
         with file:
+            if held and os.fstat(file.fileno()).st_size < LEAST_MAPPED:
+                return first + _read(file, path)
             try:
                 mapped = MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ)
             except ValueError:  # an empty file cannot be mapped

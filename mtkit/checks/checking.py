@@ -20,7 +20,7 @@ from mtkit.checks import (
     tensors,
     vocabulary,
 )
-from mtkit.checks.one_check import READABLE, SUPPORTED, Asked, Checking, told_of
+from mtkit.checks.one_check import READABLE, SUPPORTED, TABLES, Asked, Checking, told_of
 from mtkit.checks.programs import findings as programs
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.sources import hub
@@ -50,6 +50,7 @@ RULES = (
     *vocabulary.VOCABULARY,
     *vocabulary.TOKENIZER,
     *vocabulary.RUN,
+    TABLES,
     *folder_reading.FOLDER,
     *templates.TEMPLATE,
     *templates.AGAINST,
@@ -166,6 +167,7 @@ def _tokenizer(source: Source, found: Checking) -> str:
         found.skipped.append(("tokenizer", "it has parts that mtkit does not support"))
     else:
         found.tokenizer(spec, module.NAME)
+        found.tables(spec)
     return module.NAME
 
 

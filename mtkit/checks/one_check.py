@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 READABLE = Rule("tokenizer", "error", "the format's reference", "file")
 SUPPORTED = Rule("tokenizer-support", "warning", "mtkit", "file")
+TABLES = Rule("engine-tables", "error", "mtkit", "engine tables")
 
 
 class Asked(Record):
@@ -109,6 +110,20 @@ class Checking:
         self.has_run = True
         for name in self.asked.runs_on:
             self.findings += programs.findings(PROGRAMS[name], tokenizer)
+
+    def tables(self, spec: TokenizerSpec) -> None:
+        """Hold the engine's tables in the file, if there are some, to its specification."""
+        from mtkit.tokenizer.load import mapped
+        from mtkit.tokenizer.table_trial import contradiction
+        from mtkit.tokenizer.tokenizer import Tokenizer
+
+        tabled = mapped(self.source)[0]
+        if tabled is None:
+            return
+        if not self.asked.deep:
+            self.skipped.append(("engine tables", "--deep compares what they do"))
+        elif what := contradiction(tabled, Tokenizer(spec)):
+            self.findings.append(Finding(TABLES, TABLES.field, what, None))
 
 
 def told_of(path: str, findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -28,7 +28,11 @@ def check(
         list[str] | None, typer.Argument(metavar="FILE...", help="Files or folders.")
     ] = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Also check a GGUF's tensor data, merges and templates.")
+        bool,
+        typer.Option(
+            "--deep",
+            help="Also check a GGUF's tensor data, merges and templates, or a .mtok's tables.",
+        ),
     ] = False,
     against: Annotated[
         str | None,

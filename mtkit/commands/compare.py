@@ -81,9 +81,9 @@ def compare(
       mtkit compare old/ new/ -f corpus.txt --json
       mtkit compare small.gguf model.gguf --as-draft
     """
-    from mtkit.conversion.probes import texts
     from mtkit.errors import UsageError
     from mtkit.tokenizer.compare import compare as run
+    from mtkit.tokenizer.probes import texts
 
     if right is None and as_program is None:
         raise UsageError("two tokenizers are needed", hint="mtkit compare A B")

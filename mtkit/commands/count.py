@@ -33,6 +33,7 @@ def count(
     no_parse_special: bool = False,
     as_reader: str | None = None,
     download: bool = False,
+    verify_tables: bool = False,
     as_json: bool = False,
 ) -> None:
     """Count the tokens in texts: a row per file, and a total.
@@ -59,7 +60,13 @@ def count(
                 else 'a text: mtkit count -p "a text"'
             )
             raise UsageError(what, source=path, hint=hint)
-    source = load_named(tokenizer, encoding=encoding, reader=as_reader, download=download)
+    source = load_named(
+        tokenizer,
+        encoding=encoding,
+        reader=as_reader,
+        download=download,
+        verify_tables=verify_tables,
+    )
     counts = []
     for name, content in texts_of(None, prompt, paths, 'mtkit count FILE, or -p "a text"'):
         try:

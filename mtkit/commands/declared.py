@@ -56,6 +56,9 @@ SHARED: Mapping[str, Option] = {
         values=("transformers", "mnn"),
     ),
     "download": Option("--download", "Download the repository ORG/NAME."),
+    "verify_tables": Option(
+        "--verify-tables", "Compare a .mtok's tables with its specification first."
+    ),
     "prompt": Option("-p --prompt", "The text, given as an option.", "TEXT"),
     "files": Option(
         "-f --file",

@@ -40,6 +40,7 @@ def decode(
     as_reader: str | None = None,
     trace: bool = False,
     download: bool = False,
+    verify_tables: bool = False,
     as_json: bool = False,
 ) -> None:
     """Decode token ids to text.
@@ -52,7 +53,7 @@ def decode(
       mtkit decode 39 311 391 11 536 45 45 0 -t tokenizer.json
       mtkit encode "Hello, MNN!" | mtkit decode
     """
-    source = load_named(tokenizer, reader=as_reader, download=download)
+    source = load_named(tokenizer, reader=as_reader, download=download, verify_tables=verify_tables)
     hint = "mtkit decode 15 42, or ids on standard input"
     for _, content in texts_of(" ".join(ids) if ids else None, None, files, hint):
         whole = content if isinstance(content, bytes) else b"" if lines else content.read()

@@ -92,6 +92,7 @@ def load_named(
     reader: str | None = None,
     encoding: str | None = None,
     download: bool = False,
+    verify_tables: bool = False,
 ) -> Tokenizer:
     """Load a tokenizer for a command; what is wrong with its file is said on stderr."""
     from mtkit.base.binary import Source
@@ -101,7 +102,8 @@ def load_named(
     file = locate_named(name, download=download)
     path = file.path
     asked = {"encoding": encoding} if encoding is not None else file.overrides
-    tokenizer = load_source(Source.open(path), overrides=asked, reader=reader)
+    source = Source.open(path, held=True)
+    tokenizer = load_source(source, overrides=asked, reader=reader, verify_tables=verify_tables)
     if encoding is not None and tokenizer.format_name != "tiktoken":
         what, hint = "is not a .tiktoken file", f"-t {encoding} looks for that encoding by name"
         raise UsageError(what, source=path, hint=hint)

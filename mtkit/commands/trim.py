@@ -72,7 +72,6 @@ def trim(
 
     from mtkit.base.whole_files import check_target
     from mtkit.commands.new_files import warn_of_dropped
-    from mtkit.conversion import probes
     from mtkit.errors import UsageError
     from mtkit.gguf.arrays import array_of
     from mtkit.gguf.in_place import write_ggufs
@@ -80,6 +79,7 @@ def trim(
     from mtkit.llm.speculative import static_vocabulary
     from mtkit.llm.trim import frequent_ids, texts_of
     from mtkit.llm.trim import trim as cut
+    from mtkit.tokenizer import probes
 
     if out in ("", "-") or (out is None and not dry_run) or file == "-":
         raise UsageError("no output file", hint="add -o NEW.gguf, or --dry-run")

@@ -10,11 +10,10 @@ import os
 from mtkit.base.binary import Source
 from mtkit.base.record import Record
 from mtkit.checkpoints.folder_files import CONFIG
-from mtkit.conversion import probes
-from mtkit.conversion.verify import special_texts
 from mtkit.errors import FormatError, MtkitError
 from mtkit.formats import get_format, other_readings
 from mtkit.formats.json_fields import parse
+from mtkit.tokenizer import probes
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
@@ -90,7 +89,7 @@ def _texts(*tokenizers: Tokenizer) -> Iterator[str]:
     yield from _OWN
     yield from probes.texts()
     for one in tokenizers:
-        yield from special_texts(one.spec)
+        yield from probes.special_texts(one.spec)
     size = tokenizers[0].vocab_size
     for number in range(0, size, max(size // _MOST_OWN, 1)):
         text = tokenizers[0].token_bytes(number).decode("utf-8", "ignore")

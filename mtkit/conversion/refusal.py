@@ -36,7 +36,7 @@ class Refusal(Record):
 
 def refusal(source: Tokenizer, to: str, options: WriteOptions) -> Refusal | None:
     """Write in memory and compare the built-in texts; None where the format cannot hold it."""
-    from mtkit.conversion.probes import texts
+    from mtkit.tokenizer.probes import texts
 
     module = get_format(to)
     try:

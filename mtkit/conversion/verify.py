@@ -13,17 +13,16 @@ from mtkit.base.binary import Source
 from mtkit.base.record import Record
 from mtkit.errors import AnswerNo, LossError, NoToken, UnsupportedError, UsageError
 from mtkit.spec.differences import unlike_fields
+from mtkit.tokenizer import probes
+from mtkit.tokenizer.probes import spellings
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from mtkit.formats.contract import Format, Loss, Written
-    from mtkit.spec import AddedTokens, TokenizerSpec
-
-OWN_TEXTS = 32
-"""Of special tokens, at most so many are spelled out in texts of their own."""
+    from mtkit.spec import TokenizerSpec
 
 
 class Verified(Record):
@@ -75,14 +74,13 @@ def verify(
         AnswerNo: Something differs in a way that no listed loss explains.
         LossError: A possible loss turned out real and is not allowed.
     """
-    from mtkit.conversion import probes
     from mtkit.formats import other_readings
     from mtkit.tokenizer.load import mapped
 
     main = memory_source(written)
     spec = module.read(main, {}).spec
     back = Tokenizer(spec, source=main.name)
-    texts = [*probes.texts(), *special_texts(source.spec)]
+    texts = [*probes.texts(), *probes.special_texts(source.spec)]
     found = _Comparison(source, back, written.losses, texts)
     found.refuse_unforeseen(allowed)
     equal = spec_equal(source.spec, spec, written.losses)
@@ -111,40 +109,12 @@ def spec_equal(spec: TokenizerSpec, back: TokenizerSpec, losses: tuple[Loss, ...
     return not unlike_fields(spec, back, {loss.field for loss in losses})
 
 
-def special_texts(spec: TokenizerSpec) -> list[str]:
-    """Return texts that spell out special tokens: in the middle of words and between spaces."""
-    from mtkit.spec.vocabulary import TokenType
-
-    kinds = (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED)
-    found = sorted(set(_spellings(spec, kinds)))
-    texts = []
-    for token in found[:: -(-len(found) // OWN_TEXTS) or 1]:
-        try:
-            text = token.decode("utf-8")
-        except UnicodeDecodeError:
-            continue
-        texts.append(f"a{text}b {text} c")
-    return texts
-
-
 def special_marks(spec: TokenizerSpec) -> list[bytes]:
     """Return what a text must contain to spell out a special token or U+2581."""
     from mtkit.spec.vocabulary import TokenType
 
     kinds = (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED, TokenType.BYTE)
-    return ["\u2581".encode(), *_spellings(spec, kinds)]
-
-
-def _spellings(spec: TokenizerSpec, kinds: tuple[int, ...]) -> Iterator[bytes]:
-    """Yield the texts of added tokens and of pieces of some types."""
-    group: AddedTokens | None = spec.added_tokens
-    while group is not None:
-        yield from (token.content for token in group.tokens if token.content)
-        group = group.first
-    pieces = spec.vocabulary.pieces
-    for token_id, kind in enumerate(spec.vocabulary.types or ()):
-        if kind in kinds and pieces[token_id]:
-            yield pieces[token_id]
+    return ["\u2581".encode(), *spellings(spec, kinds)]
 
 
 class _Comparison:

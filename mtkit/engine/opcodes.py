@@ -91,12 +91,13 @@ class Scheme(IntEnum):
 
 
 class InvalidUtf8(IntEnum):
-    """What bytes that are not valid UTF-8 become; DEFER: the pipeline takes the text."""
+    """What bytes that are not valid UTF-8 become, see mtkit/unicode/utf8.py."""
 
     ERROR = 0
     REPLACE = 1
     KEEP = 2
-    DEFER = 3
+    LOOSE = 3
+    WIDE = 4
 
 
 class Match(IntEnum):

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from mtkit.spec.text import Pattern
 
 
-_INVALID_UTF8 = {"loose": InvalidUtf8.DEFER, "wide": InvalidUtf8.DEFER}
-"""Rules that leave a text which is broken to the pipeline."""
+MOST_STEPS = 1 << 25
+"""Bytes of a stage's steps: each has its tables, and a sequence may repeat them."""
 
 
 class Program:
@@ -78,7 +78,7 @@ class Program:
         return b"".join(
             [
                 u32(PROGRAM_VERSION),
-                u8(_INVALID_UTF8.get(spec.invalid_utf8) or InvalidUtf8[spec.invalid_utf8.upper()]),
+                u8(InvalidUtf8[spec.invalid_utf8.upper()]),
                 u8(self.raw),
                 u8(cacheable),
                 self._added(spec.added_tokens),
@@ -132,11 +132,11 @@ class Program:
         )
 
     def _pre_tokenizer(self) -> bytes:
-        parts = [self.pre_tokenizer(step) for step in self._steps]
+        steps = self._steps[:-1] if self.raw else self._steps
+        joined = _bounded(self.pre_tokenizer(step) for step in steps)
         if self.raw:
             # Its last step is what the model's tables have undone.
-            parts[-1] = self._byte_level_split(self._steps[-1])
-        joined = [part for step in parts for part in step]
+            joined += self._byte_level_split(self._steps[-1])
         if not joined:
             return u8(PreTokenizerKind.NOTHING)
         if len(joined) == 1:
@@ -151,8 +151,12 @@ class Program:
         return program._pre_tokenizer()
 
     def normalizer(self, component: Normalizer) -> bytes:
-        """Return the steps of a normalizer as one."""
-        steps = [*self._normalizer_steps(component)]
+        """Return the steps of a normalizer as one.
+
+        Raises:
+            UnsupportedError: The core has no step for a part of it, or they are too long.
+        """
+        steps = _bounded(self._normalizer_steps(step) for step in flat(component))
         joined = u8(NormalizerKind.SEQUENCE) + u32(len(steps)) + b"".join(steps)
         return steps[0] if len(steps) == 1 else joined
 
@@ -161,8 +165,6 @@ class Program:
         return any(isinstance(s, pre_tokenizers.ByteLevel) for s in flat(self.spec.pre_tokenizer))
 
     def _normalizer_steps(self, component: Normalizer) -> list[bytes]:
-        if isinstance(component, normalizers.Sequence):
-            return [step for part in component.steps for step in self._normalizer_steps(part)]
         if isinstance(component, normalizers.Prepend):
             if not component.text and self._spells_bytes():
                 # It unties the first character from the text: tokenizers' ByteLevel then writes
@@ -287,3 +289,14 @@ class Program:
         self, matcher: bytes, behavior: pre_tokenizers.Behavior, *, invert: bool = False
     ) -> bytes:
         return u8(PreTokenizerKind.SPLIT) + matcher + u8(Behavior[behavior.upper()]) + u8(invert)
+
+
+def _bounded(made: Iterable[list[bytes]]) -> list[bytes]:
+    """Return all steps of components, as long as they are not too long."""
+    steps, size = [], 0
+    for part in made:
+        steps += part
+        size += sum(map(len, part))
+        if size > MOST_STEPS:
+            raise UnsupportedError(f"the core takes steps of {MOST_STEPS} bytes at most")
+    return steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mtkit.base.record import Record
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def shown(token: str) -> str:
     """Return a token with bytes that are not valid UTF-8 as ``\\xNN``."""
     if token.isascii():
         return token
-    return token.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return to_bytes(token).decode("utf-8", "backslashreplace")
 
 
 def packed_rows(rows: Iterable[Iterable[int]]) -> tuple[memoryview, memoryview]:

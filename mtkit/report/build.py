@@ -114,8 +114,8 @@ def _difference(a: _File, b: _File) -> dict[str, Any]:
         done = difference(a.report.file, b.report.file)
         found["diff"] = {**document(done), "verdict": verdict(done)}
     if a.tokenizer is not None and b.tokenizer is not None:
-        from mtkit.conversion.probes import texts
         from mtkit.tokenizer.compare import compare
+        from mtkit.tokenizer.probes import texts
 
         found["compare"] = compare(a.tokenizer, b.tokenizer, texts()).document()
     return found

@@ -92,7 +92,7 @@ def check(spec: TokenizerSpec) -> None:
 
 def findings(spec: TokenizerSpec) -> Iterator[Finding]:
     """Yield every rule that a specification breaks, with the place."""
-    for path, record in _records(spec, ""):
+    for path, record in _records(spec, "", set()):
         for rule in _BY_CLASS.get(type(record), ()):
             value = getattr(record, rule.field)
             what = "" if value is None else rule.check(value, record, spec)
@@ -104,17 +104,21 @@ def findings(spec: TokenizerSpec) -> Iterator[Finding]:
                 yield Finding(TEXT, f"{path}{name}", what)
 
 
-def _records(record: Record, path: str) -> Iterator[tuple[str, Record]]:
-    """Yield a record and all inside it; of added tokens, which can be many, only the list."""
+def _records(record: Record, path: str, seen: set[int]) -> Iterator[tuple[str, Record]]:
+    """Yield a record and all inside it; of added tokens, which can be many, only the list.
+
+    What a tuple repeats (a slot of a template, for one) comes once: ``seen`` has the addresses.
+    """
     yield path, record
     for name in fields(record):
         value = getattr(record, name)
         if isinstance(value, Record):
-            yield from _records(value, f"{path}{name}.")
+            yield from _records(value, f"{path}{name}.", seen)
         elif isinstance(value, tuple) and value and type(value[0]) is not AddedToken:
             for at, item in enumerate(value):
-                if isinstance(item, Record):
-                    yield from _records(item, f"{path}{name}[{at}].")
+                if isinstance(item, Record) and id(item) not in seen:
+                    seen.add(id(item))
+                    yield from _records(item, f"{path}{name}[{at}].", seen)
 
 
 def _texts(record: Record) -> Iterator[tuple[str, str]]:

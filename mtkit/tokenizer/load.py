@@ -28,6 +28,7 @@ def load(
     reader: str | None = None,
     download: bool = False,
     cache_bytes: int | None = None,
+    verify_tables: bool = False,
 ) -> Tokenizer:
     """Load a tokenizer.
 
@@ -43,11 +44,14 @@ def load(
         download: Download the repository if it is not in the cache.
         cache_bytes: Maximum size of each thread's word cache, and of its second one for
             ``encode_offsets``; None: about 8 MB; 0: no cache.
+        verify_tables: Compare the engine's tables in a .mtok with its specification, on more than
+            200 texts; loading then takes as long as without tables.
 
     Raises:
         UsageError: The file or the reader does not exist, or ``cache_bytes`` is negative or 2**63
             or more.
-        FormatError: The file is damaged, or its format is unknown.
+        FormatError: The file is damaged, its format is unknown, or its tables
+            contradict its specification.
         UnsupportedError: The tokenizer has a part that mtkit does not support.
     """
     name = os.fsdecode(path_or_name) if path_or_name is not None else None
@@ -58,10 +62,11 @@ def load(
         raise UsageError(f"is {cache_bytes}, {where}", field="cache_bytes")
     file = locate(name, download=download)
     return load_source(
-        Source.open(file.path),
+        Source.open(file.path, held=True),
         overrides=overrides or file.overrides,
         reader=reader,
         cache_bytes=cache_bytes,
+        verify_tables=verify_tables,
     )
 
 
@@ -71,6 +76,7 @@ def load_source(
     overrides: Mapping[str, object] | None = None,
     reader: str | None = None,
     cache_bytes: int | None = None,
+    verify_tables: bool = False,
 ) -> Tokenizer:
     """Load a tokenizer from an open source.
 
@@ -79,9 +85,11 @@ def load_source(
         overrides: GGUF metadata keys replaced while loading.
         reader: As ``load`` takes it.
         cache_bytes: As ``load`` takes it.
+        verify_tables: As ``load`` takes it.
 
     Raises:
-        FormatError: The file is damaged, or its format is unknown.
+        FormatError: The file is damaged, its format is unknown, or its tables
+            contradict its specification.
         UnsupportedError: The tokenizer has a part that mtkit does not support.
         UsageError: The file's format has no other reading of that name.
     """
@@ -89,6 +97,8 @@ def load_source(
     if reader is None and not overrides:
         tokenizer, unusable = mapped(source, cache_bytes)
         if tokenizer is not None:
+            if verify_tables:
+                _verify(tokenizer)
             return tokenizer
     from mtkit import formats
 
@@ -107,6 +117,17 @@ def load_source(
         assumptions=reading.assumptions,
         warnings=(unusable,) if unusable else (),
     )
+
+
+def _verify(tabled: Tokenizer) -> None:
+    from mtkit.tokenizer.table_trial import contradiction
+
+    what = contradiction(tabled, Tokenizer(tabled.spec))
+    if what:
+        hint = (
+            "mtkit convert FILE --to mtok writes new ones; the file may have been made to deceive"
+        )
+        raise FormatError(what, field="engine tables", source=tabled.source, hint=hint)
 
 
 def mapped(source: Source, cache_bytes: int | None = None) -> tuple[Tokenizer | None, str]:

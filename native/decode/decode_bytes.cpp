@@ -68,47 +68,47 @@ void map_letters(std::string_view token, bool whole, std::string &out) {
 
 template <bool WHOLE> class LettersStep final : public EachStep {
   protected:
-    void each(std::string_view token, bool, bool, std::string &out) const override {
-        map_letters(token, WHOLE, out);
+    void each(std::string_view token, bool, bool, TokenTexts &out) const override {
+        map_letters(token, WHOLE, out.text);
     }
 };
 
 class EachByteStep final : public EachStep {
   protected:
-    void each(std::string_view token, bool, bool, std::string &out) const override {
+    void each(std::string_view token, bool, bool, TokenTexts &out) const override {
         const int byte = named_byte(token, false);
         if (byte < 0)
-            out += token;
+            out.text += token;
         else
-            out.push_back(static_cast<char>(byte));
+            out.text.push_back(static_cast<char>(byte));
     }
 };
 
 // The first token loses a space in front.
 class FirstSpaceStep final : public EachStep {
   protected:
-    void each(std::string_view token, bool first, bool, std::string &out) const override {
-        out += first && token.starts_with(' ') ? token.substr(1) : token;
+    void each(std::string_view token, bool first, bool, TokenTexts &out) const override {
+        out.text += first && token.starts_with(' ') ? token.substr(1) : token;
     }
 };
 
 class FirstMarkStep final : public EachStep {
   protected:
-    void each(std::string_view token, bool, bool, std::string &out) const override {
+    void each(std::string_view token, bool, bool, TokenTexts &out) const override {
         const std::size_t at = token.find(MARK);
-        out += token.substr(0, at);
+        out.text += token.substr(0, at);
         if (at == std::string_view::npos) return;
-        out.push_back(' ');
-        out += token.substr(at + MARK.size());
+        out.text.push_back(' ');
+        out.text += token.substr(at + MARK.size());
     }
 };
 
 // What goes on by characters cannot join parts of one that the pipeline keeps apart.
 class WholeStep final : public EachStep {
   protected:
-    void each(std::string_view token, bool, bool, std::string &out) const override {
+    void each(std::string_view token, bool, bool, TokenTexts &out) const override {
         if (valid_prefix(token) != token.size()) throw Deferred();
-        out += token;
+        out.text += token;
     }
 };
 
@@ -137,10 +137,10 @@ class EndsStep final : public EachStep {
           stop_(read_flag(program, "stop")) {}
 
   protected:
-    void each(std::string_view token, bool first, bool last, std::string &out) const override {
+    void each(std::string_view token, bool first, bool last, TokenTexts &out) const override {
         if (first && start_ && token.starts_with(content_)) token.remove_prefix(content_.size());
         if (last && stop_ && token.ends_with(content_)) token.remove_suffix(content_.size());
-        out += token;
+        out.text += token;
     }
 
   private:

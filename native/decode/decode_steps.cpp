@@ -29,27 +29,44 @@ class ReplaceStep final : public EachStep {
         return alone ? Kind::ALONE : Kind::OTHER;
     }
     void append(std::string_view token, std::string &out) const override {
-        append_replaced(token, from_, to_, out); // ALONE looks for a text
+        // ALONE looks for a text. What becomes so long at once the pipeline counts.
+        if (to_.size() > from_.size() &&
+            token.size() / from_.size() > Arena::GROWTH_BYTES / (to_.size() - from_.size()))
+            throw Deferred();
+        append_replaced(token, from_, to_, out);
     }
 
   protected:
-    void each(std::string_view token, bool first, bool last, std::string &out) const override {
+    void each(std::string_view token, bool first, bool last, TokenTexts &out) const override {
         const bool there = edge_ == Edge::FIRST ? first : edge_ == Edge::LAST && last;
         const auto to = there ? at_edge_ : to_;
         if (!from_.empty()) {
-            append_replaced(token, from_, to, out);
+            require_replaced(token, to, out);
+            append_replaced(token, from_, to, out.text);
             return;
         }
+        out.require(out.text.size() + token.size() + (token.size() + 1) * to.size());
         for (std::size_t at = 0; at < token.size();) {
             const std::size_t size = by_bytes_ ? 1 : decode(token, at).size;
-            out += to;
-            out += token.substr(at, size);
+            out.text += to;
+            out.text += token.substr(at, size);
             at += size;
         }
-        out += to;
+        out.text += to;
     }
 
   private:
+    void require_replaced(std::string_view token, std::string_view to,
+                          const TokenTexts &out) const {
+        if (to.size() <= from_.size()) return;
+        std::size_t size = out.text.size() + token.size();
+        for (auto at = token.find(from_); at != std::string_view::npos;
+             at = token.find(from_, at + from_.size())) {
+            size += to.size() - from_.size();
+            out.require(size);
+        }
+    }
+
     bool by_bytes_ = false;
     std::string_view from_;
     std::string_view to_;
@@ -64,15 +81,16 @@ class MatchesStep final : public EachStep {
         : matcher_(make_matcher(program, tables)), to_(read_text(program, "to")) {}
 
   protected:
-    void each(std::string_view token, bool, bool, std::string &out) const override {
+    void each(std::string_view token, bool, bool, TokenTexts &out) const override {
         if (token.empty()) return;
         std::size_t done = 0;
         matcher_->find(token, [&](std::size_t first, std::size_t last) {
-            out += token.substr(done, first - done);
-            out += to_;
+            out.text += token.substr(done, first - done);
+            out.text += to_;
+            out.require(out.text.size());
             done = last;
         });
-        out += token.substr(done);
+        out.text += token.substr(done);
     }
 
   private:
@@ -87,13 +105,13 @@ class GlueStep final : public EachStep {
         : prefix_(read_text(program, "prefix")), first_too_(read_flag(program, "first_too")) {}
 
   protected:
-    void each(std::string_view token, bool first, bool, std::string &out) const override {
+    void each(std::string_view token, bool first, bool, TokenTexts &out) const override {
         if (!prefix_.empty() && token.starts_with(prefix_) && (first_too_ || !first)) {
             token.remove_prefix(prefix_.size());
         } else if (!first) {
-            out.push_back(' ');
+            out.text.push_back(' ');
         }
-        out += token;
+        out.text += token;
     }
 
   private:
@@ -115,9 +133,9 @@ class CleanStep final : public EachStep {
     }
 
   protected:
-    void each(std::string_view token, bool, bool, std::string &out) const override {
+    void each(std::string_view token, bool, bool, TokenTexts &out) const override {
         if (!concerned(token)) {
-            out += token;
+            out.text += token;
             return;
         }
         std::string text(token);
@@ -128,7 +146,7 @@ class CleanStep final : public EachStep {
             append_replaced(text, from, to, changed);
             std::swap(text, changed);
         }
-        out += text;
+        out.text += text;
     }
 
   private:
@@ -158,6 +176,7 @@ class JoinStep final : public DecodeStep {
         if (separator_.empty()) {
             out.text = in.text;
         } else {
+            out.require(in.text.size() + separator_.size() * in.ends.size());
             std::size_t start = 0;
             for (std::size_t i = 0; i < in.ends.size(); ++i) {
                 if (i != 0) out.text += separator_;
@@ -180,10 +199,10 @@ class StripStep final : public EachStep {
           stop_(program.scalar<std::uint32_t>("stop")) {}
 
   protected:
-    void each(std::string_view token, bool, bool, std::string &out) const override {
+    void each(std::string_view token, bool, bool, TokenTexts &out) const override {
         if (content_.empty()) { // none is found
             if (token.empty() && stop_ != 0) throw Deferred();
-            out += token;
+            out.text += token;
             return;
         }
         std::size_t first = 0;
@@ -196,7 +215,7 @@ class StripStep final : public EachStep {
             last -= content_.size();
         }
         if (first > last) throw Deferred();
-        out += token.substr(first, last - first);
+        out.text += token.substr(first, last - first);
     }
 
   private:

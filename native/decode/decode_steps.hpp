@@ -15,14 +15,14 @@ class EachStep : public DecodeStep {
         std::size_t start = 0;
         for (std::size_t i = 0; i < in.ends.size(); ++i) {
             const auto token = std::string_view(in.text).substr(start, in.ends[i] - start);
-            each(token, i == 0, i + 1 == in.ends.size(), out.text);
+            each(token, i == 0, i + 1 == in.ends.size(), out);
             out.close();
             start = in.ends[i];
         }
     }
 
   protected:
-    virtual void each(std::string_view token, bool first, bool last, std::string &out) const = 0;
+    virtual void each(std::string_view token, bool first, bool last, TokenTexts &out) const = 0;
 };
 
 // The steps that turn tokens into bytes or look at their ends.

@@ -131,7 +131,8 @@ void Decoder::gather(std::span<const std::uint32_t> ids, bool skip, bool joined,
 
 // What gather() and the steps that end in one token of all make, in one go.
 void Decoder::join(std::span<const std::uint32_t> ids, bool skip, bool lossy,
-                   std::string &out) const {
+                   TokenTexts &texts) const {
+    auto &out = texts.text;
     std::size_t run = 0; // bytes of byte tokens, which are the last
     const auto end_run = [&] {
         const std::size_t start = out.size() - run;
@@ -151,6 +152,7 @@ void Decoder::join(std::span<const std::uint32_t> ids, bool skip, bool lossy,
             spell(token, spelled);
             token = spelled;
         }
+        texts.given += token.size() + 1;
         const int byte = byte_runs_ ? named_byte(token, true) : -1;
         if (byte >= 0) {
             out.push_back(static_cast<char>(byte));
@@ -158,10 +160,13 @@ void Decoder::join(std::span<const std::uint32_t> ids, bool skip, bool lossy,
             continue;
         }
         if (run > 0) end_run();
-        if (alone_ != nullptr)
-            alone_->append(token, out);
-        else
+        if (alone_ == nullptr) {
             out += token;
+            continue;
+        }
+        alone_->append(token, out);
+        // So much may still become right by what follows; the pipeline knows all of it.
+        if (out.size() > texts.most()) throw Deferred();
     }
     if (run > 0) end_run();
 }
@@ -180,15 +185,18 @@ void Decoder::decode(std::span<const std::uint32_t> ids, bool skip, bool lossy,
     TokenTexts changed;
     tokens.text.reserve(4 * ids.size());
     if (joined_ > 0) {
-        join(ids, skip, lossy, tokens.text);
+        join(ids, skip, lossy, tokens);
         tokens.close();
     } else {
         if (!steps_.empty()) tokens.ends.reserve(ids.size());
         gather(ids, skip, steps_.empty(), tokens);
+        tokens.given = tokens.text.size() + tokens.ends.size();
     }
+    changed.given = tokens.given;
     for (std::size_t at = joined_; at < steps_.size(); ++at) {
         changed.clear();
         steps_[at]->run(tokens, lossy, changed);
+        changed.require(changed.text.size());
         std::swap(tokens, changed);
     }
     out = std::move(tokens.text);

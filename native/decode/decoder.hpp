@@ -5,6 +5,7 @@
 // id, so that the rest is a copy out of the pieces. Rare input is `Deferred` to the pipeline.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,7 +24,17 @@ namespace mtkit {
 struct TokenTexts {
     std::string text;
     std::vector<std::size_t> ends;
+    std::size_t given = 0; // bytes that the ids stand for, and one for each
 
+    // Bytes that may become of them, as in mtkit/pipeline/normalizers/growth.py.
+    [[nodiscard]] std::size_t most() const {
+        return given + std::max(Arena::GROWTH_BYTES, Arena::GROWTH_FACTOR * given);
+    }
+    void require(std::size_t bytes) const {
+        if (bytes > most())
+            throw ResourceError("the text becomes longer than " + std::to_string(most()) + " bytes",
+                                "decoder");
+    }
     void clear() {
         text.clear();
         ends.clear();
@@ -69,7 +80,7 @@ class Decoder {
     [[nodiscard]] Found find_listed(std::uint32_t id) const;
     void spell(std::string_view piece, std::string &out) const;
     void gather(std::span<const std::uint32_t> ids, bool skip, bool joined, TokenTexts &out) const;
-    void join(std::span<const std::uint32_t> ids, bool skip, bool lossy, std::string &out) const;
+    void join(std::span<const std::uint32_t> ids, bool skip, bool lossy, TokenTexts &out) const;
     void subwords(std::span<const std::uint32_t> ids, std::string &out) const;
     void after_bos(std::span<const std::uint32_t> ids, bool skip, std::string &out) const;
 

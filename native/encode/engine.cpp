@@ -3,6 +3,7 @@
 #include "encode/scratch_lease.hpp"
 #include "encode/walk.hpp"
 #include "text/alphabet.hpp"
+#include "text/made_valid.hpp"
 #include "text/utf8.hpp"
 
 namespace mtkit {
@@ -30,7 +31,8 @@ Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
                               std::to_string(PROGRAM_VERSION),
                           "version");
     const auto invalid = program.scalar<std::uint8_t>("invalid_utf8");
-    if (invalid > 3) throw FormatError("is " + std::to_string(invalid), "invalid_utf8");
+    if (invalid > static_cast<std::uint8_t>(InvalidUtf8::WIDE))
+        throw FormatError("is " + std::to_string(invalid), "invalid_utf8");
     invalid_utf8_ = static_cast<InvalidUtf8>(invalid);
     vocabulary_.raw = read_flag(program, "raw");
     cacheable_ = read_flag(program, "cacheable");
@@ -121,7 +123,7 @@ void Engine::encode(std::string_view text, const EncodeOptions &options, Scratch
 template <typename Make, typename Undo>
 void Engine::walk_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
                        const Make &make, const Undo &undo) const {
-    const auto valid = checked(text, options.valid, scratch);
+    const auto [valid, surrogates] = checked(text, options.valid, scratch);
     if (!needs_extents_) {
         try {
             const Part whole{valid, nullptr, {0, 0}, true, true};
@@ -130,7 +132,7 @@ void Engine::walk_text(std::string_view text, const EncodeOptions &options, Scra
         } catch (const NeedsExtents &) {
             if (!aligns()) throw Deferred();
             undo();
-            scratch.arena.begin(text.size());
+            scratch.arena.begin(valid.size());
         }
     }
     walk(aligned(valid, scratch), options.parse_special, scratch, make());
@@ -146,25 +148,23 @@ void Engine::one_text(std::string_view text, const EncodeOptions &options, Scrat
         text, options, scratch, [&] { return Ids(*this, scratch, out); }, [&] { out.cut(before); });
 }
 
-std::string_view Engine::checked(std::string_view text, bool known, Scratch &scratch) const {
-    scratch.arena.begin(text.size());
-    if (text.size() > 0x7FFFFFFF) throw UsageError("the text is longer than 2 GiB");
-    std::size_t good = known ? text.size() : valid_prefix(text);
-    // A broken character could reach over a cut.
-    scratch.model.whole_characters = good == text.size() && !breaks_characters_;
-    if (good == text.size() || invalid_utf8_ == InvalidUtf8::KEEP) return text;
-    if (invalid_utf8_ == InvalidUtf8::DEFER) throw Deferred();
-    if (invalid_utf8_ == InvalidUtf8::ERROR) throw InvalidText(text, good);
-    auto &valid = scratch.valid;
-    valid.clear();
-    while (!text.empty()) {
-        valid += text.substr(0, good);
-        if (good == text.size()) break;
-        valid += REPLACEMENT;
-        text.remove_prefix(good + 1);
-        good = valid_prefix(text);
+Engine::Checked Engine::checked(std::string_view text, bool known, Scratch &scratch) const {
+    const std::size_t good = known ? text.size() : valid_prefix(text);
+    Loose found{.bytes = good < text.size()};
+    auto valid = text;
+    if (found.bytes && invalid_utf8_ != InvalidUtf8::KEEP) {
+        if (invalid_utf8_ == InvalidUtf8::ERROR) throw InvalidText(text, good);
+        const bool beyond = invalid_utf8_ == InvalidUtf8::WIDE;
+        found = invalid_utf8_ == InvalidUtf8::REPLACE
+                    ? replace_invalid(text, good, scratch.valid)
+                    : read_loosely(text, good, beyond, scratch.valid);
+        valid = scratch.valid;
     }
-    return valid;
+    if (valid.size() > 0x7FFFFFFF) throw UsageError("the text is longer than 2 GiB");
+    scratch.arena.begin(valid.size());
+    // A broken character could reach over a cut.
+    scratch.model.whole_characters = !found.bytes && !breaks_characters_;
+    return {valid, SurrogatesAsCharacters(found.surrogates)};
 }
 
 std::vector<std::uint8_t> Engine::own_words() const {

@@ -137,7 +137,12 @@ class Engine {
     void tokens_in(std::string_view text, int parse_special, Scratch &scratch, Tokens &out) const;
     bool places_in(std::string_view text, int parse_special, Scratch &scratch, IdList &ids,
                    IdList &places) const;
-    std::string_view checked(std::string_view text, bool valid, Scratch &scratch) const;
+    // A text as its rule has it, and how its surrogates are read as long as it is.
+    struct Checked {
+        std::string_view text;
+        SurrogatesAsCharacters surrogates;
+    };
+    Checked checked(std::string_view text, bool valid, Scratch &scratch) const;
     static Part aligned(std::string_view text, Scratch &scratch);
     template <typename Make, typename Undo>
     void walk_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
@@ -157,7 +162,7 @@ class Engine {
     }
     // Null: there are none, or not yet.
     const SafeCuts *find_cuts(std::string_view word, Scratch &scratch) const {
-        if (!may_cut(word) || !(merges_bytes_ || scratch.model.whole_characters)) return nullptr;
+        if (!may_cut(word)) return nullptr;
         if (const auto *known = cuts_.get()) return known;
         scratch.model.uncut += word.size();
         return scratch.model.uncut < SafeCuts::WORTH ? nullptr : make_cuts();
@@ -168,7 +173,7 @@ class Engine {
     void parts(std::string_view word, const char *readable, Scratch &scratch,
                const Put &put) const {
         if (const auto *cuts = find_cuts(word, scratch))
-            cuts->parts(word, readable, put);
+            cuts->parts(word, readable, scratch.model.whole_characters, put);
         else
             put(0, word.size(), false);
     }

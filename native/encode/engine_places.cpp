@@ -197,10 +197,8 @@ void Engine::encode_places(std::string_view text, const EncodeOptions &options, 
             continue;
         }
         for (const auto id : prefix_) add(id);
-        const auto valid = checked(text, options.valid, scratch);
-        if (valid.data() == text.data() &&
-            places_in(valid, options.parse_special, scratch, ids, places))
-            continue;
+        const auto [valid, surrogates] = checked(text, options.valid, scratch);
+        if (places_in(valid, options.parse_special, scratch, ids, places)) continue;
         Tokens tokens;
         tokens_in(valid, options.parse_special, scratch, tokens);
         ids.append(tokens.ids);

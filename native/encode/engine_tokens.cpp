@@ -86,7 +86,8 @@ void Engine::encode_tokens(std::string_view text, const EncodeOptions &options, 
     ScratchLease lease(*this);
     Scratch &scratch = *lease;
     scratch.model.places = true;
-    tokens_in(checked(text, options.valid, scratch), options.parse_special, scratch, out);
+    const auto [valid, surrogates] = checked(text, options.valid, scratch);
+    tokens_in(valid, options.parse_special, scratch, out);
 }
 
 // A text that stands for itself.

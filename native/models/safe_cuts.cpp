@@ -54,6 +54,12 @@ void SafeCuts::look_through(const Vocabulary &vocabulary) {
         const char *at = piece.data();
         const char *const end = at + piece.size();
         if (at == end) return;
+        if (valid_prefix(piece) < piece.size()) // whatever its characters are
+            for (std::size_t i = 1; i < piece.size(); ++i) {
+                const bool marks = piece.substr(i).starts_with(MARK);
+                const Character right = marks ? BLANK : byte(piece.data() + i);
+                if (is_common(byte(at + i - 1), right)) common[entry(byte(at + i - 1), right)] = 1;
+            }
         for (auto left = take(at, readable); at < end;) {
             if (left < COMMON) { // usually a run of ASCII
                 for (; at < end && byte(at) < COMMON; ++at) {

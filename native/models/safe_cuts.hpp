@@ -48,15 +48,17 @@ class SafeCuts {
     [[nodiscard]] const ByteCuts *bytes() const { return bytes_ ? &*bytes_ : nullptr; }
 
     // Put start and end of each part of a word that is not empty, and whether it is less than the
-    // word; memory may be read as far as `readable`.
+    // word; memory may be read as far as `readable`. `valid`: it is UTF-8.
     template <typename Put>
-    void parts(std::string_view word, const char *readable, const Put &put) const {
+    void parts(std::string_view word, const char *readable, bool valid, const Put &put) const {
         if (bytes_)
             bytes_->parts(word, put);
-        else if (any_)
+        else if (!any_)
+            put(0, word.size(), false);
+        else if (valid)
             parts_of_characters(word, readable, put);
         else
-            put(0, word.size(), false);
+            parts_of_broken(word, put);
     }
     // Whether there is a cut between a character of ASCII and U+2581.
     [[nodiscard]] bool before_mark(unsigned char c) const {
@@ -101,6 +103,24 @@ class SafeCuts {
                 start > begin || place < end);
             start = place;
         }
+    }
+
+    // In a word that is not UTF-8, behind ASCII and in front of ASCII or U+2581, where no character
+    // reaches over, however long a model takes one to be.
+    template <typename Put> void parts_of_broken(std::string_view word, const Put &put) const {
+        std::size_t start = 0;
+        for (std::size_t at = 1; at < word.size(); ++at) {
+            const Character left = static_cast<unsigned char>(word[at - 1]);
+            const bool marks = word.substr(at).starts_with(MARK);
+            const Character right = marks ? BLANK : static_cast<unsigned char>(word[at]);
+            if (!is_common(left, right) || crossed(left, right) || may_be_inside(word, at))
+                continue;
+            // The character in front may be longer than its last byte.
+            if (!known_.empty() && (!is_known(left) || may_be_inside(word, at - 1))) continue;
+            put(start, at, true);
+            start = at;
+        }
+        put(start, word.size(), start > 0);
     }
 
     // The character at `at`, which moves behind it. One that the end of a piece cuts off takes

@@ -42,7 +42,7 @@ template <typename Sum> class Unigram final : public Model {
         if (word.size() >= LARGE) out.reserve(out.size() + word.size() / 2); // growing would copy
         Answer answer(*this, word, out);
         if (const auto *const cuts = find_cuts(word, scratch))
-            cuts->parts(word, word.data() + word.size(),
+            cuts->parts(word, word.data() + word.size(), scratch.whole_characters,
                         [&](std::size_t start, std::size_t end, bool) {
                             add_part(word.substr(start, end - start), start, scratch, answer);
                         });
@@ -139,7 +139,7 @@ template <typename Sum> class Unigram final : public Model {
     // What long words are cut with, once that is worth it. The engine does not cut them: which path
     // is the best depends on the sum in front.
     const SafeCuts *find_cuts(std::string_view word, ModelScratch &scratch) const {
-        if (word.size() <= SHORT || !scratch.whole_characters) return nullptr;
+        if (word.size() <= SHORT) return nullptr;
         if (const auto *known = cuts_.get()) return known;
         scratch.uncut += word.size();
         return scratch.uncut < SafeCuts::WORTH ? nullptr : make_own_cuts();

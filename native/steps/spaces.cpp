@@ -76,6 +76,8 @@ class Spaces final : public Normalizer {
 
     // Return the new text; set `map`, if given, to where it comes from.
     std::string_view write(std::string_view text, Arena &arena, TextMap *map) const {
+        // To this step surrogates are bytes; no file has it beside a rule that makes them.
+        if (SurrogatesAsCharacters::now()) throw Deferred();
         auto &out = arena.fresh();
         if (map != nullptr) map->clear();
         if (text.empty() && !by_word_) return out;

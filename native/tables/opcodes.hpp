@@ -82,12 +82,13 @@ enum class Scheme : std::uint8_t {
     FIRST_BY_EXTENT = 3,
 };
 
-// What bytes that are not valid UTF-8 become; DEFER: the pipeline takes the text.
+// What bytes that are not valid UTF-8 become, see mtkit/unicode/utf8.py.
 enum class InvalidUtf8 : std::uint8_t {
     ERROR = 0,
     REPLACE = 1,
     KEEP = 2,
-    DEFER = 3,
+    LOOSE = 3,
+    WIDE = 4,
 };
 
 // Which added token counts where several do.

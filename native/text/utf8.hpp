@@ -1,7 +1,8 @@
 // UTF-8, one code point at a time.
 //
 // Bytes that are not valid UTF-8 come out as the code points U+DC80..U+DCFF, one for each byte, as
-// Python's "surrogateescape" decodes them; encode() turns them back.
+// Python's "surrogateescape" decodes them; encode() turns them back. Surrogates are not valid, but
+// for a text that read_loosely() made.
 #pragma once
 
 #include <cstddef>
@@ -54,6 +55,45 @@ inline std::size_t character_size(char first) {
     return SIZES[static_cast<unsigned char>(first) >> 4];
 }
 
+// Whether a byte in front of `at` may begin a character that reaches over it, in a text that is not
+// valid: to some models one is as long as its first byte says.
+inline bool may_be_inside(std::string_view text, std::size_t at) {
+    for (std::size_t back = 1; back <= 3 && back <= at; ++back)
+        if (character_size(text[at - back]) > back) return true;
+    return false;
+}
+
+// While one of these is there, the surrogates that this thread reads are characters.
+class SurrogatesAsCharacters {
+  public:
+    explicit SurrogatesAsCharacters(bool are) : are_(are) {
+        if (are_) now_ = true;
+    }
+    ~SurrogatesAsCharacters() {
+        if (are_) now_ = false;
+    }
+    SurrogatesAsCharacters(const SurrogatesAsCharacters &) = delete;
+    SurrogatesAsCharacters &operator=(const SurrogatesAsCharacters &) = delete;
+    static bool now() { return now_; }
+
+  private:
+    static inline thread_local bool now_ = false;
+    bool are_;
+};
+
+inline bool is_stray(char32_t c) {
+    return c >= 0xDC80 && c <= 0xDCFF;
+}
+
+inline bool is_surrogate(char32_t c) {
+    return c - 0xD800 < 0x800;
+}
+
+// A surrogate in three bytes. Out of line: texts have hardly any.
+[[gnu::noinline]] inline CodePoint decode_surrogate(char32_t value, CodePoint stray) {
+    return SurrogatesAsCharacters::now() && !is_stray(value) ? CodePoint{value, 3} : stray;
+}
+
 // The code point at `at`, which lies before the end of `text`.
 inline CodePoint decode(std::string_view text, std::size_t at) {
     const auto byte = [&](std::size_t i) {
@@ -74,7 +114,8 @@ inline CodePoint decode(std::string_view text, std::size_t at) {
         const char32_t second = byte(1) ^ 0x80;
         const char32_t third = byte(2) ^ 0x80;
         const char32_t value = ((first & 0x0F) << 12) | (second << 6) | third;
-        if ((second | third) >= 0x40 || value < 0x800 || value - 0xD800 < 0x800) return stray;
+        if ((second | third) >= 0x40 || value < 0x800) return stray;
+        if (is_surrogate(value)) return decode_surrogate(value, stray);
         return {value, 3};
     }
     if (first > 0xF4 || left < 4 || !tail(1) || !tail(2) || !tail(3)) return stray;
@@ -94,10 +135,6 @@ MTKIT_INLINE CodePoint decode_usual(std::string_view text, std::size_t at) {
         if ((second | third) < 0x40 && value - 0x800 < 0xD000) return {value, 3};
     }
     return decode(text, at);
-}
-
-inline bool is_stray(char32_t c) {
-    return c >= 0xDC80 && c <= 0xDCFF;
 }
 
 inline void append(std::string &out, char32_t c) {

@@ -14,9 +14,9 @@ from mtkit.checks.programs import PROGRAMS, findings, program_named
 from mtkit.checks.programs.comparison import compare_as
 from mtkit.checks.programs.reading import read_by
 from mtkit.conversion.convert import convert
-from mtkit.conversion.probes import texts
 from mtkit.errors import FormatError, UsageError
 from mtkit.tokenizer.load import load
+from mtkit.tokenizer.probes import texts
 
 if TYPE_CHECKING:
     from pathlib import Path

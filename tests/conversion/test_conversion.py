@@ -22,13 +22,14 @@ import mtkit
 from mtkit.base.binary import Source
 from mtkit.conversion.convert import asked_for, convert
 from mtkit.conversion.targets import format_of
-from mtkit.conversion.verify import memory_source, special_texts, verify
+from mtkit.conversion.verify import memory_source, verify
 from mtkit.errors import AnswerNo, LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.formats import FORMATS, get_format, hf, mtok
 from mtkit.formats.contract import LOSS_CODES, WriteOptions
 from mtkit.formats.mtok import writer as mtok_write
 from mtkit.spec import AddedTokens, TokenizerSpec, decoders, replace
 from mtkit.tokenizer.load import load, load_source
+from mtkit.tokenizer.probes import special_texts
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

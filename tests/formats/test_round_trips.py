@@ -16,10 +16,10 @@ from llama import Llama
 from support import FIXTURES, SHARED, golden_inputs, shared_tokenizer
 
 import mtkit
-from mtkit.conversion import probes
 from mtkit.conversion.verify import spec_equal
 from mtkit.formats.contract import Loss
 from mtkit.spec import replace
+from mtkit.tokenizer import probes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ import pytest
 from support import FIXTURES
 
 import mtkit
-from mtkit.conversion import probes
 from mtkit.conversion.convert import convert
+from mtkit.tokenizer import probes
 
 THREADS = 8
 FILES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pipeline_cases as cases
 import pytest
@@ -14,12 +14,15 @@ from support import FIXTURES
 from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
-from mtkit.errors import ResourceError
 from mtkit.formats import read
 from mtkit.pipeline import Pipeline
+from mtkit.pipeline.models.merging import NEAR, SHOWN
 from mtkit.pipeline.trace.trace import trace, trace_decode
-from mtkit.spec import TokenizerSpec, Vocabulary, models, normalizers, pre_tokenizers, replace
+from mtkit.spec import TokenizerSpec, Vocabulary, models, pre_tokenizers, replace
 from mtkit.unicode.byte_alphabet import LETTERS
+
+if TYPE_CHECKING:
+    from mtkit.pipeline.models import MergeStep
 
 FILES = [
     "bbpe-8k/tokenizer.json",
@@ -151,13 +154,41 @@ def test_unchanged_steps_say_so() -> None:
     assert not next(s for s in trace(pipeline, "hello").steps if s.stage == "normalizer").changed
 
 
-def test_merges_of_a_long_word_are_refused_at_once() -> None:
-    """Each merge shows the whole word: they would take the square of its length."""
-    spec = read(Source.open(str(FIXTURES / "spm-bpe" / "tokenizer.model")))[1].spec
-    long = Pipeline(replace(spec, normalizer=normalizers.Prepend("a" * 1_000_000)))
-    with pytest.raises(ResourceError, match="at most 33554432 are traced"):
-        trace(long, "b")
-    compare(Pipeline(spec), "a" * 2000)
+@pytest.mark.parametrize("name", ["BPE", "LooseBPE", "RankBPE", "ScoreBPE"])
+def test_merges_of_a_long_word_show_what_is_near(name: str) -> None:
+    """Each showed the whole word, the square of its length."""
+    file = {"BPE": "bbpe-8k/tokenizer.json", "ScoreBPE": "spm-bpe/tokenizer.model"}.get(name)
+    spec = read(Source.open(str(FIXTURES / file)))[1].spec if file else BUILT[name]
+    pipeline = Pipeline(replace(spec, normalizer=None, pre_tokenizer=None))
+    shown = []
+    for size in (SHOWN, 2000, 4000):
+        word = trace(pipeline, "ab" * (size // 2)).words[0]
+        assert word.model is not None
+        merges = word.model.merges
+        assert all((merge.more is None) == (len(word.model.start) <= SHOWN) for merge in merges)
+        shown.append(sum(len(merge.after) for merge in merges))
+        whole = list(word.model.start)  # what is near is a part of all that is left
+        for merge in merges[:50]:
+            _merge_one(whole, merge)
+    assert merges
+    assert shown[2] < 2.5 * shown[1]
+    compare(pipeline, "ab" * 500)
+
+
+def _merge_one(symbols: list[bytes], merge: MergeStep) -> None:
+    """Merge the pair in all symbols at the place that the step shows."""
+    front, behind = merge.more or (False, False)
+    size = len(merge.after)
+    for at in range(len(symbols) - 1):
+        if (symbols[at], symbols[at + 1]) != merge.pair:
+            continue
+        made = [*symbols[:at], b"".join(merge.pair), *symbols[at + 2 :]]
+        start = max(at - NEAR, 0) if merge.more else 0
+        if tuple(made[start : start + size]) == merge.after:
+            assert (front, behind) == (start > 0, start + size < len(made))
+            symbols[:] = made
+            return
+    raise AssertionError(merge)
 
 
 def test_places_outside_a_word_of_a_section(monkeypatch: pytest.MonkeyPatch) -> None:

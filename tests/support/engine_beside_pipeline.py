@@ -2,7 +2,7 @@
 
 The engine hands a text over to the pipeline where the core defers it, and an engine that always did
 so would pass every comparison. ``Both`` counts what was handed over, less the errors (the pipeline
-raises their messages) and what is not valid UTF-8 or becomes so, and bounds it.
+raises their messages) and answers that are not valid UTF-8, and bounds it.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Both:
         return expected
 
     def _is_sound_input(self, value: object) -> bool:
-        """Tell whether a text is valid UTF-8; or ids are none that a ``Tokenizer`` refuses, and
-        their pieces are valid UTF-8."""
+        """Tell whether a str has no lone surrogate; or ids are none that a ``Tokenizer`` refuses,
+        and their pieces are valid UTF-8."""
         if not isinstance(value, list):
-            return _is_sound(value)
+            return isinstance(value, bytes) or _is_sound(value)
         pieces = self.pipeline.spec.vocabulary.pieces
         size = len(pieces)
         return all(i >= 0 and (i >= size or _is_sound(pieces[i])) for i in value)

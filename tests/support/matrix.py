@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from libraries import OPENERS
 
 import mtkit
-from mtkit.conversion import probes
 from mtkit.conversion.convert import asked_for
 from mtkit.conversion.targets import target_paths
-from mtkit.conversion.verify import special_marks, special_texts, verify
+from mtkit.conversion.verify import special_marks, verify
 from mtkit.errors import MtkitError, NoToken, UnsupportedError
 from mtkit.formats import get_format
 from mtkit.formats.contract import LOSS_CODES, WriteOptions
+from mtkit.tokenizer import probes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +106,7 @@ class Comparison:
             self._differ(f"{to} read", f"by mtkit: {error}")
             return
         self._marks = special_marks(self._source.spec) + special_marks(back.spec)
-        texts = [*probes.texts(), *special_texts(self._source.spec)]
+        texts = [*probes.texts(), *probes.special_texts(self._source.spec)]
         for opener in OPENERS[to]:
             try:
                 library = opener(path)

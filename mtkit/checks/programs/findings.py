@@ -32,8 +32,7 @@ _MOST_LETTERS = 60
 
 def findings(program: Program, tokenizer: Tokenizer) -> Iterator[Finding]:
     """Yield what a program does otherwise with a file; ``Rule.source`` names the program."""
-    from mtkit.conversion.probes import texts
-    from mtkit.conversion.verify import special_texts
+    from mtkit.tokenizer.probes import special_texts, texts
 
     asked = [*texts(), *special_texts(tokenizer.spec)]
     try:

@@ -32,6 +32,7 @@ def encode(
     force: bool = False,
     as_reader: str | None = None,
     download: bool = False,
+    verify_tables: bool = False,
     as_json: bool = False,
 ) -> None:
     """Encode a corpus to .bin, .npy, Parquet or Arrow.
@@ -50,7 +51,7 @@ def encode(
     from mtkit.corpus.files import Reading
     from mtkit.corpus.run import encode as encoded
 
-    source = load_named(tokenizer, reader=as_reader, download=download)
+    source = load_named(tokenizer, reader=as_reader, download=download, verify_tables=verify_tables)
     job = job_of(
         source, tokenizer, Reading(field, lines), special=special, eod=eod,
         parse_special=not no_parse_special, skip_bad=skip_bad, as_reader=as_reader,

@@ -47,6 +47,7 @@ def run(
     as_reader: str | None = None,
     trace: bool = False,
     download: bool = False,
+    verify_tables: bool = False,
     as_json: bool = False,
 ) -> None:
     """Encode text to token ids.
@@ -79,7 +80,13 @@ def run(
     template = not (no_special or bos or eos or messages is not None)
     if messages is not None and tokenizer is None:
         tokenizer = model_named(None)  # whose template it is, as of ``mtkit template``
-    source = load_named(tokenizer, reader=as_reader, encoding=encoding, download=download)
+    source = load_named(
+        tokenizer,
+        reader=as_reader,
+        encoding=encoding,
+        download=download,
+        verify_tables=verify_tables,
+    )
     texts = _Texts(text, prompt, files, lines=lines)
     if messages is None:
         groups = iter(texts)

@@ -125,7 +125,9 @@ def _word_lines(word: Word) -> list[str]:
     for merge in word.model.merges:
         left, right = (_text(part) for part in merge.pair)
         why = f"rank {merge.rank}" if merge.rank is not None else f"score {merge.score:g}"
-        lines.append(f"     {left} + {right}  ({why})  → {_joined(merge.after)}")
+        front, behind = merge.more or (False, False)
+        after = "… " * front + _joined(merge.after) + " …" * behind
+        lines.append(f"     {left} + {right}  ({why})  → {after}")
     lines.append(f"     ids {ids}")
     return lines
 

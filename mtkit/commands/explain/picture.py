@@ -107,7 +107,8 @@ def _steps(word: Word, head: str, model: str) -> Iterator[Row]:
     for merge in word.model.merges:
         left, right = map(_piece, merge.pair)
         why = f"rank {merge.rank}" if merge.rank is not None else f"score {merge.score:g}"
-        cells = _cells([_piece(one) for one in merge.after])
+        front, behind = merge.more or (False, False)
+        cells = _cells(["…"] * front + [_piece(one) for one in merge.after] + ["…"] * behind)
         yield Row("", f"{left} + {right}  {why}", cells)
 
 

@@ -114,21 +114,19 @@ def template_form(c: Template) -> dict[str, Any]:
     """Return a template as JSON."""
     special: dict[str, Any] = {}
 
-    def slots(places: tuple[Slot, ...]) -> list[dict[str, Any]]:
-        made: list[dict[str, Any]] = []
-        for slot in places:
-            if slot.text is not None:
-                letter = "B" if slot.text else "A"
-                made.append({"Sequence": {"id": letter, "type_id": slot.type_id}})
-                continue
-            name = slot.name or "+".join(map(str, slot.ids))
-            entry = {"id": name, "ids": list(slot.ids), "tokens": [name] * len(slot.ids)}
-            while special.setdefault(name, entry)["ids"] != entry["ids"]:
-                name += "'"  # another slot has this name for other ids
-            made.append({"SpecialToken": {"id": name, "type_id": slot.type_id}})
-        return made
+    def form(slot: Slot) -> dict[str, Any]:
+        if slot.text is not None:
+            letter = "B" if slot.text else "A"
+            return {"Sequence": {"id": letter, "type_id": slot.type_id}}
+        name = slot.name or "+".join(map(str, slot.ids))
+        entry = {"id": name, "ids": list(slot.ids), "tokens": [name] * len(slot.ids)}
+        while special.setdefault(name, entry)["ids"] != entry["ids"]:
+            name += "'"  # another slot has this name for other ids
+        return {"SpecialToken": {"id": name, "type_id": slot.type_id}}
 
-    single, pair = slots(c.single), slots(c.pair)
+    places = (*c.single, *c.pair)
+    forms = {address: form(slot) for address, slot in {id(slot): slot for slot in places}.items()}
+    single, pair = ([forms[id(slot)] for slot in slots] for slots in (c.single, c.pair))
     return {
         "type": "TemplateProcessing",
         "single": single,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
 from mtkit.patterns.matcher import compile_pattern
+from mtkit.pipeline.normalizers.growth import check_tokens, size, too_long
 from mtkit.spec import decoders as spec
 from mtkit.unicode.byte_alphabet import to_bytes
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from mtkit.spec.decoders import Decoder
 
-    Decode = Callable[[list[str]], list[str]]
+    Decode = Callable[[list[str], int], list[str]]
+    """Takes tokens and how many bytes they may become, see ``growth``."""
 
 CLEAN_UPS = (
     (" .", "."),
@@ -46,34 +48,65 @@ def compile_decoder(component: Decoder, *, lossy: bool) -> Decode:
     if isinstance(component, spec.Sequence):
         steps = [compile_decoder(step, lossy=lossy) for step in component.steps]
 
-        def run(tokens: list[str]) -> list[str]:
+        def run(tokens: list[str], most: int) -> list[str]:
             for step in steps:
-                tokens = step(tokens)
+                tokens = step(tokens, most)
             return tokens
 
         return run
+    decode = _compile(component, lossy=lossy)
+
+    def checked(tokens: list[str], most: int) -> list[str]:
+        tokens = decode(tokens, most)
+        check_tokens(tokens, most)
+        return tokens
+
+    return checked
+
+
+def _compile(component: Decoder, *, lossy: bool) -> Decode:
+    """Return the function of a decoder that is not a sequence."""
     if isinstance(component, spec.ByteLevel):
-        return lambda tokens: [from_bytes(b"".join(map(letters_to_bytes, tokens)), lossy=lossy)]
+        return lambda tokens, _: [from_bytes(b"".join(map(letters_to_bytes, tokens)), lossy=lossy)]
     if isinstance(component, spec.Metaspace):
-        return lambda tokens: [metaspace(component, t, first=not n) for n, t in enumerate(tokens)]
+        return lambda tokens, _: [
+            metaspace(component, t, first=not n) for n, t in enumerate(tokens)
+        ]
     if isinstance(component, spec.WordPiece):
-        return lambda tokens: [wordpiece(component, t, first=not n) for n, t in enumerate(tokens)]
+        return lambda tokens, _: [
+            wordpiece(component, t, first=not n) for n, t in enumerate(tokens)
+        ]
     if isinstance(component, spec.ByteFallback):
-        return lambda tokens: _byte_fallback(tokens, lossy=lossy)
+        return lambda tokens, _: _byte_fallback(tokens, lossy=lossy)
     if isinstance(component, spec.Fuse):
-        return lambda tokens: ["".join(tokens)]
+        return lambda tokens, _: ["".join(tokens)]
     if isinstance(component, spec.Replace):
-        matcher = compile_pattern(component.pattern)
-        return lambda tokens: [replaced(t, matcher.find(t), component.content) for t in tokens]
+        return _replace(component)
     if isinstance(component, spec.Strip):
-        return lambda tokens: [stripped(component, t) for t in tokens]
+        return lambda tokens, _: [stripped(component, t) for t in tokens]
     if isinstance(component, spec.BPE):
-        return lambda tokens: [
+        return lambda tokens, _: [
             suffixed(component, t, last=n == len(tokens) - 1) for n, t in enumerate(tokens)
         ]
     if isinstance(component, spec.CTC):
-        return lambda tokens: _ctc(component, tokens)
+        return lambda tokens, _: _ctc(component, tokens)
     raise UnsupportedError(f"does not know the decoder {type(component).__name__}")
+
+
+def _replace(component: spec.Replace) -> Decode:
+    matcher, content = compile_pattern(component.pattern), component.content
+
+    def run(tokens: list[str], most: int) -> list[str]:
+        written, made = 0, []
+        for token in tokens:
+            matches = matcher.find(token)
+            written += len(matches) * size(content)
+            if token and written > most:
+                raise too_long(most)
+            made.append(replaced(token, matches, content))
+        return made
+
+    return run
 
 
 def from_bytes(data: bytes, *, lossy: bool) -> str:

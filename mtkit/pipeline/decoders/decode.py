@@ -7,6 +7,7 @@ from mtkit.pipeline.decoders import bytewise
 from mtkit.pipeline.decoders import pieces as roles
 from mtkit.pipeline.decoders import subwords as piece_decoder
 from mtkit.pipeline.decoders.components import clean_up, clean_up_pairs, compile_decoder
+from mtkit.pipeline.normalizers.growth import longest, weight
 from mtkit.spec import TokenType, decoders
 from mtkit.unicode.utf8 import to_bytes
 
@@ -88,7 +89,11 @@ class Decoding:
 
     def _join(self, tokens: list[str], *, lossy: bool) -> str:
         decode = self.decoder(lossy=lossy)
-        text = "".join(decode(tokens)) if decode else self.spec.join.join(tokens)
+        text = (
+            "".join(decode(tokens, longest(weight(tokens))))
+            if decode
+            else self.spec.join.join(tokens)
+        )
         return clean_up(text, clean_up_pairs(self.spec.clean_up_spaces))
 
     def _by_bytes(self, ids: Iterable[int], skip_special_tokens: bool) -> bytes:

@@ -13,12 +13,15 @@ from codecs import getincrementaldecoder
 from mtkit.pipeline.decoders import components as whole
 from mtkit.pipeline.decoders import stream_bytes as byte_stages
 from mtkit.pipeline.decoders import stream_text as stages
+from mtkit.pipeline.normalizers.growth import check_tokens, longest, weight
 from mtkit.spec import decoders as spec
 from mtkit.spec.text import Text
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mtkit.pipeline.decoders.decode import Decoding
     from mtkit.pipeline.decoders.stream_text import Stage
     from mtkit.spec.decoders import Decoder
@@ -36,6 +39,7 @@ class DecodeStream:
         self._decoding = decoding
         self._skip = skip_special_tokens
         self._utf8 = getincrementaldecoder("utf-8")("replace")
+        self._given = 0
         decoder = decoding.spec.decoder
         self._source = None
         self._stages: list[Stage]
@@ -56,6 +60,7 @@ class DecodeStream:
             tokens = _latin(self._source.push(token_id))
         else:
             tokens = self._decoding.tokens([token_id], skip_special_tokens=self._skip)
+        self._given += weight(tokens)
         return self._utf8.decode(self._bytes(self._run(0, tokens)))
 
     def finish(self) -> str:
@@ -63,11 +68,13 @@ class DecodeStream:
         rest = self._run(0, _latin(self._source.finish())) if self._source else []
         for at, stage in enumerate(self._stages):
             rest += self._run(at + 1, stage.finish())
+            check_tokens(rest, longest(self._given))
         return self._utf8.decode(self._bytes(rest), True)
 
     def _run(self, first: int, tokens: list[str]) -> list[str]:
         for stage in self._stages[first:]:
             tokens = [given for token in tokens for given in stage.push(token)]
+            check_tokens(tokens, longest(self._given))
         return tokens
 
     def _bytes(self, tokens: list[str]) -> bytes:
@@ -108,7 +115,7 @@ def _stages(decoder: Decoder, *, fused: bool) -> tuple[list[Stage], bool]:
         return [stages.Each(lambda t, first: whole.metaspace(decoder, t, first=first))], False
     if isinstance(decoder, spec.WordPiece):
         return [stages.Each(lambda t, first: whole.wordpiece(decoder, t, first=first))], False
-    decode = whole.compile_decoder(decoder, lossy=True)
+    decode = _decode(decoder)
     return [stages.Each(lambda token, _: "".join(decode([token])))], False
 
 
@@ -121,7 +128,13 @@ def _fused(decoder: Decoder) -> tuple[list[Stage], bool]:
         return stages.literals(pairs), True
     # CTC makes no token of nothing.
     one_token = not isinstance(decoder, spec.CTC)
-    return [stages.Whole(whole.compile_decoder(decoder, lossy=True))], one_token
+    return [stages.Whole(_decode(decoder))], one_token
+
+
+def _decode(decoder: Decoder) -> Callable[[list[str]], list[str]]:
+    """Return the function of a decoder for tokens that stand alone."""
+    decode = whole.compile_decoder(decoder, lossy=True)
+    return lambda tokens: decode(tokens, longest(weight(tokens)))
 
 
 def _literals(decoder: Decoder) -> list[tuple[str, str]]:

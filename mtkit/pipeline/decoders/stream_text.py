@@ -8,6 +8,7 @@ from __future__ import annotations
 from codecs import getincrementaldecoder
 
 from mtkit.pipeline.decoders import components as whole
+from mtkit.pipeline.normalizers.growth import longest, too_long, weight
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Ends(Stage):
 class Whole(Stage):
     """Nothing is settled before the end."""
 
-    def __init__(self, decode: whole.Decode) -> None:
+    def __init__(self, decode: Callable[[list[str]], list[str]]) -> None:
         self._decode = decode
         self._parts: list[str] = []
 
@@ -207,7 +208,8 @@ class Literal(Stage):
         """Take a token."""
         if not self._size and self._old[0] not in token:
             return [token]
-        given = []
+        given: list[str] = []
+        most = left = longest(weight([token]))
         for character in token:
             while self._size and self._old[self._size] != character:
                 shorter = self._shorter[self._size]
@@ -220,6 +222,9 @@ class Literal(Stage):
             if self._size == len(self._old):
                 given.append(self._new)
                 self._size = 0
+                left -= weight([self._new])
+                if left < 0:
+                    raise too_long(most)
         return ["".join(given)]
 
     def finish(self) -> list[str]:

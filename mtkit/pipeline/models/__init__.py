@@ -61,13 +61,15 @@ class MergeStep(Record):
         pair: Pieces that merge.
         rank: Position in the merge list or id of the token made; None where scores decide.
         score: Score of the token made; None where ranks decide.
-        after: All symbols of the word afterwards.
+        after: The symbols of the word afterwards; of a long one those around the new symbol.
+        more: Whether a long word has more of them in front and behind; None of another.
     """
 
     pair: tuple[bytes, bytes]
     rank: int | None
     score: float | None
     after: tuple[bytes, ...]
+    more: tuple[bool, bool] | None = None
 
 
 class PieceStep(Record):

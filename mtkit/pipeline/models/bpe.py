@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.pipeline.models import Symbol
-    from mtkit.pipeline.models.merging import Rank
+    from mtkit.pipeline.models.merging import More, Rank
     from mtkit.spec import TokenizerSpec
     from mtkit.spec import models as spec_models
 
@@ -95,10 +95,10 @@ class BPE:
         tokens = self._start(word)
         by_id, pieces = self.by_id, self.pieces
 
-        def observe(rank: Rank, left: int, right: int, after: list[int]) -> None:
+        def observe(rank: Rank, left: int, right: int, after: list[int], more: More) -> None:
             assert steps is not None
             texts = tuple(pieces[key] for key in after)
-            steps.append(MergeStep((pieces[left], pieces[right]), int(rank), None, texts))
+            steps.append(MergeStep((pieces[left], pieces[right]), int(rank), None, texts, more))
 
         def joins_to(left: int, right: int) -> int | None:
             found = by_id.get((left, right))
@@ -161,9 +161,9 @@ class BPE:
             rank = by_text.get((left, right))
             return None if rank is None else (rank, left + right)
 
-        def observe(rank: Rank, left: bytes, right: bytes, after: list[bytes]) -> None:
+        def observe(rank: Rank, left: bytes, right: bytes, after: list[bytes], more: More) -> None:
             assert steps is not None
-            steps.append(MergeStep((left, right), int(rank), None, tuple(after)))
+            steps.append(MergeStep((left, right), int(rank), None, tuple(after), more))
 
         start = [to_bytes(character) for character in word]
         if steps is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 from mtkit.pipeline.models import MergeStep, WordTrace
+from mtkit.pipeline.models.merging import symbols_near
 from mtkit.pipeline.models.words import lay_out, piece_steps
 from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.utf8 import to_bytes
@@ -93,11 +94,10 @@ class LooseBPE:
             if after < count:
                 preceding[after] = at
             if steps is not None:
-                texts = tuple(
-                    self.pieces[key] for key, here in zip(keys, alive, strict=True) if here
-                )
+                near, more = symbols_near(at, keys, preceding, following)
                 pair = self.pieces[left], self.pieces[right]
-                steps.append(MergeStep(pair, rank, None, texts))
+                texts = tuple(self.pieces[key] for key in near)
+                steps.append(MergeStep(pair, rank, None, texts, more))
             for place in (preceding[at], at):
                 if place >= 0 and following[place] < count:
                     pair_ids = keys[place], keys[following[place]]

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
     Key = TypeVar("Key", int, bytes)
     Rank = Union[int, float]
+    More = Union[tuple[bool, bool], None]
+
+SHOWN = 128
+"""Symbols of a word that is shown whole after each merge: of a longer one, which would take the
+square of its length, ``NEAR`` on each side of the new symbol."""
+NEAR = 8
 
 
 def merge(
@@ -24,7 +30,7 @@ def merge(
     joins_to: Callable[[Key, Key], Key | None],
     *,
     fixed: Container[int] = (),
-    observe: Callable[[Rank, Key, Key, list[Key]], None] | None = None,
+    observe: Callable[[Rank, Key, Key, list[Key], More], None] | None = None,
 ) -> list[tuple[Key, int]]:
     """Merge symbols, lowest rank first and leftmost among equals.
 
@@ -35,7 +41,7 @@ def merge(
             whenever two symbols become neighbors.
         joins_to: What two neighbors become now; tells whether a candidate still holds.
         fixed: Positions of symbols that never merge.
-        observe: Called with rank, left, right and the symbols afterwards.
+        observe: Called with rank, left, right and what ``symbols_near`` gives afterwards.
 
     Returns:
         (key, size) of the symbols that are left.
@@ -66,7 +72,7 @@ def merge(
         if after < count:
             preceding[after] = left
         if observe is not None:
-            observe(rank, *pair, [key for key, dead in zip(keys, gone, strict=True) if not dead])
+            observe(rank, *pair, *symbols_near(left, keys, preceding, following))
         if before >= 0 and before not in fixed:
             found = candidate(keys[before], joined)
             if found is not None:
@@ -76,3 +82,29 @@ def merge(
             if found is not None:
                 heappush(heap, (found[0], left, found[1]))
     return [(keys[i], sizes[i]) for i in range(count) if not gone[i]]
+
+
+def symbols_near(
+    at: int, keys: list[Key], preceding: list[int], following: list[int]
+) -> tuple[list[Key], More]:
+    """Return the symbols of a word around one; also whether there are more on each side.
+
+    Of a word of ``SHOWN`` or fewer all are returned, and None.
+
+    Args:
+        at: Place of the symbol.
+        keys: The symbols, and what became of those that are gone.
+        preceding: Place of the one in front of each; below 0: none.
+        following: Place of the one behind each; ``len(keys)``: none.
+    """
+    count = len(keys)
+    near = NEAR if count > SHOWN else count
+    front, first = 0, at
+    while front < near and preceding[first] >= 0:
+        front, first = front + 1, preceding[first]
+    found: list[Key] = []
+    place = first
+    while place < count and len(found) <= front + near:
+        found.append(keys[place])
+        place = following[place]
+    return found, (preceding[first] >= 0, place < count) if count > SHOWN else None

@@ -14,7 +14,7 @@ from mtkit.unicode.utf8 import to_bytes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.pipeline.models import Symbol
-    from mtkit.pipeline.models.merging import Rank
+    from mtkit.pipeline.models.merging import More, Rank
     from mtkit.spec import TokenizerSpec
     from mtkit.spec import models as spec_models
 
@@ -50,9 +50,9 @@ class RankBPE:
             token_id = ids.get(made)
             return None if token_id is None else (token_id, made)
 
-        def observe(rank: Rank, left: bytes, right: bytes, after: list[bytes]) -> None:
+        def observe(rank: Rank, left: bytes, right: bytes, after: list[bytes], more: More) -> None:
             assert steps is not None
-            steps.append(MergeStep((left, right), int(rank), None, tuple(after)))
+            steps.append(MergeStep((left, right), int(rank), None, tuple(after), more))
 
         start = [to_bytes(character) for character in word]
         for text in start:

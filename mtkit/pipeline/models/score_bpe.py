@@ -30,7 +30,7 @@ from mtkit.unicode.utf8 import to_bytes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.pipeline.models import Symbol
-    from mtkit.pipeline.models.merging import Rank
+    from mtkit.pipeline.models.merging import More, Rank
     from mtkit.spec import TokenizerSpec, Vocabulary
     from mtkit.spec import models as spec_models
 
@@ -133,9 +133,9 @@ class ScoreBPE:
                 halves[union] = left, right
             return -scores[token_id], union
 
-        def observe(rank: Rank, left: bytes, right: bytes, after: list[bytes]) -> None:
+        def observe(rank: Rank, left: bytes, right: bytes, after: list[bytes], more: More) -> None:
             assert steps is not None
-            steps.append(MergeStep((left, right), None, -rank, tuple(after)))
+            steps.append(MergeStep((left, right), None, -rank, tuple(after), more))
 
         start, sizes, whole = self._start(to_bytes(word))
         merged = merge(

@@ -4,7 +4,7 @@ A few steps that each write a hundred letters for one would fill any memory. All
 pre-tokenizers together may add ``GROWTH_BYTES``, or ``GROWTH_FACTOR`` times the text where that is
 more, to its UTF-8 form; no tokenizer that is meant for use comes near. What shrinks a text gives
 nothing back. The engine counts in the same way, less the letters of a last byte-level step, which
-it never writes.
+it never writes. Decoders may make as much of the tokens that they get.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import TypeVar
 
     A = TypeVar("A")
@@ -42,6 +42,30 @@ class Growth:
         """Count the bytes that a step adds."""
         self.check(added)
         self._left -= max(added, 0)
+
+
+def weight(tokens: Iterable[str]) -> int:
+    """Return what tokens count for a decoder: a byte more than each has.
+
+    Many may be empty, and set apart.
+    """
+    return sum(size(token) + 1 for token in tokens)
+
+
+def longest(given: int) -> int:
+    """Return how many bytes decoders may make of tokens of that weight in all."""
+    return given + max(GROWTH_BYTES, GROWTH_FACTOR * given)
+
+
+def check_tokens(tokens: Iterable[str], most: int) -> None:
+    """Stop a decoder whose tokens are longer than ``longest`` allows."""
+    if sum(map(size, tokens)) > most:
+        raise too_long(most)
+
+
+def too_long(most: int) -> ResourceError:
+    """Return the error of a decoder."""
+    return ResourceError(f"the text becomes longer than {most} bytes", field="decoder")
 
 
 def size(text: str) -> int:

@@ -5,13 +5,13 @@ The records hold what each stage made of the text; the last one's ids are those 
 
 from __future__ import annotations
 
-from mtkit.errors import ResourceError
 from mtkit.pipeline.decoders.components import clean_up_pairs, compile_decoder
 from mtkit.pipeline.normalizers.aligned import Aligned
 from mtkit.pipeline.normalizers.components import compile_normalizer
+from mtkit.pipeline.normalizers.growth import longest, weight
 from mtkit.pipeline.pre_tokenizers import byte_level_split, compile_pre_tokenizer
 from mtkit.pipeline.trace.records import DecodeStep, DecodeTrace, Part, Step, Trace, Word
-from mtkit.spec import decoders, models, pre_tokenizers
+from mtkit.spec import decoders, pre_tokenizers
 from mtkit.spec.text import Regex, Text
 from mtkit.unicode.utf8 import to_text
 
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from mtkit.pipeline.pipeline import Pipeline
 
     Words = list[tuple[Aligned, int | None]]
-
-MERGING = (models.BPE, models.LooseBPE, models.RankBPE, models.ScoreBPE)
-MERGED = 1 << 25
-"""Symbols that all merges of a trace may show: each shows the whole word."""
 
 
 def trace(
@@ -62,10 +58,6 @@ def trace(
         words = _each(words, _without_ids(cut))
         recorder.add("pre-tokenizer", *_name(component), words)
     words = [(word, token_id) for word, token_id in words if word.text]
-    shown = sum(len(word) ** 2 for word, token_id in words if token_id is None) // 2
-    if shown > MERGED and isinstance(spec.model, MERGING):
-        what = f"the merges of such long words show {shown} symbols, at most {MERGED} are traced"
-        raise ResourceError(what, hint="a shorter text shows the same steps")
     tokens = pipeline.tokens(
         text, None, add_special_tokens=add_special_tokens, parse_special=parse_special
     )
@@ -93,8 +85,9 @@ def trace_decode(
         steps.append(DecodeStep(type(spec.decoder).__name__, texts))
     else:
         current = decoding.tokens(given, skip_special_tokens=skip_special_tokens)
+        most = longest(weight(current))
         for component in _leaves(spec.decoder):
-            current = compile_decoder(component, lossy=True)(current)
+            current = compile_decoder(component, lossy=True)(current, most)
             steps.append(DecodeStep(type(component).__name__, tuple(current)))
         if spec.decoder is None:
             steps.append(DecodeStep("join", (spec.join.join(current),)))

@@ -11,7 +11,6 @@ from llama import Llama
 from support import FIXTURES, shared, shared_tokenizer
 
 from mtkit.base.binary import Source, package_file
-from mtkit.conversion import probes
 from mtkit.errors import UnsupportedError
 from mtkit.formats import gguf
 from mtkit.formats.contract import WriteOptions, Written
@@ -19,6 +18,7 @@ from mtkit.formats.gguf.losses import losses_of
 from mtkit.formats.gguf.plan import plan_of
 from mtkit.pipeline import Pipeline
 from mtkit.spec import fields
+from mtkit.tokenizer import probes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,6 @@ from support import FIXTURES
 
 from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
-from mtkit.conversion.probes import texts as probe_texts
 from mtkit.errors import FormatError
 from mtkit.formats import mtok, recognize
 from mtkit.formats.contract import WriteOptions
@@ -24,6 +23,7 @@ from mtkit.spec import normalizers as no
 from mtkit.spec import post_processors as po
 from mtkit.spec import pre_tokenizers as pr
 from mtkit.spec.text import Text
+from mtkit.tokenizer.probes import texts as probe_texts
 
 
 def text(value: str | bytes) -> bytes:
