@@ -84,8 +84,8 @@ def compare(
         UsageError: There is no such file.
         FormatError: One is damaged.
     """
-    from mtkit.conversion.probes import texts as built_in
     from mtkit.tokenizer.compare import compare as compare_tokenizers
+    from mtkit.tokenizer.probes import texts as built_in
 
     one, other = (side if isinstance(side, Tokenizer) else load(side) for side in (left, right))
     return compare_tokenizers(

@@ -147,7 +147,7 @@ def test_wrong_arguments_are_named() -> None:
             with pytest.raises(TypeError, match=r"^threads is a number from 0 on"):
                 encode(["fine"], threads=threads)
         for text in ("fine", b"fine", bytearray(b"fine"), memoryview(b"fine")):
-            with pytest.raises(TypeError, match=r"^many texts are a list"):
+            with pytest.raises(TypeError, match=r"^is one text, not a list"):
                 encode(text)
     for encode in (tokenizer.encode_ids, tokenizer.encode_array):
         with pytest.raises(TypeError, match="parse_special True, False or None"):
