@@ -7,6 +7,7 @@ BIN = $(VENV)/bin
 CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mtkit
 WHEELS = $(CACHE)/wheels/$(shell uname -m)
 LLAMA = llama-cpp-python==0.3.36
+TESTED = .[test,generate]
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # Runs what is silent for minutes and says how long it takes: all the time on a terminal, each ten
@@ -112,7 +113,7 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 
 $(VENV)/tests: $(BIN)/python $(SOURCES) tests/references.txt $(WHEELS)/llama_cpp_python.built
 	@echo "installing mtkit and what its tests need into $(VENV) …"
-	@$(call watched,$(PIP) install --find-links $(WHEELS) ".[test,generate]")
+	@$(call watched,$(PIP) install --find-links $(WHEELS) "$(TESTED)")
 	@$(PIP) install --no-deps -r tests/references.txt
 	@touch $(VENV)/installed $@
 
