@@ -30,7 +30,7 @@ from mtkit.errors import FormatError, MtkitError
 
 TEXTS = ["abc ab's 123 <x> a<y>\\n", "", "a" * 300, "\\u2581 e\\u0301 \\U0001f389", b"\\xff a"]
 made = spec(sys.argv[1])
-whole = stored_tables(made, [b"abc ab's 123 abc ab's 123 "])
+whole = stored_tables(made)
 rng = random.Random(5)
 most = int(sys.argv[2])
 refused = answered = 0
