@@ -90,7 +90,7 @@ inline bool is_surrogate(char32_t c) {
 }
 
 // A surrogate in three bytes. Out of line: texts have hardly any.
-[[gnu::noinline]] inline CodePoint decode_surrogate(char32_t value, CodePoint stray) {
+MTKIT_NOINLINE inline CodePoint decode_surrogate(char32_t value, CodePoint stray) {
     return SurrogatesAsCharacters::now() && !is_stray(value) ? CodePoint{value, 3} : stray;
 }
 

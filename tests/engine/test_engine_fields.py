@@ -31,6 +31,7 @@ from mtkit.spec import (
 from mtkit.spec import post_processors as post
 from mtkit.spec import pre_tokenizers as pre
 from mtkit.spec.text import Regex, Text
+from mtkit.spec.vocabulary import Spelling
 
 pytest.importorskip("mtkit._native")
 from mtkit.engine import tables
@@ -276,7 +277,8 @@ def test_every_field_of_a_tokenizer_changes_the_tables() -> None:
     assert hidden == set(AROUND)
     for record, union in ((base.vocabulary, "vocabulary"), (tokens, "added_tokens"), (added, None)):
         for name in fields(type(record)):
-            for other in changed(record, name):
+            spelled = [replace(record, also=(Spelling(b"q", 1),))] if name == "also" else []
+            for other in (*changed(record, name), *spelled):
                 if union is None:
                     parts = {"added_tokens": replace(tokens, tokens=(other, tokens.tokens[1]))}
                 else:

@@ -273,7 +273,7 @@ BAD = [
     ("/v1/completions", {"prompt": "", "max_tokens": 2}, "empty"),
     ("/v1/completions", {"prompt": "x", "temperature": "hot"}, "temperature"),
     ("/v1/completions", {"prompt": "x", "seed": 1 << 64}, "seed: is 18446744073709551616"),
-    ("/v1/completions", {"prompt": ["x"] * 69}, "n: asks for 69 answers"),
+    ("/v1/completions", {"prompt": ["x"] * 69}, "prompt: asks for 69 answers"),
     ("/v1/messages", {"messages": ASK["messages"]}, "max_tokens"),
     ("/v1/messages", {**ASK, "thinking": {"type": "much"}}, "thinking.type"),
     ("/v1/messages", {**ASK, "tool_choice": {"type": "some"}}, "tool_choice.type: "),
