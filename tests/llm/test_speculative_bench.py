@@ -133,7 +133,7 @@ def test_the_command(mtkit: Command, tmp_path: Path) -> None:
     [
         (("--groups", "A,C"), "there is no group 'C'"),
         (("--acceptance", "1.5"), "--acceptance: is 1.5, not 0 to 1"),
-        (("--temp", "hot"), "'hot' is not numbers"),
+        (("--temp", "hot"), "'hot' is not a list of numbers"),
         (("--sx-static-vocab", "v.txt"), "does nothing without --draft"),
     ],
 )

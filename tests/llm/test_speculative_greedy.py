@@ -313,6 +313,6 @@ def test_a_conversation(mtkit: Run) -> None:
 
 def test_prepared_changes_nothing_without_a_draft() -> None:
     settings = GenerateSettings()
-    assert prepared(settings) is settings
+    assert prepared(settings) == settings
     given = replace(settings, drafting=replace(settings.drafting, draft_lookup=True, exact=False))
     assert prepared(given) == replace(given, context=replace(given.context, swa_full=True))
