@@ -141,7 +141,7 @@ def test_where_the_base_model_is(base: Path, monkeypatch: pytest.MonkeyPatch) ->
     adapter = adapter_of(base, config={"base_model_name_or_path": "some/model"})
     target = base.parent / "a.gguf"
     monkeypatch.setenv("HF_HUB_CACHE", str(base.parent / "hub"))
-    with pytest.raises(UsageError, match="its base model 'some/model' is no folder, nor in"):
+    with pytest.raises(UsageError, match="its base model 'some/model' is neither a folder nor in"):
         convert_adapter(adapter, target)
     with pytest.raises(UsageError, match="other/one: is no folder, nor in"):
         convert_adapter(adapter, target, base="other/one")
@@ -213,7 +213,7 @@ TENSORS: list[tuple[dict[str, tuple[int, ...] | None], type[MtkitError], str]] =
     (
         {f"{Q}x.lora_A.weight": (4, 64), f"{Q}x.lora_B.weight": (64, 4)},
         FormatError,
-        "LlamaForCausalLM has no tensor 'model.layers.0.self_attn.q_projx.weight'; is this its",
+        "LlamaForCausalLM has no tensor 'model.layers.0.self_attn.q_projx.weight'; check that this is its",
     ),
     (
         {
