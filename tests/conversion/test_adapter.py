@@ -143,7 +143,7 @@ def test_where_the_base_model_is(base: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HF_HUB_CACHE", str(base.parent / "hub"))
     with pytest.raises(UsageError, match="its base model 'some/model' is neither a folder nor in"):
         convert_adapter(adapter, target)
-    with pytest.raises(UsageError, match="other/one: is no folder, nor in"):
+    with pytest.raises(UsageError, match="other/one: is neither a folder nor in"):
         convert_adapter(adapter, target, base="other/one")
     assert not target.exists()
     snapshot = base.parent / "hub" / "models--some--model" / "snapshots" / ("0" * 40)
