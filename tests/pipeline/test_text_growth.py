@@ -94,7 +94,7 @@ def test_a_long_text_may_grow_in_proportion() -> None:
 
 
 def test_both_sides_have_the_same_limit() -> None:
-    header = (Path(__file__).parents[2] / "native" / "steps" / "steps.hpp").read_text(
+    header = (Path(__file__).parents[2] / "native" / "text" / "part.hpp").read_text(
         encoding="utf-8"
     )
     assert native is not None
