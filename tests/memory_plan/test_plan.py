@@ -70,6 +70,8 @@ def allocated(path: Path, load: LoadSettings | None = None, **options: Any) -> d
 def test_cache_and_weights_are_what_is_allocated(arch: str, kv_type: str, swa_full: bool) -> None:
     if arch == "mamba" and kv_type != "f16":
         pytest.skip("the state has no type to choose")
+    if arch == "t5" and kv_type != "f16":
+        pytest.skip("an encoder's keys and values are not quantized")
     path = tiny(arch)
     n_ctx, n_ubatch = 1000, 64
     flash = "auto" if arch == "t5" else "on"
