@@ -213,7 +213,7 @@ TENSORS: list[tuple[dict[str, tuple[int, ...] | None], type[MtkitError], str]] =
     (
         {f"{Q}x.lora_A.weight": (4, 64), f"{Q}x.lora_B.weight": (64, 4)},
         FormatError,
-        "LlamaForCausalLM has no tensor 'model.layers.0.self_attn.q_projx.weight'; check that this is its",
+        "LlamaForCausalLM has no tensor 'model.layers.0.self_attn.q_projx.weight'; check that this",
     ),
     (
         {
