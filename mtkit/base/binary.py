@@ -8,6 +8,7 @@ lie beside it. Where bytes go to: ``whole_files``.
 from __future__ import annotations
 
 import errno
+import io
 import mmap
 import os
 import stat
@@ -19,7 +20,7 @@ from mtkit.errors import ResourceError, UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import BinaryIO, Union
+    from typing import Any, BinaryIO, Union
 
     Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
 
@@ -236,48 +237,63 @@ class MappedFile(mmap.mmap):
         return -1
 
 
-def open_input(path: str) -> tuple[BinaryIO, bytes]:
+def open_input(path: str) -> BinaryIO:
     """Open a file to read it, without waiting for a writer where a named pipe has none.
 
-    Returns:
-        The file, and what is read of it so far.
-
     Raises:
-        OSError: It cannot be opened, or nobody writes to it: it is read once.
+        UsageError: There is no such file, it cannot be opened, or it is a pipe that nobody
+            writes to.
     """
-    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115  for the caller to close
-    first = b""
-    if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+    try:
+        file = _Input(path, opener=_open_at_once)
         try:
-            first = _begun(file.fileno(), path)
+            if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+                file.await_writer(path)
+            if hasattr(os, "set_blocking"):
+                os.set_blocking(file.fileno(), True)
+            return io.BufferedReader(file)
         except BaseException:
             file.close()
             raise
-    if hasattr(os, "set_blocking"):
-        os.set_blocking(file.fileno(), True)
-    return file, first
+    except OSError as error:
+        raise UsageError(error.strerror or str(error), source=path) from None
 
 
 def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def _begun(pipe: int, path: str) -> bytes:
-    """Return what is there of a pipe once somebody writes to it, at most a byte."""
-    import select
-    import time
+class _Input(io.FileIO):
+    """A file, or a pipe of which a byte may have been read already."""
 
-    until = time.monotonic() + _WRITER_SECONDS
-    while True:
-        try:
-            first = os.read(pipe, 1)
-        except BlockingIOError:  # somebody writes to it, and says nothing yet
-            return b""
-        if first or select.select([pipe], [], [], 0)[0]:  # or has written nothing
-            return first
-        if time.monotonic() > until:
-            raise OSError(errno.EPIPE, "is a pipe that nobody writes to", path)
-        time.sleep(0.01)
+    _first = b""
+
+    def await_writer(self, path: str) -> None:
+        """Return once somebody writes to this pipe, or has written."""
+        import select
+        import time
+
+        until = time.monotonic() + _WRITER_SECONDS
+        while not select.select([self], [], [], 0)[0]:  # nobody has written, not even nothing
+            first = super().read(1)
+            if first or first is None:  # somebody has by now, or is about to
+                self._first = first or b""
+                return
+            if time.monotonic() > until:
+                raise UsageError("is a pipe that nobody writes to", source=path)
+            time.sleep(0.01)
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Read into a buffer, what was read already first."""
+        if self._first:
+            buffer[:1], self._first = self._first, b""
+            return 1
+        return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        """Read the rest."""
+        first, self._first = self._first, b""
+        return first + super().readall()
 
 
 def map_file(path: str, *, held: bool = False) -> Buffer:
@@ -293,10 +309,9 @@ def map_file(path: str, *, held: bool = False) -> Buffer:
             memory for it.
     """
     try:
-        file, first = open_input(path)
-        with file:
+        with open_input(path) as file:
             if held and os.fstat(file.fileno()).st_size < LEAST_MAPPED:
-                return first + _read(file, path)
+                return _read(file, path)
             try:
                 mapped = MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ)
             except ValueError:  # an empty file cannot be mapped
@@ -305,7 +320,7 @@ def map_file(path: str, *, held: bool = False) -> Buffer:
                 if error.errno == errno.ENOMEM:
                     what = "cannot be mapped: this process may not have more memory"
                     raise ResourceError(what, source=path) from None
-                return first + _read(file, path)  # a pipe or a device cannot be mapped
+                return _read(file, path)  # a pipe or a device cannot be mapped
             mapped.path, mapped.status = path, os.fstat(file.fileno())
             return mapped
     except OSError as error:

@@ -168,19 +168,14 @@ def _show_as_draft(draft: Tokenizer, target: Tokenizer, *, as_json: bool) -> Non
 def _lines(path: str) -> Iterator[bytes]:
     import os
 
-    from mtkit.base.binary import standard_input
-    from mtkit.errors import UsageError
+    from mtkit.base.binary import open_input, standard_input
     from mtkit.tokenizer.compare import lines_of
 
     if path == "-":
         yield from lines_of(standard_input())
         return
-    try:
-        size = os.path.getsize(path)
-        file = open(path, "rb")  # noqa: SIM115  closed below, opened here for the message
-    except OSError as error:
-        raise UsageError(error.strerror or str(error), source=path) from None
-    with file:
+    with open_input(path) as file:
+        size = os.fstat(file.fileno()).st_size
         if not sys.stderr.isatty() or size < _WORTH_A_BAR_BYTES:
             yield from lines_of(file)
             return

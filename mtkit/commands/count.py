@@ -51,8 +51,8 @@ def count(
         raise UsageError("give the files as arguments or with --file")
     paths = [*(names or ()), *(files or ())]
     for path in paths:
-        if path != "-" and not os.path.isfile(path):
-            is_folder = os.path.isdir(path)
+        is_folder = os.path.isdir(path)
+        if is_folder or (path != "-" and not os.path.exists(path)):
             what = "is a folder" if is_folder else "no such file"
             hint = (
                 f"name its files: {path.rstrip(os.sep)}/*"

@@ -28,7 +28,7 @@ def texts_of(
     Raises:
         UsageError: None is given, or there are several sources, or there is no such file.
     """
-    from mtkit.base.binary import standard_input
+    from mtkit.base.binary import open_input, standard_input
     from mtkit.errors import UsageError
 
     if sum(source not in (None, []) for source in (text, prompt, files)) > 1:
@@ -44,11 +44,7 @@ def texts_of(
         yield "", given.encode("utf-8", "surrogateescape")
         return
     for path in files or ["-"]:
-        try:
-            file = standard_input() if path == "-" else open(path, "rb")  # noqa: SIM115  below
-        except OSError as error:
-            raise UsageError(error.strerror or str(error), source=path) from None
-        with file:
+        with standard_input() if path == "-" else open_input(path) as file:
             yield path, file
 
 

@@ -99,12 +99,12 @@ def trim(
             check_target(path, force=force)
     before = open_whole(file)
     warn_of_dropped(before)
+    texts = [text for name in corpus or [] for text in texts_of(name)]
     if keep is not None:
         size = len(array_of(before.metadata, "tokenizer.ggml.tokens", "string"))
         wanted = static_vocabulary.read(keep, size)
     else:
-        wanted = frequent_ids(file, corpus or [], coverage)
-    texts = [text for name in corpus or [] for text in texts_of(name)]
+        wanted = frequent_ids(file, texts, coverage)
     done = cut(file, wanted, multiple=multiple, texts=[*probes.texts(), *texts])
     sizes = [sum(tensor.n_bytes for tensor in before.tensors)]
     sizes.append(sum(one.n_bytes for one in done.draft.tensors.values()))

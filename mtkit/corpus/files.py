@@ -8,6 +8,7 @@ document are a unit each.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from contextlib import contextmanager
 
@@ -138,14 +139,12 @@ def _measured(path: str) -> tuple[int, int]:
             raise UsageError(str(error), source=path) from None
         except Exception as error:  # noqa: BLE001  each kind of place has its own
             raise _unreadable(path, error) from None
-    if path == "-":
-        raise UsageError("is not a file: a corpus cannot come from a pipe", source=path)
     try:
-        found = os.stat(path)
+        found = os.stat(path) if path != "-" else None
     except OSError as error:
         raise UsageError(error.strerror or str(error), source=path) from None
-    if not os.path.isfile(path):
-        raise UsageError("cannot be read twice", source=path)
+    if found is None or not stat.S_ISREG(found.st_mode):
+        raise UsageError("is not a file: a corpus cannot come from a pipe", source=path)
     return found.st_size, found.st_mtime_ns
 
 

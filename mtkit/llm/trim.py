@@ -8,9 +8,10 @@ of them, and with what the caller gives.
 
 from __future__ import annotations
 
+from io import TextIOWrapper
 from random import Random
 
-from mtkit.base.binary import Source
+from mtkit.base.binary import Source, open_input
 from mtkit.base.record import Record
 from mtkit.errors import AnswerNo, FormatError, NoToken, UsageError
 from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, default_ids
@@ -59,18 +60,15 @@ class Trimmed(Record):
     checked: int
 
 
-def frequent_ids(path: str, files: Sequence[str], coverage: float) -> list[int]:
+def frequent_ids(path: str, texts: Iterable[str], coverage: float) -> list[int]:
     """Return the ids that make up a part of all tokens of texts, the most frequent first.
 
     Raises:
-        UsageError: The part is none, a file cannot be read, or there is nothing in them.
-        FormatError: One is not UTF-8.
+        UsageError: The part is none, or there is nothing in them.
     """
     if not 0 < coverage <= 1:  # NaN is neither
         raise UsageError(f"is {coverage}, not above 0 and at most 1", field="coverage")
-    counts = frequencies.in_texts(
-        load_source(Source.open(path)), (text for name in files for text in texts_of(name))
-    )
+    counts = frequencies.in_texts(load_source(Source.open(path)), texts)
     wanted, seen = coverage * counts.total(), 0
     if not counts:
         raise UsageError("nothing to count in the corpus")
@@ -91,11 +89,9 @@ def texts_of(path: str) -> Iterable[str]:
         FormatError: It is not UTF-8.
     """
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with TextIOWrapper(open_input(path), encoding="utf-8", newline="") as file:
             while lines := file.readlines(_TEXT_BYTES):
                 yield "".join(lines)
-    except OSError as error:
-        raise UsageError(error.strerror or str(error), source=path) from None
     except UnicodeDecodeError as error:
         raise FormatError("is not valid UTF-8", source=path, offset=error.start) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from mtkit.base.binary import map_file
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
@@ -32,11 +33,10 @@ def keys_of(settings: ServeSettings) -> list[str]:
     found = [settings.api_key.strip()] if settings.api_key is not None else []
     if settings.api_key_file is not None:
         try:
-            with open(settings.api_key_file, encoding="utf-8-sig") as file:
-                found += [line.strip() for line in file if line.strip()]
-        except (OSError, UnicodeDecodeError) as error:
-            what = getattr(error, "strerror", None) or "is not valid UTF-8"
-            raise UsageError(what, source=settings.api_key_file) from None
+            lines = bytes(map_file(settings.api_key_file)).decode("utf-8-sig").splitlines()
+        except UnicodeDecodeError:
+            raise UsageError("is not valid UTF-8", source=settings.api_key_file) from None
+        found += [line.strip() for line in lines if line.strip()]
         if not found:
             raise UsageError("holds no key", source=settings.api_key_file)
     if any(len(key) < _LEAST_KEY for key in found):

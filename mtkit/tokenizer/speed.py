@@ -101,13 +101,13 @@ def texts_of(paths: Sequence[str], size: int) -> dict[str, str]:
     """
     from codecs import getincrementaldecoder
 
-    from mtkit.base.binary import standard_input
+    from mtkit.base.binary import open_input, standard_input
 
     size = min(size, _MOST_BYTES)
     found: dict[str, str] = {}
     for path in paths:
         try:
-            with standard_input() if path == "-" else open(path, "rb") as file:
+            with standard_input() if path == "-" else open_input(path) as file:
                 data = file.read(size)
             whole = getincrementaldecoder("utf-8")().decode(data, len(data) < size)
         except OSError as error:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 
+from mtkit.base.binary import map_file
 from mtkit.base.record import replace
 from mtkit.base.whole_files import write_files
-from mtkit.errors import FormatError, UsageError
+from mtkit.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,10 +60,7 @@ def read(path: str) -> dict[str, Any]:
         FormatError: It is none.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except OSError as error:
-        raise UsageError(error.strerror or str(error), source=path) from None
+        found = json.loads(bytes(map_file(path)))
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:

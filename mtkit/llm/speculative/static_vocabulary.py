@@ -6,6 +6,7 @@ Blank lines, and what follows a number sign, do not count.
 
 from __future__ import annotations
 
+from mtkit.base.binary import map_file
 from mtkit.errors import FormatError, UsageError
 
 TYPE_CHECKING = False
@@ -26,10 +27,7 @@ def read(path: str, n_vocab: int) -> list[int]:
     """
     found: dict[int, int] = {}
     try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except OSError as error:
-        raise UsageError(error.strerror or str(error), source=path) from None
+        lines = bytes(map_file(path)).decode().splitlines()
     except UnicodeDecodeError:
         raise FormatError("is not a list of ids: not valid UTF-8", source=path) from None
     for number, line in enumerate(lines, 1):
