@@ -25,6 +25,7 @@ _PATIENCE = 10.0
 """Seconds to wait for another process that renames files in the same folder."""
 _LOCKED = 0x7FFF_FFFE
 """The byte of a file that is locked on Windows, which keeps others from reading it."""
+REPLACE = "choose another name, or replace it with --force (in Python: force=True)"
 _LINKS = 40
 """That lead from one to the next; as many as Linux follows."""
 
@@ -45,7 +46,7 @@ def check_target(path: str, *, force: bool = False) -> None:
     if _is_descriptor(path) or (os.path.exists(path) and not os.path.isfile(path)):
         raise UsageError("is a folder or a device, not a file", source=path)
     if os.path.lexists(path) and not force:
-        raise UsageError("already exists", source=path, hint="--force replaces it")
+        raise UsageError("already exists", source=path, hint=REPLACE)
 
 
 def _is_descriptor(path: str) -> bool:
@@ -172,7 +173,7 @@ class WholeFiles(Closing):
                     os.unlink(one)
                 raise UsageError(
                     "already exists: another process made it", source=path,
-                    hint="--force replaces it",
+                    hint=REPLACE,
                 ) from None  # fmt: skip
             except OSError:  # a file system without links
                 os.replace(part, path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.commands.texts import texts_of
+from mtkit.commands.texts import check_no_file, texts_of
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
@@ -72,14 +72,19 @@ def prompt_of(
     prompt: str | None,
     files: Sequence[str] | None,
     *,
+    command: str,
     may_be_none: bool = False,
 ) -> bytes:
     """Return the prompt: the argument or ``--prompt``, files, or what comes through a pipe.
 
     One line break at the end of a file or a pipe is left out, as llama.cpp's tools do: nobody
     means it. Several files are one prompt.
+
+    Raises:
+        UsageError: As ``check_no_file`` and ``texts_of``.
     """
-    hint = 'mtkit generate "Once upon a time" or --file FILE'
+    check_no_file(text, prompt, command)
+    hint = f'mtkit {command} "Once upon a time" or --file FILE'
     parts = [
         content if isinstance(content, bytes) else content.read()
         for _, content in texts_of(text, prompt, files, hint, may_be_none=may_be_none)

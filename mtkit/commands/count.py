@@ -23,7 +23,9 @@ app = application()
 def count(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE]...", help="Text files; - or none: standard input."),
+        typer.Argument(
+            metavar="[FILE]...", help="Text files and folders; - or none: standard input."
+        ),
     ] = None,
     tokenizer: str | None = None,
     prompt: str | None = None,
@@ -38,11 +40,13 @@ def count(
 ) -> None:
     """Count the tokens in texts: a row per file, and a total.
 
-    In a pipe: count and name, or only the count if the text has no name.
+    Of a folder every text file is counted, source code and subfolders included; hidden files and
+    binary files are not. In a pipe: count and name, or only the count if the text has no name.
 
     \b
     Examples:
       mtkit count chapter*.txt -t cl100k_base
+      mtkit count docs/ src/
       git diff | mtkit count
     """
     from mtkit.errors import UsageError
@@ -50,16 +54,7 @@ def count(
     if names and files:
         raise UsageError("give the files as arguments or with --file")
     paths = [*(names or ()), *(files or ())]
-    for path in paths:
-        is_folder = os.path.isdir(path)
-        if is_folder or (path != "-" and not os.path.exists(path)):
-            what = "is a folder" if is_folder else "no such file"
-            hint = (
-                f"name its files: {path.rstrip(os.sep)}/*"
-                if is_folder
-                else 'a text: mtkit count -p "a text"'
-            )
-            raise UsageError(what, source=path, hint=hint)
+    paths = [one for path in paths for one in _files(path)]
     source = load_named(
         tokenizer,
         encoding=encoding,
@@ -79,6 +74,25 @@ def count(
             raise error.located(name if paths else "") from None
         counts.append((name if paths else "", len(ids)))
     show_counts(counts, as_json=as_json)
+
+
+def _files(path: str) -> list[str]:
+    """Return a file, or the text files of a folder.
+
+    Raises:
+        UsageError: There is no such file, or the folder has no text.
+    """
+    from mtkit.base.text_files import is_text, visible
+    from mtkit.errors import UsageError
+
+    if os.path.isdir(path):
+        found = list(filter(is_text, visible(path)))
+        if not found:
+            raise UsageError("has no text files", source=path)
+        return found
+    if path != "-" and not os.path.exists(path):
+        raise UsageError("no such file", source=path, hint='a text: mtkit count -p "a text"')
+    return [path]
 
 
 def show_counts(counts: Sequence[tuple[str, int]], *, as_json: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Annotated
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 app = application()
 
 
-@app.command()
+@app.command(also={"chat_template": "--chat-template-file"})
 def edit(
     file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file.")],
     out: Annotated[
@@ -39,6 +40,10 @@ def edit(
     set_files: Annotated[
         list[str] | None,
         typer.Option("--set-file", metavar="KEY=FILE", help="Set a key to the text of a file."),
+    ] = None,
+    chat_template: Annotated[
+        str | None,
+        typer.Option("--chat-template", metavar="FILE", help="Replace the chat template."),
     ] = None,
     unset: Annotated[
         list[str] | None, typer.Option("--unset", metavar="KEY", help="Remove a key.")
@@ -79,7 +84,7 @@ def edit(
     \b
     Examples:
       mtkit edit model.gguf --set general.name=renamed -o new.gguf
-      mtkit edit model.gguf --set-file tokenizer.chat_template=chat.jinja -o new.gguf
+      mtkit edit model.gguf --chat-template chat.jinja -o new.gguf
       mtkit edit model.gguf --set tokenizer.ggml.eos_token_id=2 --in-place
       mtkit edit model.gguf --tokenizer tokenizer.json -o new.gguf
       mtkit edit model.gguf --unset general.url --set llama.vocab_size=u32:32000 --dry-run
@@ -107,13 +112,14 @@ def edit(
         if not in_place and shard_names.is_whole(source, out):
             source = joined(source)
         draft = Draft.of(source)
+        template = [f"tokenizer.chat_template={chat_template}"] if chat_template else []
         steps: list[tuple[Sequence[str] | None, Callable[[GgufFile, Draft, str], list[Change]]]] = [
             ([tokenizer] if tokenizer else None, partial(_tokenizer, allow_loss or ())),
             (rename_key, _rename_key),
             (rename_tensor, _rename_tensor),
             (unset, _unset),
             (set_keys, _set),
-            (set_files, _set_file),
+            ([*(set_files or ()), *template], _set_file),
         ]
         changes: list[Change] = [("finished", "an edit that was cut short", "", "")] * interrupted
         for texts, step in steps:
@@ -191,10 +197,15 @@ def _shown(source: GgufFile, key: str) -> str:
 
 
 def _set(source: GgufFile, draft: Draft, text: str) -> list[Change]:
+    from mtkit.errors import UsageError
     from mtkit.gguf.typed_values import typed
     from mtkit.inspection.value_text import shortened
 
     name, value = _halves(text, "--set")
+    if value.startswith("@") and os.path.isfile(value[1:]):
+        line = f"type: --set-file {text.replace('=@', '=', 1)}"
+        hint = f"{line}; string:{value} sets these characters"
+        raise UsageError("is the name of a file", field=f"--set {name}", hint=hint)
     key = typed(name, value, source.metadata)
     draft.set(key)
     return [_changed(source, key, shortened(key.value, key.type))]

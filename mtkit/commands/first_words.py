@@ -35,7 +35,8 @@ _WORDS = {
     "inspect --plan": "plan memory mem ram vram estimate fit size",
     "token": "lookup id piece search find grep",
     "compare": "cmp",
-    "convert": "export transform transcode conv import create convert-hf-to-gguf to-gguf gguf-new",
+    "convert": "export transform transcode conv import create"
+    " convert-hf-to-gguf convert_hf_to_gguf convert_hf_to_gguf.py to-gguf gguf-new",
     "generate": "run complete completion-text predict continue infer main cli llama-cli simple",
     "serve": "server llama-server api up start",
     "quantize": "quantise quant llama-quantize requantize",
@@ -81,6 +82,12 @@ _NEEDS = {
     "template": ['MODEL.gguf --user "TEXT"'],
 }
 """What stands for the arguments where none are given."""
+_FILE_ALONE = {
+    "convert": "--to gguf",
+    "quantize": "--type Q4_K_M -o NEW.gguf",
+    "template": '--user "TEXT"',
+}
+"""What is needed next to a file."""
 _ELSEWHERE = {
     "ls list models ps scan-cache cache scan": "mtkit inspect FOLDER shows the models in a folder,"
     " mtkit config the defaults",
@@ -139,10 +146,12 @@ def _line(right: str, args: Sequence[str]) -> str:
     """Return a line with the arguments that were given, or with what stands for them."""
     if right.startswith("--"):
         args = ()
-    elif right == "generate" and args and args[0].lower().endswith(_MODELS):  # as ollama run
+    elif right == "generate" and args and _is_model(args[0]):  # as ollama run
         text = [arg for arg in args[1:] if not arg.startswith("-")]
         right, args = ("generate" if text else "chat"), [*args[1:], "-m", args[0]]
     given = join(args) if args else " ".join(_NEEDS.get(right, ()))
+    if len(args) == 1 and right in _FILE_ALONE:
+        given += f" {_FILE_ALONE[right]}"
     return f"type: mtkit {right} {given}".rstrip()
 
 
@@ -172,6 +181,10 @@ def _file(name: str, args: Sequence[str]) -> str:
             return _line("generate", [name, *args])
         return _line("inspect", [name, *args])
     return _line("count", [name, *args]) if is_there else ""
+
+
+def _is_model(name: str) -> bool:
+    return name.lower().endswith(_MODELS) or os.path.isdir(os.path.expanduser(name))
 
 
 def _close(name: str, words: Sequence[str]) -> str:

@@ -66,7 +66,7 @@ def logits(
     if top < 0:
         raise UsageError(f"--top {top}: is not 0 or more")
     log.is_shown = verbose
-    given = prompt_of(text, prompt, files)
+    given = prompt_of(text, prompt, files, command="logits")
     settings = replace(settings, model=model_named(settings.model))
     with open_model(settings, Progress("loading").show) as runner:
         ids = runner.model.tokenize(given, add_special=not no_special)

@@ -2,6 +2,97 @@
 
 from __future__ import annotations
 
-from mtkit.commands.split import merging as app
+import os
+from typing import Annotated
 
-__all__ = ["app"]
+import typer
+
+from mtkit.commands.options import application
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+app = application()
+
+
+@app.command()
+def merge(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FIRST...", help="First shard, all shards, or the folder that they are in."
+        ),
+    ],
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="File to write; default: NAME.gguf, here."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the file without writing.")
+    ] = False,
+    force: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Merge the shards of a model into one file; the reverse of mtkit split.
+
+    In a pipe one row: path, tensors, bytes of tensors. The file appears whole or not at all.
+
+    \b
+    Examples:
+      mtkit merge parts/model-00001-of-00003.gguf -o model.gguf
+      mtkit merge parts/ -o model.gguf
+      mtkit merge parts/*.gguf -o whole.gguf --force
+    """
+    from mtkit.commands.new_files import NewFile, warn_of_dropped, write
+    from mtkit.errors import UsageError
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.shard_files import merge as join
+    from mtkit.gguf.shard_files import own_keys, stem
+    from mtkit.gguf.shards import all_files, shard_set
+
+    if "-" in files:
+        raise UsageError("shards are found by name, so they cannot come from a pipe")
+    if out in ("", "-"):
+        raise UsageError("no output file", hint="add -o MODEL.gguf")
+    names = list(files)
+    if out is None and len(names) == 2 and not os.path.exists(names[1]):  # FIRST NEW
+        out = names.pop()
+    first = open_gguf(_first(names))
+    shards = shard_set(first)
+    if len(names) > 1:
+        own = {os.path.realpath(one.path) for one in shards.shards} if shards else set()
+        other = next((name for name in names if os.path.realpath(name) not in own), None)
+        if other is not None:
+            raise UsageError(f"is not a shard of {first.name}", source=other)
+    out = out or f"{stem(first.name)}.gguf"
+    for shard in shards.shards if shards else ():
+        if os.path.exists(out) and os.path.samefile(shard.path, out):
+            raise UsageError("is one of the shards", source=out)
+    new = [NewFile.of(out, join(first))]
+    for part in all_files(first):
+        warn_of_dropped(part, () if part is first else own_keys(part, first))
+    write(new, "mtkit.merge/1", dry_run=dry_run, force=force, as_json=as_json)
+
+
+def _first(names: Sequence[str]) -> str:
+    """Return the first shard of those that are named.
+
+    Raises:
+        UsageError: A folder has none, or those of several models.
+    """
+    from mtkit.errors import UsageError
+    from mtkit.gguf.shard_files import is_first
+
+    if len(names) == 1 and os.path.isdir(names[0]):
+        folder = names[0]
+        found = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+        found = [name for name in found if is_first(name)]
+        if len(found) != 1:
+            what = "has the shards of several models" if found else "is a folder without shards"
+            hint = f"name one of: {', '.join(found)}" if found else "NAME-00001-of-00003.gguf …"
+            raise UsageError(what, source=folder, hint=hint)
+        return found[0]
+    return next(filter(is_first, names), names[0])

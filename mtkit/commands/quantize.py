@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -20,15 +21,31 @@ if TYPE_CHECKING:
 app = application()
 
 
+def type_names() -> list[str]:
+    """Names of the types, for shell completion."""
+    from mtkit.llm.quantization import TYPES
+
+    return [*TYPES]
+
+
 @app.command()
 def quantize(
     file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file, not quantized.")],
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NEW] [TYPE]", help="Same as -o and --type.", autocompletion=type_names
+        ),
+    ] = None,
     kind: Annotated[
         str,
         typer.Option(
-            "--type", metavar="TYPE", help="Type to quantize to: Q4_K_M, Q8_0, IQ4_XS, BF16 …"
+            "--type",
+            metavar="TYPE",
+            help="Type to quantize to: Q4_K_M, Q8_0, IQ4_XS, BF16 …",
+            autocompletion=type_names,
         ),
-    ],
+    ] = "",
     out: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="File to write.")
     ] = None,
@@ -83,6 +100,7 @@ def quantize(
     \b
     Examples:
       mtkit quantize model-f16.gguf --type Q4_K_M -o model-q4.gguf
+      mtkit quantize model-f16.gguf model-q8.gguf Q8_0
       mtkit quantize model-bf16.gguf --type IQ3_XXS --imatrix imatrix.gguf -o small.gguf --report
       mtkit quantize model-f16.gguf --type IQ4_XS --imatrix-from book.txt -o model-iq4.gguf
       mtkit quantize model-f16.gguf --type Q4_K_M --tensor-type attn_v=q6_k -o model-q4.gguf
@@ -98,8 +116,11 @@ def quantize(
     from mtkit.llm.quantization import quantize as run
     from mtkit.llm.tensor_kinds import TensorKinds
 
+    kind, out = _words(file, list(more or ()), kind, out)
     if file == "-" or out in ("", "-") or (out is None and not dry_run):
-        raise UsageError("no output file", hint="add -o NEW.gguf, or --dry-run")
+        new = f"{os.path.basename(file).removesuffix('.gguf')}-{kind}.gguf"
+        hint = f"add -o {'NEW.gguf' if file == '-' else new}, or --dry-run"
+        raise UsageError("no output file", hint=hint)
     if imatrix is not None and imatrix_from:
         raise UsageError("give one of --imatrix and --imatrix-from")
     number = file_type(kind)
@@ -145,6 +166,29 @@ def quantize(
         _show(out, sizes, done)
     else:
         output.write_rows([(out, *sizes), *map(_row, done)])
+
+
+def _words(file: str, more: list[str], kind: str, out: str | None) -> tuple[str, str | None]:
+    """Return type and new file, where options or words name them (as llama-quantize's do).
+
+    Raises:
+        UsageError: There is no type, or a word too many.
+    """
+    from shlex import quote
+
+    from mtkit.errors import UsageError
+
+    if more and not kind and not more[-1].endswith(".gguf"):
+        kind = more.pop()
+    if more and out is None:
+        out = more.pop()
+    if more:
+        raise UsageError(f"unexpected argument {more[0]!r}", hint="mtkit quantize FILE NEW TYPE")
+    if not kind:
+        new = out or f"{file.removesuffix('.gguf')}-Q4_K_M.gguf"
+        line = f"type: mtkit quantize {quote(file)} --type Q4_K_M -o {quote(new)}"
+        raise UsageError("no type given", hint=line)
+    return kind, out
 
 
 def _row(change: TensorChange) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""``mtkit split`` and ``mtkit merge``: a model as several files, and as one again."""
+"""``mtkit split``: a model as several files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import typer
 from mtkit.commands.options import application, n_bytes
 
 app = application()
-merging = application()
 
 
 @app.command()
@@ -80,46 +79,3 @@ def split(
     ]
     with folder_for(out) if not dry_run else nullcontext():
         write(files, "mtkit.split/1", dry_run=dry_run, force=force, as_json=as_json)
-
-
-@merging.command()
-def merge(
-    file: Annotated[str, typer.Argument(metavar="FIRST", help="First shard of the model.")],
-    out: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="File to write.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the file without writing.")
-    ] = False,
-    force: bool = False,
-    as_json: bool = False,
-) -> None:
-    """Merge the shards of a model into one file; the reverse of mtkit split.
-
-    In a pipe one row: path, tensors, bytes of tensors. The file appears whole or not at all.
-
-    \b
-    Examples:
-      mtkit merge parts/model-00001-of-00003.gguf -o model.gguf
-      mtkit merge model-00001-of-00002.gguf -o whole.gguf --force
-    """
-    import os
-
-    from mtkit.commands.new_files import NewFile, warn_of_dropped, write
-    from mtkit.errors import UsageError
-    from mtkit.gguf import open_gguf
-    from mtkit.gguf.shard_files import merge as join
-    from mtkit.gguf.shard_files import own_keys
-    from mtkit.gguf.shards import all_files, shard_set
-
-    if file == "-":
-        raise UsageError("shards are found by name, so they cannot come from a pipe")
-    if out in ("", "-"):
-        raise UsageError("no output file", hint="add -o MODEL.gguf")
-    first = open_gguf(file)
-    shards = shard_set(first)
-    for shard in shards.shards if shards else ():
-        if os.path.exists(out) and os.path.samefile(shard.path, out):
-            raise UsageError("is one of the shards", source=out)
-    files = [NewFile.of(out, join(first))]
-    for part in all_files(first):
-        warn_of_dropped(part, () if part is first else own_keys(part, first))
-    write(files, "mtkit.merge/1", dry_run=dry_run, force=force, as_json=as_json)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = application()
 
 
-@app.command()
+@app.command(also={"tokenizer": "-m --model", "user": "-p --prompt"})
 def template(
     file: Annotated[
         str | None,
@@ -27,6 +27,9 @@ def template(
             metavar="FILE",
             help="Tokenizer file or folder, or a .jinja file; default: the default model.",
         ),
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option("-t", "--tokenizer", metavar="NAME", help="Same as FILE.")
     ] = None,
     messages: Annotated[
         str | None,
@@ -104,6 +107,12 @@ def template(
     from mtkit.commands.conversation import conversation_of, read_json
     from mtkit.errors import MtkitError, UsageError
 
+    if tokenizer is not None:
+        if file is not None and user is None and parse is None and messages is None:
+            file, user = None, file  # mtkit template -m model.gguf "Hello!"
+        if file is not None:
+            raise UsageError(f"two files are given, {file} and {tokenizer}", hint="give FILE or -t")
+        file = tokenizer
     if continue_final and generation_prompt:
         generation_prompt = False
     conversation = None
@@ -123,31 +132,31 @@ def template(
         "values": dict(map(_setting, settings or [])),
         "now": _time(now),
     }
-    tokenizer: Tokenizer | None = None
+    loaded: Tokenizer | None = None
     try:
         file = model_named(None) if file is None else file
         if parse is not None:
-            tokenizer = (
+            loaded = (
                 None
                 if file.endswith(".jinja")
                 else load_named(file, reader=as_reader, download=download)
             )
-            parts = _parsed(file, tokenizer, read_text(parse), conversation, name, options)
+            parts = _parsed(file, loaded, read_text(parse), conversation, name, options)
             output.write_json({"schema": "mtkit.answer/1", **parts})
             return
         if file.endswith(".jinja"):
             made = _render_file(file, conversation, options)
         else:
-            tokenizer = load_named(file, reader=as_reader, download=download)
-            made = _render(tokenizer, conversation, name, options)
+            loaded = load_named(file, reader=as_reader, download=download)
+            made = _render(loaded, conversation, name, options)
     except MtkitError as error:
         given = {"messages": messages, "tools": tools, "documents": documents}
         raise error.located(given.get(error.field.partition("[")[0]) or file or "") from None
-    if ids and tokenizer is None:
+    if ids and loaded is None:
         raise UsageError(
             "a template has no ids without a tokenizer", source=file or "", hint="name a tokenizer"
         )
-    found = tokenizer.encode_ids(made.text, add_special_tokens=False) if tokenizer and ids else []
+    found = loaded.encode_ids(made.text, add_special_tokens=False) if loaded and ids else []
     if as_json:
         document: dict[str, Any] = {"schema": "mtkit.template/1", "text": made.text}
         document["generation"] = made.generation

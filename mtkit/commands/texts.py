@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 _CHUNK_BYTES = 1 << 16
+_LONGEST_NAME = 4096
+"""Bytes of a path on Linux."""
 
 
 def texts_of(
@@ -26,7 +29,8 @@ def texts_of(
     open, and closed afterwards.
 
     Raises:
-        UsageError: None is given, or there are several sources, or there is no such file.
+        UsageError: None is given, or there are several sources, or there is no such file, or it
+            is a model.
     """
     from mtkit.base.binary import open_input, standard_input
     from mtkit.errors import UsageError
@@ -45,7 +49,45 @@ def texts_of(
         return
     for path in files or ["-"]:
         with standard_input() if path == "-" else open_input(path) as file:
+            if path != "-" and file.peek(4)[:4] == b"GGUF":  # type: ignore[attr-defined]  # buffered
+                hint = f"-m {path} names it as the model"
+                raise UsageError("is a model, not a text", source=path, hint=hint)
             yield path, file
+
+
+def check_no_file(text: str | None, prompt: str | None, command: str) -> None:
+    """Refuse the name of a file where a model is given a text: it would go on with the name.
+
+    Raises:
+        UsageError: The text is the name of a model, or of a file; ``--prompt`` takes it as it is.
+    """
+    from shlex import quote
+
+    from mtkit.errors import UsageError
+
+    if text is None or len(text) > _LONGEST_NAME or "\n" in text:
+        return
+    path = os.path.expanduser(text)
+    if (text.lower().endswith(".gguf") and " " not in text) or _is_model(path):
+        asked = f" -p {quote(prompt)}" if prompt is not None else ""
+        line = f"type: mtkit {command} -m {quote(text)}{asked}"
+        raise UsageError("is a model, not a text", source=text, hint=line)
+    if os.path.isfile(path) and prompt is None:
+        hint = f"type: mtkit {command} -f {quote(text)}; -p takes the name as the text"
+        raise UsageError("is a file, not a text", source=text, hint=hint)
+
+
+def _is_model(path: str) -> bool:
+    """Tell whether a path is a GGUF, or a folder with a model."""
+    if os.path.isdir(path):
+        return any(name == "config.json" or name.endswith(".gguf") for name in os.listdir(path))
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"GGUF"
+    except OSError:
+        return False
 
 
 def whole_texts(

@@ -13,6 +13,7 @@ import sys
 from contextlib import contextmanager
 
 from mtkit.base.record import Record
+from mtkit.base.text_files import visible
 from mtkit.errors import FormatError, MissingExtra, MtkitError, ResourceError, UsageError
 
 TYPE_CHECKING = False
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any, BinaryIO
 
-_KINDS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".txt": "text"}
+_CODE = (
+    ".c .h .cc .cpp .hpp .cu .cs .css .go .hs .html .java .jl .js .jsx .kt .lua .m .ml .php .pl .py"
+    " .r .rb .rs .scala .sh .sql .swift .ts .tsx .zig"
+)
+_TEXTS = dict.fromkeys(f".txt .md .rst .tex {_CODE}".split(), "text")
+_KINDS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", **_TEXTS}
 """Files with these suffixes are taken from a folder; a named file of another suffix is text."""
 _COMPRESSED = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2", ".zst": "zstd"}
 _UNIT_BYTES = 8 << 20
@@ -77,9 +83,7 @@ def units_of(paths: Sequence[str], reading: Reading) -> tuple[list[Unit], int]:
     left_out = 0
     for path in paths:
         if not is_url(path) and os.path.isdir(path):
-            below = sorted(
-                os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names
-            )
+            below = [*visible(path)]
             known = [name for name in below if os.path.splitext(_bare(name))[1] in _KINDS]
             left_out += len(below) - len(known)
             files += known
@@ -91,10 +95,10 @@ def units_of(paths: Sequence[str], reading: Reading) -> tuple[list[Unit], int]:
             what = "is empty" if len(files) == 1 else f"is empty, as all {len(files)} files are"
             raise UsageError(what, source=files[0])
         what = f"no documents among {left_out} files" if left_out else "nothing to read"
-        known_suffixes = ", ".join(_KINDS)
         raise UsageError(
             what, source=paths[0] if paths else "",
-            hint=f"from a folder {known_suffixes} are taken, also compressed; name other files",
+            hint="from a folder .jsonl, .ndjson, .parquet, .txt, .md and source code are taken,"
+            " also compressed; name other files",
         )  # fmt: skip
     return units, left_out
 

@@ -92,6 +92,8 @@ def other_kind(head: bytes) -> tuple[str, str] | None:
     if head[4:8] == b"TFL3":
         return "the file is a TensorFlow Lite model", ""
     if head.lstrip()[:5].lower().startswith((b"<!doc", b"<html", b"<?xml")):
+        if b'name="generator" content="mtkit' in head:
+            return "the file is a page of mtkit report", "open it in a browser"
         return "the file is a web page", "download it again: the server sent an error page"
     return None
 

@@ -7,6 +7,7 @@ Source: tools/gguf-split/gguf-split.cpp of llama.cpp; ``shards`` says how a set 
 
 from __future__ import annotations
 
+import os
 import re
 
 from mtkit.errors import UsageError
@@ -147,5 +148,14 @@ def numbered(name: str, count: int) -> list[str]:
         name: Of the model, or of a file of a set that it was in before.
         count: Files in the set.
     """
-    stem = _NUMBERED.sub("", name.removesuffix(".gguf"))
-    return [f"{stem}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
+    return [f"{stem(name)}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
+
+
+def is_first(path: str) -> bool:
+    """Tell whether a file is called as the first of a set."""
+    return re.search(r"-00001-of-[0-9]{5}\.gguf\Z", path) is not None
+
+
+def stem(path: str) -> str:
+    """Return the name of the model that a file of a set is named after."""
+    return _NUMBERED.sub("", os.path.basename(path).removesuffix(".gguf"))

@@ -97,6 +97,8 @@ class Located(Record):
 
 ADAPTER = "adapter_config.json"
 """What tells a LoRA adapter's folder."""
+_TENSOR_COUNT = slice(8, 16)
+"""Bytes of a GGUF's header that have the number of tensors."""
 _PROJECTOR = "mmproj"
 """How llama.cpp's converter names the image half of a model, which is not a model by itself."""
 
@@ -220,6 +222,8 @@ def in_folder(folder: str, files: tuple[str, ...]) -> str | None:
     from fnmatch import fnmatchcase
 
     names = sorted(os.listdir(folder), key=lambda name: (name.startswith(_PROJECTOR), name))
+    if files == MODEL.files:  # one that mtkit convert wrote of the tokenizer is no model
+        names.sort(key=lambda name: _lacks_weights(os.path.join(folder, name)))
     for wanted in files:
         for name in names:
             alone = name == "vocab.json" and "merges.txt" not in names  # others have one, too
@@ -227,3 +231,13 @@ def in_folder(folder: str, files: tuple[str, ...]) -> str | None:
             if fnmatchcase(name, wanted) and not alone and os.path.isfile(path):
                 return path
     return None
+
+
+def _lacks_weights(path: str) -> bool:
+    """Tell whether a file is a GGUF without tensors, as vocabularies are."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_TENSOR_COUNT.stop)
+    except OSError:
+        return False
+    return len(head) == _TENSOR_COUNT.stop and not any(head[_TENSOR_COUNT])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -233,6 +234,18 @@ def test_cut_joined_and_hashed(mtkit: Run, tmp_path: Path) -> None:
     assert mtkit("merge", first, "-o", "whole.gguf").returncode == 0
     assert (tmp_path / "whole.gguf").read_bytes() == Path(MODEL).read_bytes()
     assert "already exists" in one_line(mtkit("merge", first, "-o", "whole.gguf"), 2)
+    every = [row[0] for row in rows]
+    for words in (["parts"], ["parts/"], every, [*every[1:], first], [first, "again.gguf"]):
+        assert mtkit("merge", *words).returncode == 0, words
+        name = "again.gguf" if "again.gguf" in words else "default-model.gguf"
+        assert (tmp_path / name).read_bytes() == Path(MODEL).read_bytes()
+        (tmp_path / name).unlink()
+    assert "is not a shard" in one_line(mtkit("merge", *every, "whole.gguf"), 2)
+    (tmp_path / "none").mkdir()
+    assert "without shards" in one_line(mtkit("merge", "none"), 2)
+    shutil.copy(tmp_path / first, tmp_path / "parts" / "b-00001-of-00002.gguf")
+    assert "several models" in one_line(mtkit("merge", "parts"), 2)
+    (tmp_path / "parts" / "b-00001-of-00002.gguf").unlink()
     for wrong in ("0", "2X", "-1", "G", "1.5G"):
         assert "is not a size" in one_line(mtkit("split", MODEL, "--max-size", wrong), 2)
     assert "no size given" in one_line(mtkit("split", MODEL), 2)

@@ -7,6 +7,7 @@ client and ollama, with ``mtkit`` in the place of the program.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from shlex import split
 from typing import TYPE_CHECKING
@@ -35,12 +36,22 @@ encode -m vocab.gguf -f text.txt --no-bos
 encode --input text.txt --truncate 2
 count text.txt
 count text.txt tokenizer.json -t vocab.gguf
+count . -t vocab.gguf
+corpus count . -o counts.json
 decode 71 72 -m vocab.gguf
 decode [71,72]
 inspect vocab.gguf
 inspect model.gguf --plan --ctx-size 8k
 dump metadata vocab.gguf --json
 dump tensors model.gguf
+dump metadata models
+convert tokenizer.json --to all -o formats
+edit model.gguf --chat-template text.txt -o edited.gguf
+quantize model.gguf q4.gguf Q4_0 --allow-requantize
+quantize model.gguf Q4_0 -o q4.gguf --allow-requantize
+template -m vocab.gguf hi
+template vocab.gguf -p hi
+generate -m models hi -n 4 -q
 generate -m model.gguf -p "To list files, use" -n 9 -c 1k -s 1 --temp 0.5 -ngl 0 -t 1 -q
 chat -m model.gguf -p hi -n 4 -q
 chat -m model.gguf -f text.txt -n 4 -q
@@ -81,6 +92,29 @@ generate hi -c 8x               : '8x' is not a whole number, nor one as 8k
 estimate model.gguf             : mtkit inspect --plan model.gguf
 run model.gguf hi               : mtkit generate hi -m model.gguf
 run model.gguf                  : mtkit chat -m model.gguf
+run models                      : mtkit chat -m models
+generate model.gguf             : mtkit generate -m model.gguf
+generate model.gguf -p hi       : mtkit generate -m model.gguf -p hi
+generate models                 : mtkit generate -m models
+generate text.txt               : mtkit generate -f text.txt
+generate x.gguf -n 4            : mtkit generate -m x.gguf
+chat model.gguf                 : mtkit chat -m model.gguf
+chat text.txt                   : mtkit chat -f text.txt
+logits model.gguf               : mtkit logits -m model.gguf
+perplexity model.gguf text.txt  : -m model.gguf
+imatrix model.gguf -o x.gguf    : -m model.gguf
+count model.gguf                : -m model.gguf
+dump vocab.gguf                 : mtkit dump metadata vocab.gguf
+dump tokenizer.json             : mtkit dump vocab tokenizer.json
+dump tokenizer.json vocab       : mtkit dump vocab tokenizer.json
+dump hf                         : mtkit inspect hf
+dump metadata hf                : mtkit inspect hf
+dump tensors hf/model.safetensors : mtkit inspect --tensors hf/model.safetensors
+convert tokenizer.json          : mtkit convert tokenizer.json --to gguf
+convert_hf_to_gguf.py tokenizer.json : mtkit convert tokenizer.json --to gguf
+quantize model.gguf             : mtkit quantize model.gguf --type Q4_K_M -o model-Q4_K_M.gguf
+quantize model.gguf Q8_0        : -o model-Q8_0.gguf
+edit model.gguf --set general.name=@text.txt -o x.gguf : --set-file general.name=text.txt
 pull llama3                     : hf download
 download gpt2                   : hf download
 list                            : mtkit inspect FOLDER
@@ -90,7 +124,8 @@ login                           : hf
 inspect model.gguf --ctx-size 8k : --plan
 server                          : mtkit serve -m MODEL.gguf
 llama-server -m model.gguf      : mtkit serve -m model.gguf
-llama-quantize model.gguf       : mtkit quantize model.gguf
+llama-quantize model.gguf       : mtkit quantize model.gguf --type Q4_K_M
+llama-quantize model.gguf n.gguf Q8_0 : mtkit quantize model.gguf n.gguf Q8_0
 llama-imatrix                   : mtkit imatrix FILE -m MODEL.gguf
 llama-imatrix -m model.gguf     : mtkit imatrix -m model.gguf
 shrink                          : mtkit trim MODEL.gguf
@@ -110,6 +145,12 @@ def a_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("tokenizer.json", "vocab.gguf"):
         shutil.copy(FIXTURES / "bbpe-8k" / name, tmp_path)
     os.symlink(shipped(MODEL), tmp_path / "model.gguf")
+    (tmp_path / "models").mkdir()
+    os.symlink(tmp_path / "vocab.gguf", tmp_path / "models" / "a.gguf")  # no weights: no model
+    os.symlink(tmp_path / "model.gguf", tmp_path / "models" / "b.gguf")
+    (tmp_path / "hf").mkdir()
+    (tmp_path / "hf" / "config.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "hf" / "model.safetensors").write_bytes(b"\2\0\0\0\0\0\0\0{}")
     (tmp_path / "text.txt").write_text("Some text of several words.\n" * 20, encoding="utf-8")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -131,6 +172,27 @@ def test_is_told_what_to_type(capsys: pytest.CaptureFixture[str], line: str) -> 
     assert not printed
     assert right in said
     assert said.count("\n") == 1
+
+
+SUGGESTED = re.compile(r"type: mtkit (.*?)(?=; |\n|$)")
+PLACEHOLDER = re.compile(
+    r"\b(FILE|MODEL|TEXT|ID|FOLDER|KEY|CODE|x\.gguf|org/name|get_encoding|serve|hf)\b"
+    r"|--plan|--path|-hf|((quantize|imatrix) (-m )?model.gguf|perplexity)"
+)
+"""What is not there to be run, or waits, or wants more than was typed."""
+
+
+@pytest.mark.parametrize("line", NAMES)
+def test_the_line_that_is_told_works(
+    mtkit: Run, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    typed = split(line.partition(" : ")[0])
+    main(typed)
+    told = SUGGESTED.search(capsys.readouterr().err)
+    if told is None or PLACEHOLDER.search(told[1]):
+        return
+    done = mtkit(*split(told[1]), stdin=b"71 72")
+    assert done.returncode != 2, done.stderr
 
 
 def test_what_is_named_exists() -> None:

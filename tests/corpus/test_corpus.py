@@ -97,7 +97,7 @@ def test_documents_of_every_kind(suffix, mtkit, tmp_path) -> None:
     (folder / f"a.jsonl{suffix}").write_bytes(PACK[suffix](json_lines(TEXTS)))
     (folder / f"b.txt{suffix}").write_bytes(PACK[suffix](b"one\ntwo\n"))
     table(folder / "c.parquet", TEXTS)
-    (folder / "d.md").write_text("left out")
+    (folder / "d.log").write_text("left out")
     done = mtkit("corpus", "encode", folder, "-t", TOKENIZER, "--eod", "-o", tmp_path / "o.bin")
     assert done.returncode == 0, done.stderr
     end = [_tokenizer().eos_id]
@@ -365,7 +365,7 @@ def test_damaged_compression(suffix, mtkit, tmp_path) -> None:
 def test_usage(mtkit, tmp_path) -> None:
     (tmp_path / "a.jsonl").write_bytes(json_lines(TEXTS))
     (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "x.md").write_text("no")
+    (tmp_path / "folder" / "x.log").write_text("no")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1")
     table(tmp_path / "other.parquet", TEXTS, "body")
     for args, code, said in [

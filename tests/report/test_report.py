@@ -260,7 +260,7 @@ def test_where_the_page_is_written(mtkit: Run, tmp_path: Path) -> None:
     assert path == "tokenizer.report.html"
     assert (tmp_path / path).stat().st_size == int(size)
     again = mtkit("report", FIXTURES / "spm-bpe" / "tokenizer.model")
-    assert "already exists; --force replaces it" in one_line(again, 2)
+    assert "already exists; choose another name" in one_line(again, 2)
     named = mtkit("report", FIXTURES / "wordpiece")
     assert named.stdout.startswith(b"wordpiece.report.html\t")
     piped = (FIXTURES / "spm-bpe" / "tokenizer.model").read_bytes()

@@ -11,6 +11,7 @@ from mtkit.commands.arguments import prompt_of, read_bytes, read_text
 from mtkit.commands.named import model_named
 from mtkit.commands.options import application
 from mtkit.commands.setting_options import command
+from mtkit.commands.texts import check_no_file
 from mtkit.settings import AnswerSettings
 
 TYPE_CHECKING = False
@@ -80,6 +81,7 @@ def chat(
     from mtkit.errors import UsageError
     from mtkit.llama import log
 
+    check_no_file(message, prompt, "chat")
     log.is_shown = verbose
     path = model_named(settings.model, quiet=True)  # the banner says it
     settings = replace(settings, model=path)
@@ -88,7 +90,7 @@ def chat(
     own = read_text(template) if template is not None else None
     piped = None
     if prompt is not None or files:
-        message = prompt_of(message, prompt, files).decode("utf-8", "replace")
+        message = prompt_of(message, prompt, files, command="chat").decode("utf-8", "replace")
     elif message is None and not sys.stdin.isatty():
         piped = read_bytes("-")
     if reasoning not in _THINKS:

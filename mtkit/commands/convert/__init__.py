@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 app = application()
+EVERY = "all"
+"""``--to``: every format that can be written, a folder each."""
 
 
 def _written() -> list[str]:
     """Names of the formats that can be written, for shell completion."""
     from mtkit.formats import FORMATS, get_format
 
-    return [*(name for name in FORMATS if hasattr(get_format(name), "write")), "hf-model"]
+    return [*(name for name in FORMATS if hasattr(get_format(name), "write")), "hf-model", EVERY]
 
 
 def _types() -> list[str]:
@@ -51,7 +53,7 @@ def convert(
         typer.Option(
             "--to",
             metavar="NAME",
-            help="Format to write; see mtkit formats.",
+            help="Format to write, or all; see mtkit formats.",
             autocompletion=_written,
         ),
     ] = "",
@@ -151,9 +153,12 @@ def convert(
       mtkit convert tokenizer.model --to mtok
       mtkit convert ORG/NAME vocab.gguf --download
       mtkit convert model.gguf --to hf -o my-tokenizer/
+      mtkit convert tokenizer.json --to all -o converted/
       mtkit convert tokenizer.json --to gguf --allow-loss ids-possible
       mtkit convert stories260K.bin --tokenizer tok512.bin --to gguf
     """
+    from shlex import quote
+
     from mtkit.conversion.targets import format_of
     from mtkit.errors import UsageError
     from mtkit.formats.contract import WriteOptions
@@ -167,7 +172,8 @@ def convert(
         raise UsageError(what, hint="name a file, or a folder that ends in /")
     to = to.lower() or format_of(target) or default_format(source)
     if not to:
-        raise UsageError("--to is missing", hint=f"one of {', '.join(sorted(_written()))}")
+        line = f"type: mtkit convert {quote(source or 'FILE')} --to gguf"
+        raise UsageError("--to is missing", hint=f"{line}; or {', '.join(sorted(_written()))}")
     if (tables is not None or no_extension) and to != "mtok":
         raise UsageError("--tables, --no-tables and --no-extension go with --to mtok")
     if tables and no_extension:
@@ -195,6 +201,9 @@ def convert(
         vocab_only=vocab_only,
         force=force,
     )
+    if to == EVERY:
+        _every(source, asked, as_reader, encoding=encoding, download=download, as_json=as_json)
+        return
     done = None
     if tokenizer is None:
         done = _model(source, to, asked, as_reader, download=download)
@@ -244,6 +253,30 @@ def _model(
         hint="" if asked.vocab_only else "mtkit quantize changes the type of a GGUF",
     )
     return None
+
+
+def _every(
+    source: str | None,
+    asked: Asked,
+    as_reader: str | None,
+    *,
+    encoding: str | None,
+    download: bool,
+    as_json: bool,
+) -> None:
+    """Convert a tokenizer to all formats."""
+    from mtkit.commands.convert.every import show, to_every
+    from mtkit.errors import UsageError
+
+    asked.refuse("does not go with --to all", ("--vocab-only",))
+    if asked.target is None:
+        raise UsageError("--to all writes a folder", hint="add -o FOLDER")
+    tokenizer = load_named(source, reader=as_reader, encoding=encoding, download=download)
+    tried = to_every(
+        tokenizer, asked.target, allow_loss=asked.allow_loss, options=asked.options,
+        force=asked.force,
+    )  # fmt: skip
+    show(tried, as_json=as_json)
 
 
 def _run(

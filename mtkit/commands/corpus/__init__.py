@@ -14,8 +14,8 @@ app = application()
 def corpus() -> None:
     """Count or encode the documents of a corpus on all cores; interrupted runs resume.
 
-    Documents are lines of JSON (.jsonl, .ndjson), rows of .parquet, or text files, also compressed
-    (.gz, .xz, .bz2, .zst). They come from files, folders and URLs.
+    Documents are lines of JSON (.jsonl, .ndjson), rows of .parquet, or text files (.txt, .md,
+    source code), also compressed (.gz, .xz, .bz2, .zst). They come from files, folders and URLs.
 
     \b
     Examples:

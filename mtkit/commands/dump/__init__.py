@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.named import load_named, open_named
+from mtkit.commands.named import load_named, model_named, open_named
 from mtkit.commands.options import application
 
 app = application()
@@ -79,7 +79,7 @@ def dump(
     if what not in SUBJECTS:
         hint = f"known: {', '.join(SUBJECTS)}"
         if os.path.exists(what):
-            hint = f"type: mtkit dump {file if file in SUBJECTS else 'metadata'} {what}; {hint}"
+            hint = f"type: mtkit {_line(file, what)}; {hint}"
         raise UsageError(f"cannot dump {what!r}", hint=hint)
     module = import_module(SUBJECTS[what])
     if SUBJECTS[what].endswith(".tokenizer"):
@@ -92,5 +92,34 @@ def dump(
         raise UsageError("--id is for dump vocab and dump scores")
     if file is None:
         raise UsageError(f"dump {what} needs a GGUF file")
+    if what == "tensors" and file.endswith((".safetensors", ".safetensors.index.json")):
+        hint = f"type: mtkit inspect --tensors {file}"
+        raise UsageError("dump tensors is for a GGUF", source=file, hint=hint)
+    source = open_named(_gguf_of(file), download=download)
+    module.show(what, source, pattern=pattern, as_json=as_json)
 
-    module.show(what, open_named(file, download=download), pattern=pattern, as_json=as_json)
+
+def _line(what: str | None, file: str) -> str:
+    """Return the line for a file that was named without what is wanted of it."""
+    if what in SUBJECTS:
+        return f"dump {what} {file}"
+    if os.path.isdir(file):
+        return f"inspect {file}"
+    return f"dump {'metadata' if file.endswith('.gguf') else 'vocab'} {file}"
+
+
+def _gguf_of(name: str) -> str:
+    """Return the GGUF that a name stands for, of a folder the one in it.
+
+    Raises:
+        UsageError: A folder has none.
+    """
+    from mtkit.errors import UsageError
+
+    if not os.path.isdir(name):
+        return name
+    try:
+        return model_named(name)
+    except UsageError as error:
+        error.hint = f"type: mtkit inspect {name}"
+        raise

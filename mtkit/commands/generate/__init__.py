@@ -63,8 +63,9 @@ def generate(
     from mtkit.errors import MtkitError
     from mtkit.llm.generate import run
 
+    is_resumed = settings.load_session is not None
+    given = prompt_of(text, prompt, files, command="generate", may_be_none=is_resumed)
     path = model_named(settings.model, quiet=quiet)
-    given = prompt_of(text, prompt, files, may_be_none=settings.load_session is not None)
     settings = replace(settings, model=path, logprobs=as_json or as_jsonl)
     form = "json" if as_json else "jsonl" if as_jsonl else "text"
     if not quiet:

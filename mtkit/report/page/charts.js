@@ -72,7 +72,8 @@ function treemap(label, groups, wide = 1120, high = 520) {
   });
   const weighed = groups.map((group) => ({
     ...group, value: group.parts.reduce((sum, one) => sum + one.value, 0),
-  })).filter((group) => group.value > 0).sort((one, other) => other.value - one.value);
+  })).filter((group) => group.value > 0);
+  sortGroups(weighed);
   const tiles = [];
   for (const {item, x, y, w, h} of squarified(weighed, {x: 0, y: 0, w: wide, h: high})) {
     const titled = w > 46 && h > 34;
@@ -123,6 +124,14 @@ function treemap(label, groups, wide = 1120, high = 520) {
     tiles[to].focus();
   });
   return made;
+}
+
+/** The largest first, but layers, which have numbers, in their order. */
+function sortGroups(groups) {
+  const isNumbered = (group) => /\.\d+$/.test(group.name);
+  const most = Math.max(0, ...groups.filter(isNumbered).map((group) => group.value));
+  const rank = (group) => (isNumbered(group) ? most : group.value);
+  groups.sort((one, other) => rank(other) - rank(one)); // a stable sort
 }
 
 function cut(text, room, letter) {
