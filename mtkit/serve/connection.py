@@ -8,11 +8,15 @@ of the one that has sent no head for longest. Answers are not limited: they wait
 A client that has sent its request and ends its side may still read, or has left: only what is
 written to it tells. Until its answer begins it gets interim answers, which HTTP has it pass over,
 and whose refusal ends the connection.
+
+A client that is answered while it still sends would lose the answer by a close, which the system
+makes a reset of the connection. So the server ends its own side and passes over what comes, up to
+a limit, until the client has read.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -26,6 +30,24 @@ if TYPE_CHECKING:
 _LOOKS = 0.1, 1.0
 """Seconds from the first interim answer to the second, by which a refusal has come from near, and
 from then on."""
+_PASSED_OVER = 16 * MOST_BODY
+"""Bytes of a request that come after its answer."""
+
+
+class _Ending:
+    """A transport whose ``close`` is the connection's."""
+
+    def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
+        self._transport, self._connection = transport, connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def close(self) -> None:
+        self._connection.end(self._transport)
+
+    def is_closing(self) -> bool:
+        return self._connection.is_ending or self._transport.is_closing()
 
 
 class Connection(H11Protocol):
@@ -35,12 +57,15 @@ class Connection(H11Protocol):
         head_seconds: For the head of a request, from its first byte or from the connection on.
         body_seconds: Between two parts of a body.
         most: Connections.
+        is_ending: The server has ended its side, and what still comes is passed over.
     """
 
     head_seconds: ClassVar[float] = 10
     body_seconds: ClassVar[float] = 30
     most: ClassVar[int] = 512
 
+    is_ending = False
+    _left = _PASSED_OVER
     _limit: asyncio.TimerHandle | None = None
     _is_in_head = False
     _has_ended = False
@@ -48,6 +73,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a head; of too many connections, the one that waits longest is closed."""
         super().connection_made(transport)
+        self.transport = _Ending(transport, self)  # type: ignore[assignment]
         self._wait()
         if len(self.connections) > self.most:
             others = (one for one in self.connections if isinstance(one, Connection))
@@ -57,6 +83,11 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what was sent, and wait for the rest."""
+        if self.is_ending:
+            self._left -= len(data)
+            if self._left < 0:
+                self.transport.close()
+            return
         super().data_received(data)
         reader = self.conn._reader  # noqa: SLF001  h11 tells nothing of a chunk before all of it
         if getattr(reader, "_bytes_in_chunk", 0) > MOST_BODY:
@@ -66,6 +97,8 @@ class Connection(H11Protocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Let a client read that has sent its whole request."""
+        if self.is_ending:
+            return False
         self._has_ended = (
             self.conn.their_state is h11.DONE
             and not self.cycle.response_complete
@@ -80,6 +113,17 @@ class Connection(H11Protocol):
             interim = h11.InformationalResponse(status_code=100, headers=[], reason="Continue")
             self.transport.write(self.conn.send(interim) or b"")
             self.loop.call_later(seconds, self._look, then, then)
+
+    def end(self, transport: asyncio.Transport) -> None:
+        """Close the connection, at once or when a client that still sends has ended, too."""
+        sends = self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
+        if self.is_ending or not sends or transport.is_closing() or not transport.can_write_eof():
+            transport.close()
+            return
+        self._start(self.body_seconds)
+        self.is_ending = True
+        self.flow.resume_reading()
+        transport.write_eof()
 
     def on_response_complete(self) -> None:
         """Go on with what was sent meanwhile."""
@@ -96,10 +140,14 @@ class Connection(H11Protocol):
     @property
     def idle_until(self) -> float:
         """When it will be closed if no head comes; 0 while it has a request."""
-        timer = self.timeout_keep_alive_task or (self._limit if self._is_in_head else None)
-        return timer.when() if timer and not self.transport.is_closing() else 0
+        is_idle = self._is_in_head or self.is_ending
+        timer = self.timeout_keep_alive_task or (self._limit if is_idle else None)
+        is_closed = self.transport.is_closing() and not self.is_ending
+        return timer.when() if timer and not is_closed else 0
 
     def _wait(self) -> None:
+        if self.is_ending:
+            return
         state = self.conn.their_state
         if state is h11.IDLE and self.timeout_keep_alive_task is None:
             if not self._is_in_head:  # its time counts from its beginning

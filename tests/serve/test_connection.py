@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -260,6 +261,75 @@ def test_bodies_on_their_way_have_a_limit_together() -> None:
 
         check(test, app, body_seconds=30.0)
     assert [line.split()[1] for line in statuses] == [b"503", b"200", b"200"]
+
+
+def sent_whole(port: int, head: bytes, body: bytes) -> bytes:
+    """Return what a client gets that sends all of a request before it reads."""
+    with socket.create_connection(("127.0.0.1", port), 60) as client:
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\n" + head + b"\r\n" + body)
+        found = b""
+        while part := client.recv(1 << 16):
+            found += part
+    return found
+
+
+def in_chunks(size: int, chunk: int) -> bytes:
+    return (b"%x\r\n" % chunk + b" " * chunk + b"\r\n") * (size // chunk) + b"0\r\n\r\n"
+
+
+LONG = 12 << 20
+OF_LENGTH = b"host: localhost\r\nconnection: close\r\ncontent-length: %d\r\n" % LONG
+IN_CHUNKS = b"host: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n"
+ANSWERED_EARLY = [
+    (OF_LENGTH, b" " * LONG, 413),
+    (IN_CHUNKS, in_chunks(LONG, LONG), 413),
+    (IN_CHUNKS.replace(b"connection: close\r\n", b""), in_chunks(LONG, LONG), 413),
+    (IN_CHUNKS, in_chunks(LONG, 1 << 10), 413),
+    (IN_CHUNKS, in_chunks(LONG, 1 << 20), 413),
+    (OF_LENGTH.replace(b"localhost", b"elsewhere"), b" " * LONG, 403),
+    (IN_CHUNKS + b"content-length: 5\r\n", in_chunks(LONG, 1 << 10), 400),
+    (b"x-long: " + b"x" * LONG + b"\r\n", b"", 400),
+    (IN_CHUNKS, b"no chunk" * (LONG >> 3), 400),
+]
+
+
+@pytest.mark.parametrize(("head", "body", "status"), ANSWERED_EARLY)
+def test_who_still_sends_gets_the_answer(head: bytes, body: bytes, status: int) -> None:
+    found: list[bytes] = []
+    with application(tiny("llama")) as (app, _):
+
+        async def test(port: int) -> None:
+            for _ in range(3):
+                found.append(await asyncio.to_thread(sent_whole, port, head, body))
+
+        check(test, app, body_seconds=30.0)
+    assert [answer.split(b" ")[1] for answer in found] == [b"%d" % status] * 3
+    assert all(answer.count(b"HTTP/1.1") == 1 for answer in found)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 60.0])
+def test_who_sends_without_end_is_left(seconds: float) -> None:
+    """After the time of a body, or after many bytes."""
+
+    async def send(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(b" " * (1 << 20))
+            await writer.drain()
+            await asyncio.sleep(0.1 if seconds < 1 else 0)
+
+    async def test(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: elsewhere\r\nconnection: close\r\n")
+        writer.write(b"content-length: %d\r\n\r\n" % (1 << 40))
+        assert (await asyncio.wait_for(reader.readline(), 20)).split()[1] == b"403"
+        begun = time.perf_counter()
+        with pytest.raises(ConnectionError):
+            await send(writer)
+        assert time.perf_counter() - begun < 20
+        writer.close()
+
+    with application(tiny("llama")) as (app, _):
+        check(test, app, body_seconds=seconds)
 
 
 def test_idle_connections_lock_nobody_out() -> None:
