@@ -1,6 +1,7 @@
 #include "encode/added_tokens.hpp"
 
 #include <algorithm>
+#include <queue>
 #include <tuple>
 
 #include "text/utf8.hpp"
@@ -40,8 +41,8 @@ AddedTokens::AddedTokens(Reader &program, unsigned depth) {
         vanished_ = vanished_ || (token.flags & VANISHED) != 0;
         tokens_.push_back(token);
     }
-    raw_.build(std::move(raw));
-    late_.build(std::move(late));
+    raw_.build(std::move(raw), match_ == Match::FIRST_LISTED);
+    late_.build(std::move(late), match_ == Match::FIRST_LISTED);
     if (!read_flag(program, "first")) return;
     if (depth == DEEPEST) throw FormatError("are nested too deep", "tokens", program.offset());
     first_ = std::make_unique<AddedTokens>(program, depth + 1);
@@ -108,21 +109,12 @@ void AddedTokens::split(const Part &part, const PrefixFinder &finder, bool parse
     const auto text = part.text;
     std::size_t done = 0;
     bool any = false;
-    for (std::size_t at = finder.next(text, 0); at < text.size(); at = finder.next(text, at)) {
-        const Token *best = nullptr;
-        finder.at(text, at, [&](const PrefixFinder::Entry &entry) {
-            const Token *token = &tokens_[entry.number];
-            const bool longer = match_ == Match::LEFTMOST_LONGEST &&
-                                (best == nullptr || entry.text.size() > best->text.size());
-            if (best == nullptr || longer || (match_ == Match::FIRST_LISTED && token < best))
-                best = token;
-        });
-        if (best == nullptr) {
-            ++at;
-            continue;
-        }
-        std::size_t first = at;
-        std::size_t last = at + best->text.size();
+    PrefixFinder::Places places(finder, text);
+    std::size_t at = 0;
+    while (const auto *const found = places.next(at)) {
+        const Token *const best = &tokens_[found->entry->number];
+        std::size_t first = found->place;
+        std::size_t last = first + best->text.size();
         at = last;
         if (!parses && (best->flags & SPECIAL) != 0) continue;
         if ((best->flags & SINGLE_WORD) != 0 && inside_word(text, first, last)) continue;
@@ -141,36 +133,36 @@ void AddedTokens::split(const Part &part, const PrefixFinder &finder, bool parse
 // Each token, the longest first, is cut out of what those before it left.
 void AddedTokens::one_by_one(const Part &part, bool parses, std::vector<Segment> &out) const {
     const auto text = part.text;
-    struct Place {
-        std::size_t size;
-        std::uint32_t number;
-        std::size_t start;
+    using Found = PrefixFinder::Found;
+    const auto later = [](const Found &a, const Found &b) {
+        if (a.entry->text.size() != b.entry->text.size())
+            return a.entry->text.size() < b.entry->text.size();
+        return std::tie(a.entry->number, a.place) > std::tie(b.entry->number, b.place);
     };
-    std::vector<Place> places;
-    for (std::size_t at = raw_.next(text, 0); at < text.size(); at = raw_.next(text, at + 1))
-        raw_.at(text, at, [&](const PrefixFinder::Entry &entry) {
-            if (parses || (tokens_[entry.number].flags & SPECIAL) == 0)
-                places.push_back({entry.text.size(), entry.number, at});
-        });
-    std::sort(places.begin(), places.end(), [](const Place &a, const Place &b) {
-        if (a.size != b.size) return a.size > b.size;
-        return std::tie(a.number, a.start) < std::tie(b.number, b.start);
-    });
-    std::vector<bool> taken(places.empty() ? 0 : text.size());
+    // What may be cut next at each place where that is not known.
+    std::priority_queue<Found, std::vector<Found>, decltype(later)> waiting(later);
+    PrefixFinder::Places places(raw_, text);
+    for (std::size_t at = 0; const auto *const found = places.next(at); at = found->place + 1)
+        waiting.push(*found);
+    std::vector<bool> taken(waiting.empty() ? 0 : text.size());
     struct Cut {
         std::size_t first;
         std::size_t last;
         std::uint32_t id;
     };
     std::vector<Cut> cuts;
-    for (const auto &place : places) {
-        const auto &token = tokens_[place.number];
-        std::size_t first = place.start;
-        std::size_t last = first + place.size;
-        const auto from = taken.begin() + static_cast<std::ptrdiff_t>(first);
-        if (std::find(from, from + static_cast<std::ptrdiff_t>(place.size), true) !=
-            from + static_cast<std::ptrdiff_t>(place.size))
+    while (!waiting.empty()) {
+        const auto [place, entry] = waiting.top();
+        waiting.pop();
+        if (taken[place]) continue;
+        const auto &token = tokens_[entry->number];
+        std::size_t first = place;
+        std::size_t last = first + token.text.size();
+        // What was taken is no shorter: it would reach over an end.
+        if (taken[last - 1] || (!parses && (token.flags & SPECIAL) != 0)) {
+            if (const auto *const shorter = raw_.shorter(*entry)) waiting.push({place, shorter});
             continue;
+        }
         if ((token.flags & LSTRIP) != 0)
             while (first > 0) {
                 const auto before = previous(text, first);

@@ -25,9 +25,10 @@ class Characters final : public Model {
 
     void encode(std::string_view word, ModelScratch &, std::vector<Token> &out) const override {
         std::vector<Stretch> parts;
+        PrefixFinder::Places user_defined(user_defined_, word);
         for (std::size_t at = 0; at < word.size();) {
-            const std::size_t end =
-                std::min(by_word_ ? word_end(word, at) : character_end(word, at), word.size());
+            const std::size_t end = std::min(
+                by_word_ ? word_end(word, at) : character_end(word, at, user_defined), word.size());
             parts.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(end),
                              roles_.find(word.substr(at, end - at))});
             at = end;
@@ -42,12 +43,10 @@ class Characters final : public Model {
         return std::min(next, word.size());
     }
 
-    [[nodiscard]] std::size_t character_end(std::string_view word, std::size_t at) const {
-        std::size_t end = 0;
-        if (!user_defined_.empty())
-            user_defined_.at(
-                word, at, [&](const PrefixFinder::Entry &entry) { end = at + entry.text.size(); });
-        return end != 0 ? end : at + character_size(word[at]);
+    static std::size_t character_end(std::string_view word, std::size_t at,
+                                     PrefixFinder::Places &user_defined) {
+        const auto *const whole = user_defined.at(at);
+        return at + (whole != nullptr ? whole->text.size() : character_size(word[at]));
     }
 
     Roles roles_;

@@ -220,15 +220,13 @@ class ScoreBpe final : public Model {
 
     void start(std::string_view word, std::vector<Symbol> &symbols) const {
         const auto size = static_cast<std::uint32_t>(word.size());
+        PrefixFinder::Places user_defined(user_defined_, word);
         for (std::size_t at = 0; at < word.size();) {
-            std::size_t end = 0;
-            if (!user_defined_.empty())
-                user_defined_.at(word, at, [&](const PrefixFinder::Entry &entry) {
-                    end = at + entry.text.size();
-                });
-            const bool frozen = end != 0;
-            if (!frozen)
-                end = continuation_ ? continuation_end(word, at) : at + character_size(word[at]);
+            const auto *const whole = user_defined.at(at);
+            const bool frozen = whole != nullptr;
+            const std::size_t end = frozen          ? at + whole->text.size()
+                                    : continuation_ ? continuation_end(word, at)
+                                                    : at + character_size(word[at]);
             const auto from = static_cast<std::uint32_t>(at);
             const auto to = std::min(static_cast<std::uint32_t>(end), size);
             at = to;

@@ -47,7 +47,12 @@ class Spaces final : public Normalizer {
             const bool whole = valid_prefix(entry.text) == entry.text.size();
             breaks_ = breaks_ || !whole || (paths_ && !is_ascii(entry.text));
         }
-        kept_.build(std::move(kept));
+        if (paths_) {
+            for (const auto &entry : kept) sorted_.push_back(entry.text);
+            std::ranges::sort(sorted_);
+        } else {
+            kept_.build(std::move(kept));
+        }
         for (unsigned i = 0; i < 16; ++i)
             if (wide_.has_row(static_cast<unsigned char>(0xE0 + i))) rows_ |= 1U << i;
     }
@@ -122,16 +127,22 @@ class Spaces final : public Normalizer {
                (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0x80);
     }
 
-    [[nodiscard]] Step step(std::string_view text, std::size_t at) const {
+    // The longest beginning that what is kept shares with a text.
+    [[nodiscard]] std::size_t path(std::string_view text) const {
+        const auto shared = [text](std::string_view kept) {
+            return static_cast<std::size_t>(std::ranges::mismatch(text, kept).in1 - text.begin());
+        };
+        const auto behind = std::ranges::lower_bound(sorted_, text);
+        return std::max(behind == sorted_.end() ? 0 : shared(*behind),
+                        behind == sorted_.begin() ? 0 : shared(behind[-1]));
+    }
+
+    [[nodiscard]] Step step(std::string_view text, std::size_t at,
+                            PrefixFinder::Places &kept) const {
         if (stays(text, at)) return {1, text.substr(at, 1)};
-        std::size_t size = 0;
-        if (!kept_.empty()) {
-            if (paths_)
-                size = kept_.path(text, at);
-            else
-                kept_.at(text, at, [&](const PrefixFinder::Entry &e) { size = e.text.size(); });
-            if (size != 0) return {size, text.substr(at, size)};
-        }
+        if (const auto *const whole = kept.at(at)) return {whole->text.size(), whole->text};
+        if (const std::size_t size = path(text.substr(at)); size != 0)
+            return {size, text.substr(at, size)};
         Step found{0, {}};
         if (!map_.empty())
             map_.matches(text.substr(at, LONGEST_ENTRY),
@@ -177,9 +188,10 @@ class Spaces final : public Normalizer {
 
     void text_rule(std::string_view text, std::string &out, TextMap *map,
                    const Arena &arena) const {
+        PrefixFinder::Places kept(kept_, text);
         std::size_t at = 0;
         while (remove_ && at < text.size()) {
-            const auto next = step(text, at);
+            const auto next = step(text, at, kept);
             if (next.written != " ") break;
             at += next.size;
         }
@@ -205,7 +217,7 @@ class Spaces final : public Normalizer {
                 after_space = remove_;
                 continue;
             }
-            const auto next = step(text, at);
+            const auto next = step(text, at, kept);
             at += next.size;
             auto piece = next.written;
             while (after_space && piece.starts_with(' ')) piece.remove_prefix(1);
@@ -237,10 +249,11 @@ class Spaces final : public Normalizer {
                    const Arena &arena) const {
         bool prefixed = !prefix_ || suffix_;
         bool inside = false;
+        PrefixFinder::Places kept(kept_, text);
         for (std::size_t at = 0; at < text.size();) {
             const std::size_t place = at;
             const std::size_t before = out.size();
-            const auto next = step(text, at);
+            const auto next = step(text, at, kept);
             at += next.size;
             for (const char c : next.written) {
                 if (c == ' ') {
@@ -277,7 +290,8 @@ class Spaces final : public Normalizer {
     PageSet wide_;                // pages of characters of three bytes that stay as they are
     unsigned rows_ = 0;           // bit i: all pages of the first byte 0xE0 + i are in wide_
     PrefixFinder kept_;
-    bool breaks_ = false; // what is kept may be less than a character
+    std::vector<std::string_view> sorted_; // what is kept where its beginnings are, too
+    bool breaks_ = false;                  // what is kept may be less than a character
 };
 
 } // namespace
