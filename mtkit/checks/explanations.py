@@ -196,8 +196,8 @@ EXPLANATIONS = {
     "tokenizer": "The format's own library refuses the file or cannot read all of it.",
     "tokenizer-support": "The tokenizer has a component that mtkit does not support, so nothing "
     "else was checked.",
-    "engine-tables": "The tables that run the tokenizer give other ids than what it says of "
-    "itself. Convert the file again, or do not use it.",
+    "engine-tables": "The tables that run the tokenizer are not those that its specification "
+    "gives, so a text may get other ids. Convert the file again, or do not use it.",
     # vocabulary
     "tokenizer-runs": "A pattern or a normalization table of the tokenizer cannot be compiled.",
     "token-twice": "Two ids have the same text, so encoding finds only one of them. llama.cpp "

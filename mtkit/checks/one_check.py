@@ -113,17 +113,14 @@ class Checking:
 
     def tables(self, spec: TokenizerSpec) -> None:
         """Hold the engine's tables in the file, if there are some, to its specification."""
-        from mtkit.tokenizer.load import mapped
-        from mtkit.tokenizer.table_trial import contradiction
-        from mtkit.tokenizer.tokenizer import Tokenizer
+        from mtkit.tokenizer.load import mapped, tables_fault
 
-        tabled = mapped(self.source)[0]
-        if tabled is None:
+        if mapped(self.source)[0] is None:
             return
         if not self.asked.deep:
-            self.skipped.append(("engine tables", "--deep compares what they do"))
-        elif what := contradiction(tabled, Tokenizer(spec)):
-            self.findings.append(Finding(TABLES, TABLES.field, what, None))
+            self.skipped.append(("engine tables", "--deep compares them with the rest"))
+        elif error := tables_fault(self.source, spec):
+            self.hold(TABLES, error)
 
 
 def told_of(path: str, findings: Iterable[Finding]) -> Iterator[Finding]:
