@@ -52,18 +52,18 @@ class Engine:
     ) -> list[int]:
         """Ids of a text; parse_special: None for the default."""
 
-    def encode_packed(
+    def encode_array(
         self, text: object, add_special_tokens: bool, parse_special: bool | None
     ) -> memoryview:
         """The same as a view of int32."""
 
     def direct(self, otherwise: Callable[..., object], as_list: bool) -> Callable[..., object]:
-        """encode_ids or encode_packed as (text, *, add_special_tokens=True, parse_special=None).
+        """encode_ids or encode_array as (text, *, add_special_tokens=True, parse_special=None).
 
         What the core cannot answer alone goes to otherwise.
         """
 
-    def encode_places(
+    def encode_offsets(
         self, text: object, add_special_tokens: bool, parse_special: bool | None
     ) -> tuple[memoryview, memoryview]:
         """Views of int32: the ids, and start and end of each in characters."""
@@ -76,7 +76,7 @@ class Engine:
         None: the pipeline has to take it. Nothing is added around.
         """
 
-    def encode_batch(
+    def encode_batch_ids(
         self,
         texts: list[object],
         add_special_tokens: bool,
@@ -85,7 +85,7 @@ class Engine:
     ) -> tuple[list[list[int]], list[int]]:
         """The ids of each text, and which are left to the pipeline: theirs are empty."""
 
-    def encode_batch_packed(
+    def encode_batch_arrays(
         self,
         texts: list[object],
         add_special_tokens: bool,

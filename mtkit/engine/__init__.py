@@ -80,19 +80,16 @@ class Engine:
             self._pipeline = Pipeline(self._spec())
         return self._pipeline
 
-    def direct_ids(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function of the core that encodes to ids, with what answers where it cannot.
+    def direct(self, name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method as a function of the core alone, which saves two calls of Python.
 
-        Both take (text, *, add_special_tokens=True, parse_special=None).
+        Args:
+            name: "encode_ids" or "encode_array", called as (text, *, add_special_tokens=True,
+                parse_special=None), or "decode", called as (ids, *, skip_special_tokens=True).
+            otherwise: Is called with the same arguments where the core cannot answer.
         """
-        return self._native.direct(otherwise, as_list=True)
-
-    def direct_array(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the same for ids as a buffer."""
-        return self._native.direct(otherwise, as_list=False)
-
-    def direct_decode(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the same for decoding: both take (ids, *, skip_special_tokens=True)."""
+        if name != "decode":
+            return self._native.direct(otherwise, as_list=name == "encode_ids")
         return self._decoder.direct(otherwise) if self._decoder else otherwise
 
     def encode_ids(
@@ -110,18 +107,18 @@ class Engine:
     ) -> memoryview:
         """Encode to ids as a buffer of int32."""
         try:
-            return self._native.encode_packed(text, add_special_tokens, parse_special)
+            return self._native.encode_array(text, add_special_tokens, parse_special)
         except self._deferred:
             self.deferred += 1
             return self.pipeline.encode_array(text, add_special_tokens, parse_special)
 
-    def encode_places(
+    def encode_offsets(
         self, text: Text, add_special_tokens: bool = True, parse_special: bool | None = None
     ) -> tuple[memoryview, memoryview]:
         """Encode to ids, and where each starts and ends, as buffers of int32."""
         if self.gives_places and self._places().kept:
             try:
-                return self._native.encode_places(text, add_special_tokens, parse_special)
+                return self._native.encode_offsets(text, add_special_tokens, parse_special)
             except self._deferred:
                 pass
         return self.encode(
@@ -136,13 +133,15 @@ class Engine:
         threads: int = 1,
     ) -> list[list[int]]:
         """Encode several texts to ids in one call of the core."""
-        found, left = self._native.encode_batch(texts, add_special_tokens, parse_special, threads)
+        found, left = self._native.encode_batch_ids(
+            texts, add_special_tokens, parse_special, threads
+        )
         for at in left:
             self.deferred += 1
             found[at] = self.pipeline.encode_ids(texts[at], add_special_tokens, parse_special)
         return found
 
-    def encode_batch_array(
+    def encode_batch_arrays(
         self,
         texts: list[Any],
         add_special_tokens: bool = True,
@@ -150,7 +149,7 @@ class Engine:
         threads: int = 1,
     ) -> tuple[memoryview, memoryview]:
         """Encode several texts to one buffer of int32, and the starts of their rows in int64."""
-        ids, rows, left = self._native.encode_batch_packed(
+        ids, rows, left = self._native.encode_batch_arrays(
             texts, add_special_tokens, parse_special, threads
         )
         if not left:

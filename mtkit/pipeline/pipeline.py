@@ -117,13 +117,11 @@ class Pipeline:
         """Encode to ids as a buffer of int32."""
         return packed_rows([self.encode_ids(text, add_special_tokens, parse_special)])[0]
 
-    def direct_ids(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    def direct(self, name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:  # noqa: ARG002
         """Return what answers: there is no core to call instead, as ``Engine`` has one."""
         return otherwise
 
-    direct_array = direct_decode = direct_ids
-
-    def encode_places(
+    def encode_offsets(
         self, text: Text, add_special_tokens: bool = True, parse_special: bool | None = None
     ) -> tuple[memoryview, memoryview]:
         """Encode to ids, and where each starts and ends, as buffers of int32."""
@@ -141,7 +139,7 @@ class Pipeline:
         """Encode several texts to ids."""
         return [self.encode_ids(text, add_special_tokens, parse_special) for text in texts]
 
-    def encode_batch_array(
+    def encode_batch_arrays(
         self,
         texts: list[Any],
         add_special_tokens: bool = True,

@@ -32,9 +32,11 @@ class Calls:
     def __init__(self, tokenizer: object, engine: AnyEngine, naming: Naming) -> None:
         ids = _Encode(tokenizer, "encode_ids", engine.encode_ids, naming)
         array = _Encode(tokenizer, "encode_array", engine.encode_array, naming)
-        self.encode_ids: Callable[..., list[int]] = engine.direct_ids(ids)
-        self.encode_array: Callable[..., memoryview] = engine.direct_array(array)
-        self.decode: Callable[..., str] = engine.direct_decode(_Decode(tokenizer, "decode", engine))
+        self.encode_ids: Callable[..., list[int]] = engine.direct("encode_ids", ids)
+        self.encode_array: Callable[..., memoryview] = engine.direct("encode_array", array)
+        self.decode: Callable[..., str] = engine.direct(
+            "decode", _Decode(tokenizer, "decode", engine)
+        )
 
 
 def check_ids(engine: AnyEngine, ids: Sequence[int]) -> None:

@@ -195,7 +195,7 @@ class Tokenizer:
 
         listed = _listed(texts)
         try:
-            ids, starts = self.engine.encode_batch_array(listed, threads=threads, **options)
+            ids, starts = self.engine.encode_batch_arrays(listed, threads=threads, **options)
         except Exception as error:
             self._explain_batch(error, ((text,) for text in listed), options.get("parse_special"))
             raise
@@ -229,7 +229,7 @@ class Tokenizer:
         import numpy as np
 
         try:
-            ids, places = self.engine.encode_places(text, **options)
+            ids, places = self.engine.encode_offsets(text, **options)
         except Exception as error:
             explain(self._naming, error, text)
             raise

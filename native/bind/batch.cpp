@@ -140,8 +140,8 @@ Numbers left_of(const Batch &batch) {
     return left;
 }
 
-Lists encode_batch(BoundEngine &engine, const Texts &texts, bool add_special_tokens,
-                   Choice parse_special, std::size_t threads) {
+Lists encode_batch_ids(BoundEngine &engine, const Texts &texts, bool add_special_tokens,
+                       Choice parse_special, std::size_t threads) {
     Batch batch(engine, texts, add_special_tokens, parse_special);
     batch.run(threads);
     const auto lists = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(batch.count())));
@@ -157,7 +157,7 @@ Lists encode_batch(BoundEngine &engine, const Texts &texts, bool add_special_tok
     return Lists(nb::make_tuple(lists, left_of(batch)));
 }
 
-Arrays encode_batch_packed(BoundEngine &engine, const Texts &texts, bool add_special_tokens,
+Arrays encode_batch_arrays(BoundEngine &engine, const Texts &texts, bool add_special_tokens,
                            Choice parse_special, std::size_t threads) {
     Batch batch(engine, texts, add_special_tokens, parse_special);
     batch.run(threads);
@@ -179,10 +179,10 @@ Arrays encode_batch_packed(BoundEngine &engine, const Texts &texts, bool add_spe
 
 void bind_batch(nb::class_<BoundEngine> &engine) {
     engine
-        .def("encode_batch", &encode_batch, "texts"_a, "add_special_tokens"_a,
+        .def("encode_batch_ids", &encode_batch_ids, "texts"_a, "add_special_tokens"_a,
              "parse_special"_a.none(), "threads"_a,
              "The ids of each text, and which are left to the pipeline: theirs are empty.")
-        .def("encode_batch_packed", &encode_batch_packed, "texts"_a, "add_special_tokens"_a,
+        .def("encode_batch_arrays", &encode_batch_arrays, "texts"_a, "add_special_tokens"_a,
              "parse_special"_a.none(), "threads"_a,
              "The ids of all texts (int32), where each row starts and the last ends (int64), and"
              " which texts are left to the pipeline: their rows are empty.");

@@ -42,8 +42,8 @@ Ids encode_ids(BoundEngine &engine, nb::handle text, bool add_special_tokens,
     return engine.to_list(ids.ids());
 }
 
-MemoryView encode_packed(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
-                         Choice parse_special) {
+MemoryView encode_array(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
+                        Choice parse_special) {
     mtkit::IdList ids;
     encode(engine, text, add_special_tokens, parse_special, ids);
     return Column::view(ids);
@@ -60,9 +60,8 @@ PyObject *direct_ids(BoundEngine &engine, PyObject *text, const DirectCall::Valu
     return encode_ids(engine, text, flags[0] != 0, choice_of(flags[1])).release().ptr();
 }
 
-PyObject *direct_packed(const BoundEngine &engine, PyObject *text,
-                        const DirectCall::Values &flags) {
-    return encode_packed(engine, text, flags[0] != 0, choice_of(flags[1])).release().ptr();
+PyObject *direct_array(const BoundEngine &engine, PyObject *text, const DirectCall::Values &flags) {
+    return encode_array(engine, text, flags[0] != 0, choice_of(flags[1])).release().ptr();
 }
 
 DirectCall::Function direct_encode(nb::handle self, const DirectCall::Function &otherwise,
@@ -70,20 +69,20 @@ DirectCall::Function direct_encode(nb::handle self, const DirectCall::Function &
     auto &engine = nb::cast<BoundEngine &>(self);
     return nb::borrow<DirectCall::Function>(
         as_list ? DirectCall::make<&direct_ids, ENCODE_FLAGS>(self, engine, otherwise)
-                : DirectCall::make<&direct_packed, ENCODE_FLAGS>(self, engine, otherwise));
+                : DirectCall::make<&direct_array, ENCODE_FLAGS>(self, engine, otherwise));
 }
 
 using IdsAndPlaces = nb::typed<nb::tuple, MemoryView, MemoryView>;
 
-IdsAndPlaces encode_places(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
-                           Choice parse_special) {
+IdsAndPlaces encode_offsets(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
+                            Choice parse_special) {
     mtkit::IdList ids;
     mtkit::IdList places;
     {
         const TextArgument argument(text);
         const auto options = argument.options(add_special_tokens, parse_special);
         const nb::gil_scoped_release unlocked;
-        engine.engine().encode_places(argument.text(), options, ids, places);
+        engine.engine().encode_offsets(argument.text(), options, ids, places);
     }
     return IdsAndPlaces(nb::make_tuple(Column::view(ids), Column::view(places)));
 }
@@ -170,12 +169,12 @@ void bind_engine(nb::module_ &m) {
              "cache_bytes"_a = mtkit::WordCache::USUAL_BYTES, "know_words"_a = false)
         .def("encode_ids", &encode_ids, "text"_a, "add_special_tokens"_a, "parse_special"_a.none(),
              "Ids of a text; parse_special: None for the default.")
-        .def("encode_packed", &encode_packed, "text"_a, "add_special_tokens"_a,
+        .def("encode_array", &encode_array, "text"_a, "add_special_tokens"_a,
              "parse_special"_a.none(), "The same as a view of int32.")
         .def("direct", &direct_encode, "otherwise"_a, "as_list"_a,
-             "encode_ids or encode_packed as a function (text, *, add_special_tokens=True,"
+             "encode_ids or encode_array as a function (text, *, add_special_tokens=True,"
              " parse_special=None); what the core cannot answer alone goes to otherwise.")
-        .def("encode_places", &encode_places, "text"_a, "add_special_tokens"_a,
+        .def("encode_offsets", &encode_offsets, "text"_a, "add_special_tokens"_a,
              "parse_special"_a.none(),
              "Views of int32: the ids, and start and end of each in characters.")
         .def("encode_tokens", &encode_tokens, "texts"_a, "parse_special"_a.none(),

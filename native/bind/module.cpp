@@ -53,7 +53,7 @@ void translate(const std::exception_ptr &pending, void *) {
 }
 
 // Of _native.pyi and programs; mtkit/base/native.py has the same number.
-constexpr int INTERFACE = 21;
+constexpr int INTERFACE = 22;
 
 } // namespace
 

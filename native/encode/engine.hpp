@@ -65,7 +65,7 @@ class Engine {
     void encode_tokens(std::string_view text, const EncodeOptions &options, Tokens &out) const;
     // Ids of one text as encode gives them, and for each where its text starts and ends, in
     // characters; 0 and 0 for those that stand around the text. Deferred as encode_tokens.
-    void encode_places(std::string_view text, const EncodeOptions &options, IdList &ids,
+    void encode_offsets(std::string_view text, const EncodeOptions &options, IdList &ids,
                        IdList &places) const;
     // Whether every step keeps places.
     [[nodiscard]] bool aligns() const;

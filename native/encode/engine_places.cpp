@@ -178,7 +178,7 @@ bool Engine::places_in(std::string_view text, int parse_special, Scratch &scratc
     return true;
 }
 
-void Engine::encode_places(std::string_view text, const EncodeOptions &options, IdList &ids,
+void Engine::encode_offsets(std::string_view text, const EncodeOptions &options, IdList &ids,
                            IdList &places) const {
     const Frame &frame = options.add_special_tokens ? special_ : plain_;
     if (!aligns() || !frame || std::count(frame->begin(), frame->end(), NONE) != 1)

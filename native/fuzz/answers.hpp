@@ -57,7 +57,7 @@ inline std::optional<Placed> places_of(const Engine &engine, std::string_view te
                                        const EncodeOptions &options) {
     IdList ids;
     IdList places;
-    if (!answers([&] { engine.encode_places(text, options, ids, places); })) return std::nullopt;
+    if (!answers([&] { engine.encode_offsets(text, options, ids, places); })) return std::nullopt;
     return Placed{{ids.ids().begin(), ids.ids().end()}, {places.ids().begin(), places.ids().end()}};
 }
 

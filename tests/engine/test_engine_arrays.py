@@ -76,7 +76,7 @@ def test_a_batch_is_one_call_of_the_core() -> None:
     engine._native = counted = Counted(engine._native)
     tokenizer.encode_batch_ids(["a"] * 100)
     tokenizer.encode_batch_arrays(["a"] * 100)
-    assert counted.calls == ["encode_batch", "encode_batch_packed"]
+    assert counted.calls == ["encode_batch_ids", "encode_batch_arrays"]
 
 
 def test_what_the_core_hands_over_stands_in_its_row() -> None:
@@ -86,7 +86,7 @@ def test_what_the_core_hands_over_stands_in_its_row() -> None:
     assert isinstance(engine, Engine)
     wanted = [Pipeline(spec).encode_ids(text) for text in texts]
     assert engine.encode_batch_ids(texts) == wanted
-    ids, starts = engine.encode_batch_array(texts, threads=2)
+    ids, starts = engine.encode_batch_arrays(texts, threads=2)
     assert [ids[a:b].tolist() for a, b in pairwise(starts)] == wanted
     assert engine.deferred == 4
 
@@ -199,8 +199,8 @@ def test_offsets_come_from_one_call_of_the_core() -> None:
     engine = engine_of("bbpe-8k/tokenizer.json")
     engine._native = counted = Counted(engine._native)
     text = "".join(random.Random(5).choices("ab \u00e9\u4e2d\U0001f600", k=500))
-    ids, places = engine.encode_places(text)
-    assert counted.calls == ["encode_places"]
+    ids, places = engine.encode_offsets(text)
+    assert counted.calls == ["encode_offsets"]
     assert len(places) == 2 * len(ids)
     assert engine.deferred == 0
 

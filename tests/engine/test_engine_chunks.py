@@ -195,7 +195,7 @@ def test_long_words_end_where_they_are_cut() -> None:
                 before = rng.choice(["", "a ", "ab-c " * 30])
                 behind = rng.choice(["", "a" * 30, "b" * 70 + " c."])
                 text = before + rng.choice("aS7") * size + mark + behind
-                for name in ("encode_ids", "encode_places"):
+                for name in ("encode_ids", "encode_offsets"):
                     both.same(name, text)
 
 

@@ -150,14 +150,14 @@ def test_known_ids_are_decoded_by_the_core_alone() -> None:
     spec = TokenizerSpec(Vocabulary(Pieces.of([b"a", b"b"])), models.WordLevel(None))
     engine = load_engine(spec)
     assert isinstance(engine, Engine)
-    decode = engine.direct_decode(left)
+    decode = engine.direct("decode", left)
     assert decode([0, 1]) == engine.decode([0, 1]) != LEFT
     assert decode([1]) == "b"
     for _ in range(2):  # the second time from what is remembered
         assert decode([0], skip_special_tokens=False) == decode([0]) == "a"
     for ids in ([2], [-1], [0, -1], [1 << 40], [-(1 << 80)], (0,), None, ["a"]):
         assert decode(ids) == LEFT
-    assert engine.pipeline.direct_decode(left) is left
+    assert engine.pipeline.direct("decode", left) is left
 
 
 def test_an_id_alone_is_remembered_as_it_was_asked_for() -> None:
@@ -165,7 +165,7 @@ def test_an_id_alone_is_remembered_as_it_was_asked_for() -> None:
     vocabulary = Vocabulary(Pieces.of([b"a", b"<s>"]))
     added = AddedTokens((AddedToken(1, b"<s>", special=True),))
     engine = load_engine(TokenizerSpec(vocabulary, models.WordLevel(None), added_tokens=added))
-    decode = engine.direct_decode(left)
+    decode = engine.direct("decode", left)
     for _ in range(2):
         found = [decode([1], skip_special_tokens=skip) for skip in (True, False)]
         assert found == ["", "<s>"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mtkit.unicode.utf8 import Rule
 
 RULES: tuple[Rule, ...] = ("replace", "keep", "loose", "wide")
-METHODS = "encode_ids", "encode", "encode_places"
+METHODS = "encode_ids", "encode", "encode_offsets"
 BAD = [
     b"\xff", b"\x80", b"\xbf", b"\xc0", b"\xe2", b"\xe2\x96", b"\xf0", b"\xf0\x9f", b"\xf4",
     b"\xf8",

@@ -48,7 +48,7 @@ def differences(spec: TokenizerSpec, texts: Sequence[str | bytes], **options: An
         made, wanted = (answer(each.encode, entry, **options) for each in (engine, pipeline))
         if made != wanted:
             found.append((entry, made, wanted))
-        packed = answer(engine.encode_places, entry, **options)
+        packed = answer(engine.encode_offsets, entry, **options)
         if packed != (wanted if isinstance(wanted, tuple) else wanted.packed()):
             found.append((entry, packed, wanted))
     return found
@@ -129,7 +129,7 @@ def test_generated_tokenizers() -> None:
             special = rng.random() < 0.5
             made = answer(engine.encode, entry, add_special_tokens=special)
             assert made == answer(pipeline.encode, entry, add_special_tokens=special), (seed, entry)
-            packed = answer(engine.encode_places, entry, add_special_tokens=special)
+            packed = answer(engine.encode_offsets, entry, add_special_tokens=special)
             assert packed == (made if isinstance(made, tuple) else made.packed()), (seed, entry)
             if isinstance(engine, Engine) and not isinstance(made, tuple):
                 asked += 1

@@ -77,7 +77,7 @@ def test_places_are_those_of_the_pipeline(model: models.Model, warm: bool) -> No
             if warm:
                 both.engine._native.warm()
             for text in (*TEXTS, *drawn) * 2:
-                ids, places = both.engine.encode_places(text)
+                ids, places = both.engine.encode_offsets(text)
                 wanted = both.pipeline.encode(text)
                 pairs = list(zip(places[::2], places[1::2], strict=True))
                 assert (ids.tolist(), pairs) == (wanted.ids, wanted.offsets), (normalizer, text)

@@ -68,7 +68,7 @@ def test_byte_tokens_lie_where_sentencepiece_has_them(kind: str) -> None:
             found += [pipeline.encode(text)] if len(text) < 50 else []
             for one in found:
                 assert list(zip(one.ids, one.offsets, strict=True)) == expected, (seed, text)
-            ids, ends = engine.encode_places(text)
+            ids, ends = engine.encode_offsets(text)
             flat = [place for _, pair in expected for place in pair]
             assert (ids.tolist(), ends.tolist()) == ([i for i, _ in expected], flat)
     assert empty > 200

@@ -138,7 +138,7 @@ class Drawn:
             return found.ids, found.offsets
 
         def our_places() -> tuple[list[int], list[tuple[int, int]]]:
-            ids, places = self.engine.encode_places(text, parse_special=not as_text, **options)
+            ids, places = self.engine.encode_offsets(text, parse_special=not as_text, **options)
             return ids.tolist(), list(zip(places[::2], places[1::2], strict=True))
 
         expected = library(ids_and_places)
