@@ -44,8 +44,9 @@ def load(
         reader: Read the files as another program does: "transformers" for a folder with a
             tokenizer.json, "mnn" for a .mtok.
         download: Download the repository if it is not in the cache.
-        cache_bytes: Maximum size of each thread's word cache, and of its second one for
-            ``encode_offsets``; None: about 8 MB; 0: no cache.
+        cache_bytes: Maximum size of a cache; None: about 8 MB; 0: no cache. Each call that runs
+            at the same time has a cache of its own; idle ones are kept, up to
+            32 MB or four of this size.
         verify_tables: Compare the engine's tables in a .mtok with those that its specification
             gives; loading then takes as long as without tables.
 

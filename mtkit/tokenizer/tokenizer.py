@@ -183,8 +183,8 @@ class Tokenizer:
 
         Args:
             texts: The texts.
-            threads: Maximum number of threads: one per 64 kB of text, and never more than there
-                are processors; 0 is the same as 1.
+            threads: Maximum number of threads: one more for each 64 KiB of text, and never more
+                than there are processors; 0 is the same as 1.
             options: Those of ``encode_ids``.
 
         Returns:

@@ -167,6 +167,16 @@ def test_what_is_large_stays_below_the_size(size: int) -> None:
     assert max(kept) <= 1.2 * size + 200
 
 
+def test_the_largest_word_that_is_kept() -> None:
+    """A word of up to 8,191 bytes is kept once it came again, a longer one never."""
+    for size, kept in ((8191, True), (8192, False)):
+        tokenizer = mtkit.load()
+        for _ in range(4):
+            tokenizer.encode_ids("a" * size)
+        assert isinstance(tokenizer.engine, Engine)
+        assert (tokenizer.engine._native.cached_bytes > 0) == kept
+
+
 def test_a_size_that_is_none() -> None:
     for size in (-1, 1 << 63, 10**30):
         with pytest.raises(mtkit.UsageError, match="cache_bytes"):
@@ -177,7 +187,7 @@ def test_a_size_that_is_none() -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt2", "qwen3", "llama-3", "llama-2", "bert-base-uncased"])
-def test_what_is_large_is_found_when_it_comes_again(name: str) -> None:
+def test_what_is_large_has_the_same_ids_when_it_comes_again(name: str) -> None:
     """Runs of Han are remembered as a whole, chunks of up to 8,191 bytes once they came again."""
     rng = random.Random(name)
     with Both(mtkit.load(shared_tokenizer(name)).spec) as both:
