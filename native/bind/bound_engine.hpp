@@ -2,12 +2,9 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
 
-#include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "bind/buffer.hpp"
@@ -35,24 +32,17 @@ inline int as_number(Choice choice) {
 // An engine with the buffers that its tables lie in.
 class BoundEngine {
   public:
-    using Sections = nb::typed<nb::dict, nb::str, nb::object>;
     using Ids = nb::typed<nb::list, int>;
 
-    BoundEngine(const Sections &sections, std::size_t cache_bytes, bool know_words) {
-        mtkit::Tables tables;
-        for (auto [tag, section] : sections) {
-            buffers_.push_back(std::make_unique<Buffer>(section));
-            tables.add(nb::cast<std::string>(tag), buffers_.back()->bytes());
-        }
-        engine_ = std::make_unique<mtkit::Engine>(std::move(tables), cache_bytes, know_words);
-    }
+    BoundEngine(const HeldTables::Sections &sections, std::size_t cache_bytes, bool know_words)
+        : held_(sections), engine_(*held_, cache_bytes, know_words) {}
     ~BoundEngine() {
         for (PyObject *number : numbers_) Py_XDECREF(number);
     }
     BoundEngine(const BoundEngine &) = delete;
     BoundEngine &operator=(const BoundEngine &) = delete;
 
-    [[nodiscard]] const mtkit::Engine &engine() const { return *engine_; }
+    [[nodiscard]] const mtkit::Engine &engine() const { return engine_; }
 
     // Ids as a list. Python numbers are made once for each id; making them anew would cost more
     // than the encoding. Called with the GIL.
@@ -85,6 +75,6 @@ class BoundEngine {
 
     static constexpr std::uint32_t MOST_NUMBERS = 1U << 20;
     std::vector<PyObject *> numbers_;
-    std::vector<std::unique_ptr<Buffer>> buffers_;
-    std::unique_ptr<mtkit::Engine> engine_;
+    HeldTables held_;
+    mtkit::Engine engine_;
 };

@@ -1,14 +1,19 @@
-// The bytes of a Python object, for bind_*.cpp.
+// The bytes of Python objects, and the GIL, for the other files of bind/.
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "tables/tables.hpp"
 
 // A view of any contiguous buffer; the object keeps it as long as this lives. Made and ended with
 // the GIL held, read without.
@@ -44,6 +49,45 @@ class Buffer {
     std::vector<std::uint32_t> copy_;
 };
 
+// Byte strings with the buffers that they lie in: their bytes, and u32 where each ends.
+class HeldPieces {
+  public:
+    HeldPieces(nanobind::handle blob, nanobind::handle ends) : blob_(blob), ends_(ends) {}
+    mtkit::PieceTable operator*() { return {blob_.text(), ends_.numbers()}; }
+
+  private:
+    Buffer blob_;
+    Buffer ends_;
+};
+
+// Tables with the buffers that they lie in.
+class HeldTables {
+  public:
+    using Sections = nanobind::typed<nanobind::dict, nanobind::str, nanobind::object>;
+    explicit HeldTables(const Sections &sections) {
+        for (auto [tag, section] : sections)
+            buffers_.emplace_back(nanobind::cast<std::string>(tag),
+                                  std::make_unique<Buffer>(section));
+    }
+    mtkit::Tables operator*() const {
+        mtkit::Tables tables;
+        for (const auto &[tag, buffer] : buffers_) tables.add(tag, buffer->bytes());
+        return tables;
+    }
+
+  private:
+    std::vector<std::pair<std::string, std::unique_ptr<Buffer>>> buffers_;
+};
+
+// What `run` returns, without the GIL.
+template <typename Run> auto unlocked(const Run &run) {
+    const nanobind::gil_scoped_release release;
+    return run();
+}
+
 template <typename T> nanobind::bytes to_bytes(const std::vector<T> &values) {
     return nanobind::bytes(values.data(), values.size() * sizeof(T));
+}
+inline nanobind::bytes to_bytes(const std::string &text) {
+    return nanobind::bytes(text.data(), text.size());
 }

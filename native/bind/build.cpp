@@ -1,12 +1,9 @@
 // Bindings of the making of tables: conversions only.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 
 #include <cstring>
-#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "bind/buffer.hpp"
@@ -18,66 +15,47 @@ using namespace nb::literals;
 
 namespace {
 
-using Sections = nb::typed<nb::dict, nb::str, nb::object>;
 using Pair3 = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes>;
 using PathScores = nb::typed<nb::tuple, nb::bytes, double>;
 
 Pair3 raw_pieces(nb::handle blob, nb::handle ends) {
-    const Buffer blob_view(blob);
-    Buffer ends_view(ends);
-    const auto raw = mtkit::raw_pieces({blob_view.text(), ends_view.numbers()});
-    std::string mapped;
-    for (const bool letter : raw.mapped) mapped.push_back(letter ? '\1' : '\0');
-    return Pair3(nb::make_tuple(nb::bytes(raw.blob.data(), raw.blob.size()), to_bytes(raw.ends),
-                                nb::bytes(mapped.data(), mapped.size())));
+    HeldPieces pieces(blob, ends);
+    const auto raw = mtkit::raw_pieces(*pieces);
+    return Pair3(nb::make_tuple(to_bytes(raw.blob), to_bytes(raw.ends), to_bytes(raw.mapped)));
 }
 
 nb::bytes build_words(nb::handle blob, nb::handle ends, nb::handle extra_blob,
                       nb::handle extra_ends, nb::handle listed) {
-    Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(extra_blob), Buffer(extra_ends),
-                      Buffer(listed)};
-    return to_bytes(mtkit::build_words({views[0].text(), views[1].numbers()},
-                                       {views[2].text(), views[3].numbers()}, views[4].text())
-                        .slots);
+    HeldPieces pieces(blob, ends);
+    HeldPieces extra(extra_blob, extra_ends);
+    const Buffer marks(listed);
+    return to_bytes(mtkit::build_words(*pieces, *extra, marks.text()).slots);
 }
 
-// Tables with the buffers that they lie in, and the words in them.
-struct Borrowed {
-    explicit Borrowed(const Sections &sections) {
-        for (auto [tag, section] : sections) {
-            buffers.push_back(std::make_unique<Buffer>(section));
-            tables.add(nb::cast<std::string>(tag), buffers.back()->bytes());
-        }
-        pieces = {tables.text("PCSB"), tables.numbers<std::uint32_t>("PCSE")};
-        const mtkit::PieceTable extra(tables.text("XTRB"), tables.numbers<std::uint32_t>("XTRE"));
-        words = {tables.numbers<std::uint64_t>("WORD"), pieces, extra};
-    }
-    std::vector<std::unique_ptr<Buffer>> buffers;
-    mtkit::Tables tables;
-    mtkit::PieceTable pieces;
-    mtkit::WordTable words;
-};
-
-Pair3 build_pairs(nb::handle merges, const Sections &sections, std::size_t prefix, bool by_text) {
+Pair3 build_pairs(nb::handle merges, const HeldTables::Sections &sections, std::size_t prefix,
+                  bool by_text) {
     Buffer merge_view(merges);
-    const Borrowed borrowed(sections);
-    const auto &words = borrowed.words;
+    const HeldTables held(sections);
+    mtkit::Tables tables = *held;
+    const mtkit::WordTable words(tables);
     const auto pairs =
         mtkit::build_pairs(merge_view.numbers(), words, words.count(), prefix, by_text);
     return Pair3(nb::make_tuple(to_bytes(pairs.slots), to_bytes(pairs.made), to_bytes(pairs.bits)));
 }
 
-nb::bytes build_own_words(nb::handle merges, const Sections &sections, bool raw) {
+nb::bytes build_own_words(nb::handle merges, const HeldTables::Sections &sections, bool raw) {
     Buffer merge_view(merges);
-    Borrowed borrowed(sections);
-    const mtkit::PairTable pairs(borrowed.tables);
-    return to_bytes(mtkit::build_own_words(merge_view.numbers(), pairs, borrowed.words,
-                                           borrowed.pieces.size(), raw));
+    const HeldTables held(sections);
+    mtkit::Tables tables = *held;
+    const mtkit::WordTable words(tables);
+    return to_bytes(
+        mtkit::build_own_words(merge_view.numbers(), mtkit::PairTable(tables), words, raw));
 }
 
 nb::bytes build_trie(nb::handle blob, nb::handle ends, nb::handle listed) {
-    Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(listed)};
-    return to_bytes(mtkit::build_trie({views[0].text(), views[1].numbers()}, views[2].text()));
+    HeldPieces pieces(blob, ends);
+    const Buffer marks(listed);
+    return to_bytes(mtkit::build_trie(*pieces, marks.text()));
 }
 
 template <typename Score> std::vector<double> scores_of(const Buffer &buffer) {
@@ -102,11 +80,13 @@ nb::bytes build_ranks(nb::handle scores, bool wide, std::optional<double> floor)
 
 PathScores build_path_scores(nb::handle blob, nb::handle ends, nb::handle scores, bool wide,
                              nb::handle types, int user_defined, bool any) {
-    Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(scores), Buffer(types)};
+    HeldPieces pieces(blob, ends);
+    const Buffer score_view(scores);
+    const Buffer type_view(types);
     const std::span<const std::uint8_t> kinds(
-        reinterpret_cast<const std::uint8_t *>(views[3].text().data()), views[3].text().size());
-    auto path_scores = mtkit::build_path_scores(
-        {views[0].text(), views[1].numbers()}, scores_of(views[2], wide), kinds, user_defined, any);
+        reinterpret_cast<const std::uint8_t *>(type_view.text().data()), type_view.text().size());
+    auto path_scores =
+        mtkit::build_path_scores(*pieces, scores_of(score_view, wide), kinds, user_defined, any);
     const double unknown = path_scores.back();
     path_scores.pop_back();
     return PathScores(nb::make_tuple(to_bytes(path_scores), unknown));

@@ -1,14 +1,13 @@
 // Bindings of the decoder: conversions and the GIL only.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bind/buffer.hpp"
 #include "bind/direct_call.hpp"
 #include "decode/decoder.hpp"
 
@@ -17,7 +16,6 @@ using namespace nb::literals;
 
 namespace {
 
-using Sections = nb::typed<nb::dict, nb::str, nb::object>;
 using Ids = nb::typed<nb::list, int>;
 
 nb::str as_str(const std::string &text) {
@@ -30,29 +28,15 @@ nb::str as_str(const std::string &text) {
 // A decoder with the buffers that its tables lie in.
 class BoundDecoder {
   public:
-    explicit BoundDecoder(const Sections &sections) {
-        mtkit::Tables tables;
-        for (auto [key, section] : sections) {
-            const auto tag = nb::cast<std::string>(key);
-            const bool needed = tag == "DECO" || tag == "PCSB" || tag == "PCSE";
-            if (!needed && !tag.starts_with("PT")) continue;
-            Py_buffer view;
-            if (PyObject_GetBuffer(section.ptr(), &view, PyBUF_SIMPLE) != 0)
-                nb::raise_python_error();
-            views_.push_back(view);
-            tables.add(tag, {static_cast<const std::byte *>(view.buf),
-                             static_cast<std::size_t>(view.len)});
-        }
-        decoder_ = std::make_unique<mtkit::Decoder>(std::move(tables));
-    }
+    explicit BoundDecoder(const HeldTables::Sections &sections)
+        : held_(sections), decoder_(*held_) {}
     ~BoundDecoder() {
         for (PyObject *text : texts_) Py_XDECREF(text);
-        for (auto &view : views_) PyBuffer_Release(&view);
     }
     BoundDecoder(const BoundDecoder &) = delete;
     BoundDecoder &operator=(const BoundDecoder &) = delete;
 
-    [[nodiscard]] const mtkit::Decoder &decoder() const { return *decoder_; }
+    [[nodiscard]] const mtkit::Decoder &decoder() const { return decoder_; }
 
     // With known: numbers that are not ids are the pipeline's.
     [[nodiscard]] std::string decode(const Ids &ids, bool skip_special_tokens, bool lossy,
@@ -62,16 +46,15 @@ class BoundDecoder {
         for (Py_ssize_t i = 0; i < size; ++i) {
             const long long id = number(ids, i);
             if (id < 0) throw mtkit::Deferred(); // the pipeline raises the message
-            if (known && id >= decoder_->vocab_size()) throw mtkit::Deferred();
+            if (known && id >= decoder_.vocab_size()) throw mtkit::Deferred();
             numbers[static_cast<std::size_t>(i)] = static_cast<std::uint32_t>(id);
         }
         std::string out;
-        if (numbers.size() < FEW) {
-            decoder_->decode(numbers, skip_special_tokens, lossy, out);
-            return out;
-        }
-        const nb::gil_scoped_release unlocked;
-        decoder_->decode(numbers, skip_special_tokens, lossy, out);
+        const auto run = [&] { decoder_.decode(numbers, skip_special_tokens, lossy, out); };
+        if (numbers.size() < FEW)
+            run();
+        else
+            unlocked(run);
         return out;
     }
 
@@ -79,14 +62,14 @@ class BoundDecoder {
     // GIL.
     nb::str decode_one(const Ids &ids, bool skip_special_tokens) {
         const long long id = number(ids, 0);
-        if (id < 0 || id >= std::min<long long>(decoder_->vocab_size(), MOST_TEXTS))
+        if (id < 0 || id >= std::min<long long>(decoder_.vocab_size(), MOST_TEXTS))
             return as_str(decode(ids, skip_special_tokens, true, true));
         const auto place = 2 * static_cast<std::size_t>(id) + (skip_special_tokens ? 1 : 0);
         if (place >= texts_.size()) texts_.resize(place + 1);
         if (texts_[place] == nullptr) {
             std::string text;
             const auto alone = static_cast<std::uint32_t>(id);
-            decoder_->decode({&alone, 1}, skip_special_tokens, true, text);
+            decoder_.decode({&alone, 1}, skip_special_tokens, true, text);
             texts_[place] = as_str(text).release().ptr();
         }
         return nb::borrow<nb::str>(texts_[place]);
@@ -116,8 +99,8 @@ class BoundDecoder {
     static constexpr std::size_t FEW = 128;
     static constexpr long long MOST_TEXTS = 1 << 18;
     std::vector<PyObject *> texts_; // of each id, with and without special tokens
-    std::vector<Py_buffer> views_;
-    std::unique_ptr<mtkit::Decoder> decoder_;
+    HeldTables held_;
+    mtkit::Decoder decoder_;
 };
 
 std::optional<Py_ssize_t> first_outside(const BoundDecoder &self, const Ids &ids) {
@@ -150,15 +133,14 @@ DirectCall::Function direct_decode(nb::handle self, const DirectCall::Function &
 }
 
 nb::bytes decode_bytes(const BoundDecoder &self, const Ids &ids, bool skip_special_tokens) {
-    const std::string text = self.decode(ids, skip_special_tokens, false);
-    return nb::bytes(text.data(), text.size());
+    return to_bytes(self.decode(ids, skip_special_tokens, false));
 }
 
 } // namespace
 
 void bind_decoder(nb::module_ &m) {
     nb::class_<BoundDecoder>(m, "Decoder", "The way back of a tokenizer from its tables.")
-        .def(nb::init<const Sections &>(), "tables"_a)
+        .def(nb::init<const HeldTables::Sections &>(), "tables"_a)
         .def_prop_ro(
             "vocab_size", [](const BoundDecoder &self) { return self.decoder().vocab_size(); },
             "Number of ids.")

@@ -31,8 +31,7 @@ void encode(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
         engine.engine().encode(argument.text(), options, ids);
         return;
     }
-    const nb::gil_scoped_release unlocked;
-    engine.engine().encode(argument.text(), options, ids);
+    unlocked([&] { engine.engine().encode(argument.text(), options, ids); });
 }
 
 Ids encode_ids(BoundEngine &engine, nb::handle text, bool add_special_tokens,
@@ -78,12 +77,9 @@ IdsAndPlaces encode_offsets(const BoundEngine &engine, nb::handle text, bool add
                             Choice parse_special) {
     mtkit::IdList ids;
     mtkit::IdList places;
-    {
-        const TextArgument argument(text);
-        const auto options = argument.options(add_special_tokens, parse_special);
-        const nb::gil_scoped_release unlocked;
-        engine.engine().encode_offsets(argument.text(), options, ids, places);
-    }
+    const TextArgument argument(text);
+    const auto options = argument.options(add_special_tokens, parse_special);
+    unlocked([&] { engine.engine().encode_offsets(argument.text(), options, ids, places); });
     return IdsAndPlaces(nb::make_tuple(Column::view(ids), Column::view(places)));
 }
 
@@ -165,7 +161,7 @@ Answers encode_tokens(BoundEngine &engine, const Texts &texts, Choice parse_spec
 void bind_engine(nb::module_ &m) {
     nb::class_<BoundEngine> engine(m, "Engine", "A tokenizer from its tables; used by any thread.");
     engine
-        .def(nb::init<const BoundEngine::Sections &, std::size_t, bool>(), "tables"_a,
+        .def(nb::init<const HeldTables::Sections &, std::size_t, bool>(), "tables"_a,
              "cache_bytes"_a = mtkit::WordCache::USUAL_BYTES, "know_words"_a = false)
         .def("encode_ids", &encode_ids, "text"_a, "add_special_tokens"_a, "parse_special"_a.none(),
              "Ids of a text; parse_special: None for the default.")

@@ -13,11 +13,9 @@ using namespace nb::literals;
 void bind_build(nb::module_ &m);
 void bind_decoder(nb::module_ &m);
 void bind_engine(nb::module_ &m);
-void bind_gguf(nb::module_ &m);
-void bind_mtok(nb::module_ &m);
+void bind_files(nb::module_ &m);
 void bind_pattern(nb::module_ &m);
 void bind_search(nb::module_ &m);
-void bind_vocabularies(nb::module_ &m);
 
 namespace {
 
@@ -67,9 +65,7 @@ NB_MODULE(_native, m) {
     bind_build(m);
     bind_decoder(m);
     bind_engine(m);
-    bind_gguf(m);
-    bind_mtok(m);
+    bind_files(m);
     bind_pattern(m);
     bind_search(m);
-    bind_vocabularies(m);
 }

@@ -1,6 +1,5 @@
 // Binding of the split-pattern matcher, by which the tests hold it to the readable one.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/simd.hpp"
+#include "bind/buffer.hpp"
 #include "steps/pattern_walk.hpp"
 
 namespace nb = nanobind;
@@ -19,20 +19,17 @@ namespace {
 // A matcher with its tables.
 class BoundPattern {
   public:
-    explicit BoundPattern(const nb::bytes &tables)
-        : words_(copy(tables)), pattern_(std::span<const std::uint32_t>(words_)) {}
+    explicit BoundPattern(const nb::bytes &tables) : tables_(tables), pattern_(tables_.numbers()) {}
 
     [[nodiscard]] nb::bytes find(const nb::bytes &text) const {
         std::vector<std::uint64_t> places;
-        {
-            const std::string_view view(text.c_str(), text.size());
-            const nb::gil_scoped_release release;
+        const std::string_view view(text.c_str(), text.size());
+        unlocked([&] {
             pattern_.find(view, [&](std::size_t start, std::size_t end) {
-                places.push_back(start);
-                places.push_back(end);
+                places.insert(places.end(), {start, end});
             });
-        }
-        return nb::bytes(places.data(), places.size() * sizeof(std::uint64_t));
+        });
+        return to_bytes(places);
     }
 
     [[nodiscard]] const char *family() const {
@@ -49,14 +46,7 @@ class BoundPattern {
     }
 
   private:
-    static std::vector<std::uint32_t> copy(const nb::bytes &tables) {
-        std::vector<std::uint32_t> words(tables.size() / sizeof(std::uint32_t));
-        if (!words.empty())
-            std::memcpy(words.data(), tables.c_str(), words.size() * sizeof(std::uint32_t));
-        return words;
-    }
-
-    std::vector<std::uint32_t> words_;
+    Buffer tables_;
     mtkit::Pattern pattern_;
 };
 

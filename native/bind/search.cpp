@@ -33,12 +33,10 @@ nb::list nearest(const Rows &rows, const Lengths &lengths, const Row &wanted, fl
         throw mtkit::UnsupportedError("rows of more than 65536 columns");
     const mtkit::ByteRows table{
         {rows.data(), rows.size()}, {lengths.data(), lengths.size()}, rows.shape(1)};
-    std::vector<mtkit::NearRow> found;
-    {
-        const nb::gil_scoped_release release;
-        found = mtkit::nearest_rows(table, {wanted.data(), wanted.size()}, wanted_length, skip,
-                                    most, least);
-    }
+    const auto found = unlocked([&] {
+        return mtkit::nearest_rows(table, {wanted.data(), wanted.size()}, wanted_length, skip, most,
+                                   least);
+    });
     nb::list made;
     for (const auto &[row, cosine] : found) made.append(nb::make_tuple(row, cosine));
     return made;
@@ -46,24 +44,21 @@ nb::list nearest(const Rows &rows, const Lengths &lengths, const Row &wanted, fl
 
 nb::typed<nb::list, int> places_of(nb::handle blob, nb::handle ends,
                                    const nb::typed<nb::list, nb::bytes> &wanted) {
-    const Buffer text(blob);
-    Buffer places(ends);
+    HeldPieces pieces(blob, ends);
     std::unordered_set<std::string_view> texts;
     for (const nb::handle one : wanted) {
         const auto bytes = nb::borrow<nb::bytes>(one);
         texts.emplace(bytes.c_str(), bytes.size());
     }
     nb::typed<nb::list, int> found;
-    for (const auto id : mtkit::piece_places(text.text(), places.numbers(), texts))
-        found.append(id);
+    for (const auto id : mtkit::piece_places(*pieces, texts)) found.append(id);
     return found;
 }
 
 // An index with the buffers that its pieces lie in.
 class BoundIndex {
   public:
-    BoundIndex(nb::handle blob, nb::handle ends)
-        : blob_(blob), ends_(ends), index_(blob_.text(), ends_.numbers()) {}
+    BoundIndex(nb::handle blob, nb::handle ends) : pieces_(blob, ends), index_(*pieces_) {}
 
     [[nodiscard]] bool distinct() const { return index_.distinct(); }
     [[nodiscard]] std::optional<std::uint32_t> find(const nb::bytes &text) const {
@@ -86,8 +81,7 @@ class BoundIndex {
     }
 
   private:
-    Buffer blob_;
-    Buffer ends_;
+    HeldPieces pieces_;
     mtkit::PieceIndex index_;
 };
 

@@ -40,7 +40,7 @@ Decoder::Decoder(Tables tables) : tables_(std::move(tables)) {
     drops_all_ = drops == 2;
     normalizer_ = make_normalizer(program, tables_);
     bos_ = read_id(program, "bos");
-    pieces_ = PieceTable(tables_.text("PCSB"), tables_.numbers<std::uint32_t>("PCSE"));
+    pieces_ = {tables_, "PCSB", "PCSE"};
     listed_ = read_numbers(program, "listed");
     ends_ = read_numbers(program, "listed.ends");
     flags_ = read_text(program, "listed.flags");

@@ -36,10 +36,8 @@ Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
     invalid_utf8_ = static_cast<InvalidUtf8>(invalid);
     vocabulary_.raw = read_flag(program, "raw");
     cacheable_ = read_flag(program, "cacheable");
-    vocabulary_.pieces = PieceTable(tables_.text("PCSB"), tables_.numbers<std::uint32_t>("PCSE"));
-    const PieceTable extra(tables_.text("XTRB"), tables_.numbers<std::uint32_t>("XTRE"));
-    vocabulary_.words =
-        WordTable(tables_.numbers<std::uint64_t>("WORD"), vocabulary_.pieces, extra);
+    vocabulary_.words = WordTable(tables_);
+    vocabulary_.pieces = vocabulary_.words.pieces();
     vocabulary_.types = tables_.numbers<std::uint8_t>("KIND");
     vocabulary_.own_words = tables_.numbers<std::uint8_t>("OWNW");
     if (vocabulary_.own_words.size() > vocabulary_.pieces.size() / 8 + 1)

@@ -1,25 +1,13 @@
 #include "files/json_model.hpp"
 
 #include <algorithm>
-#include <bit>
 
-#include "base/hash.hpp"
 #include "files/json_scanner.hpp"
+#include "files/pair_set.hpp"
+#include "tables/build.hpp"
 #include "text/utf8.hpp"
 
 namespace mtkit {
-
-namespace {
-
-constexpr std::uint64_t FREE_SLOT = ~std::uint64_t{0};
-constexpr std::uint64_t HASH_BITS = 0xFFFFFFFF00000000ULL;
-
-// A table for `count` keys, at most half full.
-std::vector<std::uint64_t> empty_table(std::size_t count) {
-    return std::vector<std::uint64_t>(std::bit_ceil(2 * count + 2), FREE_SLOT);
-}
-
-} // namespace
 
 class JsonModel::Reader {
   public:
@@ -73,6 +61,8 @@ class JsonModel::Reader {
         copied_ = scan_.at();
     }
 
+    // Tokens of the file in the order of their ids. Two that share a text or an id are too odd, and
+    // so are more holes than are likely.
     const char *vocabulary() {
         std::string text;
         std::vector<std::uint32_t> ends;
@@ -81,13 +71,33 @@ class JsonModel::Reader {
         if (!scan_.take('}')) {
             do {
                 scan_.string(text);
-                require(text.size() < NOTHING);
+                require(text.size() < NONE);
                 ends.push_back(static_cast<std::uint32_t>(text.size()));
                 scan_.expect(':');
                 ids.push_back(scan_.number());
             } while (scan_.more('}'));
         }
-        require(made_.arrange(text, ends, ids));
+        made_.tokens_ = ids.size();
+        const std::size_t size = ids.empty() ? 0 : std::size_t{std::ranges::max(ids)} + 1;
+        require(size <= 4 * ids.size() + 1024);
+        std::vector<std::uint32_t> places(size, NONE); // by id
+        for (std::uint32_t i = 0; i < ids.size(); ++i) {
+            require(places[ids[i]] == NONE);
+            places[ids[i]] = i;
+        }
+        const PieceTable tokens(text, ends);
+        for (std::uint32_t id = 0; id < size; ++id) {
+            const bool present = places[id] != NONE;
+            const auto token = present ? tokens[places[id]] : std::string_view();
+            if (present && token.empty()) {
+                require(!made_.empty_);
+                made_.empty_ = id;
+            }
+            made_.add(token, present);
+        }
+        auto [slots, distinct] = build_words({made_.blob_, made_.ends_}, {}, {});
+        require(distinct);
+        made_.slots_ = std::move(slots);
         return "{}";
     }
 
@@ -98,8 +108,8 @@ class JsonModel::Reader {
         do {
             scan_.expect('[');
             scan_.string(made_.blob_);
-            require(made_.blob_.size() < NOTHING);
-            made_.ends_.push_back(static_cast<std::uint32_t>(made_.blob_.size()));
+            require(made_.blob_.size() < NONE);
+            made_.add({}, true);
             scan_.expect(',');
             scores.push_back(scan_.decimal());
             scan_.expect(']');
@@ -113,29 +123,31 @@ class JsonModel::Reader {
         scan_.expect('[');
         if (scan_.take(']')) return "[]";
         const bool as_text = scan_.peek() == '"';
+        std::string merge;
         do {
-            merge_.clear();
+            merge.clear();
             std::size_t middle = 0;
             if (as_text) {
-                scan_.string(merge_);
-                middle = merge_.find(' ');
-                require(middle != std::string::npos && !merge_.starts_with("#version"));
-                merge_.erase(middle, 1);
-                require(merge_.find(' ', middle) == std::string::npos);
+                scan_.string(merge);
+                middle = merge.find(' ');
+                require(middle != std::string::npos && !merge.starts_with("#version"));
+                merge.erase(middle, 1);
+                require(merge.find(' ', middle) == std::string::npos);
             } else {
                 scan_.expect('[');
-                scan_.string(merge_);
-                middle = merge_.size();
+                scan_.string(merge);
+                middle = merge.size();
                 scan_.expect(',');
-                scan_.string(merge_);
+                scan_.string(merge);
                 scan_.expect(']');
             }
-            const std::string_view whole = merge_;
+            const std::string_view whole = merge;
             pairs.push_back(id_of(whole.substr(0, middle)));
             pairs.push_back(id_of(whole.substr(middle)));
             id_of(whole);
         } while (scan_.more(']'));
-        require_unlike(pairs);
+        PairSet seen(pairs.size() / 2);
+        for (std::size_t i = 0; i < pairs.size(); i += 2) require(seen.add(pairs[i], pairs[i + 1]));
         return as_text ? "[\"\"]" : "[[]]";
     }
 
@@ -145,22 +157,9 @@ class JsonModel::Reader {
         return *id;
     }
 
-    // Of a pair that is listed twice the last place counts.
-    static void require_unlike(const std::vector<std::uint32_t> &pairs) {
-        auto table = empty_table(pairs.size() / 2);
-        for (std::size_t i = 0; i < pairs.size(); i += 2) {
-            const std::uint64_t pair = std::uint64_t{pairs[i]} << 32 | pairs[i + 1];
-            std::size_t slot = mix(pair * 0xE7037ED1A0B428DBULL) & (table.size() - 1);
-            for (; table[slot] != FREE_SLOT; slot = (slot + 1) & (table.size() - 1))
-                require(table[slot] != pair);
-            table[slot] = pair;
-        }
-    }
-
     std::string_view text_;
     JsonScanner scan_;
     JsonModel made_;
-    std::string merge_;
     std::size_t copied_ = 0;
     bool has_vocabulary_ = false;
 };
@@ -175,47 +174,15 @@ std::optional<JsonModel> JsonModel::read(std::string_view document) {
 }
 
 std::optional<std::uint32_t> JsonModel::find(std::string_view token) const {
-    if (table_.empty()) return std::nullopt;
-    const std::uint64_t hash = hash_bytes(token);
-    for (std::size_t slot = hash & (table_.size() - 1); table_[slot] != FREE_SLOT;
-         slot = (slot + 1) & (table_.size() - 1)) {
-        const auto id = static_cast<std::uint32_t>(table_[slot]);
-        if (((table_[slot] ^ hash) & HASH_BITS) == 0 && piece(id) == token) return id;
-    }
-    return std::nullopt;
+    if (token.empty()) return empty_;
+    const auto id = WordTable(slots_, {blob_, ends_}, {}).find(token);
+    return id == NONE ? std::nullopt : std::optional(id);
 }
 
-bool JsonModel::arrange(const std::string &text, const std::vector<std::uint32_t> &ends,
-                        const std::vector<std::uint32_t> &ids) {
-    tokens_ = ids.size();
-    const std::size_t size =
-        ids.empty() ? 0 : std::size_t{*std::max_element(ids.begin(), ids.end())} + 1;
-    if (size > 4 * tokens_ + 1024) return false;
-    slot_of_id_.assign(size, NOTHING);
-    for (std::size_t i = 0; i < tokens_; ++i) {
-        auto &slot = slot_of_id_[ids[i]];
-        if (slot != NOTHING) return false;
-        slot = static_cast<std::uint32_t>(i);
-    }
-    blob_.reserve(text.size());
-    ends_.reserve(size);
-    for (const auto slot : slot_of_id_) {
-        if (slot != NOTHING) {
-            const std::size_t start = slot == 0 ? 0 : ends[slot - 1];
-            blob_.append(text, start, ends[slot] - start);
-        }
-        ends_.push_back(static_cast<std::uint32_t>(blob_.size()));
-    }
-    table_ = empty_table(tokens_);
-    for (std::uint32_t id = 0; id < size; ++id) {
-        if (!has(id)) continue;
-        if (find(piece(id))) return false;
-        const std::uint64_t hash = hash_bytes(piece(id));
-        std::size_t slot = hash & (table_.size() - 1);
-        while (table_[slot] != FREE_SLOT) slot = (slot + 1) & (table_.size() - 1);
-        table_[slot] = (hash & HASH_BITS) | id;
-    }
-    return true;
+void JsonModel::add(std::string_view token, bool present) {
+    blob_ += token;
+    ends_.push_back(static_cast<std::uint32_t>(blob_.size()));
+    present_ += present ? '\1' : '\0';
 }
 
 } // namespace mtkit

@@ -26,7 +26,8 @@ class JsonModel {
     [[nodiscard]] const std::string &blob() const { return blob_; }
     [[nodiscard]] const std::vector<std::uint32_t> &ends() const { return ends_; }
     [[nodiscard]] std::size_t count() const { return tokens_; }
-    [[nodiscard]] bool has(std::uint32_t id) const { return scores_ || slot_of_id_[id] != NOTHING; }
+    // u8 each: whether there is one.
+    [[nodiscard]] const std::string &present() const { return present_; }
     // Left and right in turn; nothing where the document has no list of merges.
     [[nodiscard]] const std::optional<std::vector<std::uint32_t>> &merges() const {
         return merges_;
@@ -37,22 +38,15 @@ class JsonModel {
 
   private:
     class Reader;
-    static constexpr std::uint32_t NOTHING = 0xFFFFFFFF;
-
-    [[nodiscard]] std::string_view piece(std::uint32_t id) const {
-        const std::size_t start = id == 0 ? 0 : ends_[id - 1];
-        return std::string_view(blob_).substr(start, ends_[id] - start);
-    }
-    // Arrange tokens in the order of the file by their ids; false where two share a text or an id,
-    // or there are too many holes to be likely.
-    bool arrange(const std::string &text, const std::vector<std::uint32_t> &ends,
-                 const std::vector<std::uint32_t> &ids);
+    // A token behind the others, the end of which may lie in `blob_` already.
+    void add(std::string_view token, bool present);
 
     std::string rest_;
     std::string blob_;
     std::vector<std::uint32_t> ends_;
-    std::vector<std::uint32_t> slot_of_id_;
-    std::vector<std::uint64_t> table_; // high half of the hash and id; the key is in the blob
+    std::string present_;
+    std::vector<std::uint64_t> slots_; // of a WordTable; it finds no empty token
+    std::optional<std::uint32_t> empty_;
     std::size_t tokens_ = 0;
     std::optional<std::vector<std::uint32_t>> merges_;
     std::optional<std::vector<double>> scores_;

@@ -2,18 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-namespace mtkit {
+#include "tables/tables.hpp"
 
-// Byte strings end to end; views that the caller keeps.
-struct PackedTexts {
-    std::string_view blob;
-    std::span<const std::uint32_t> ends;
-};
+namespace mtkit {
 
 struct MergeLines {
     std::vector<std::uint32_t> pairs; // left and right in turn, each pair once
@@ -23,6 +17,6 @@ struct MergeLines {
 };
 
 // Throws FormatError where texts do not lie in their blob.
-MergeLines read_merge_lines(PackedTexts lines, PackedTexts pieces);
+MergeLines read_merge_lines(const PieceTable &lines, const PieceTable &pieces);
 
 } // namespace mtkit

@@ -103,8 +103,7 @@ MtokVocab parse_mtok_vocab(std::span<const std::byte> data, std::size_t offset, 
 }
 
 MtokMerges parse_mtok_merges(std::span<const std::byte> data, std::size_t offset,
-                             std::uint64_t count, std::string_view blob,
-                             std::span<const std::uint32_t> ends,
+                             std::uint64_t count, const PieceTable &pieces,
                              std::span<const std::uint32_t> hidden) {
     auto reader = reader_at(data, offset, "merges");
     if (count > reader.left() / MERGE_BYTES) cut("merges", 0, count, offset);
@@ -124,16 +123,7 @@ MtokMerges parse_mtok_merges(std::span<const std::byte> data, std::size_t offset
         if (found[place] && ranks[place] < RANK_LIMIT) kept.push_back(place);
     std::stable_sort(kept.begin(), kept.end(),
                      [&](std::size_t a, std::size_t b) { return ranks[a] < ranks[b]; });
-
-    std::uint32_t start = 0;
-    std::vector<std::string_view> pieces;
-    pieces.reserve(ends.size());
-    for (const std::uint32_t end : ends) {
-        if (end < start || end > blob.size())
-            throw FormatError("the ends do not fit the bytes", "vocabulary", 0);
-        pieces.push_back(blob.substr(start, end - start));
-        start = end;
-    }
+    pieces.require_inside();
     std::vector<bool> listed(pieces.size(), true);
     for (const std::uint32_t id : hidden)
         if (id < listed.size()) listed[id] = false;

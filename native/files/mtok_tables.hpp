@@ -8,8 +8,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "tables/tables.hpp"
 
 namespace mtkit {
 
@@ -33,8 +34,7 @@ MtokVocab parse_mtok_vocab(std::span<const std::byte> data, std::size_t offset, 
 
 // `count` merges that begin at `offset`, over the pieces of a vocabulary. Throws FormatError.
 MtokMerges parse_mtok_merges(std::span<const std::byte> data, std::size_t offset,
-                             std::uint64_t count, std::string_view blob,
-                             std::span<const std::uint32_t> ends,
+                             std::uint64_t count, const PieceTable &pieces,
                              std::span<const std::uint32_t> hidden);
 
 } // namespace mtkit

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const auto bytes = std::as_bytes(std::span(own));
     answers([&] {
         const auto vocab = mtkit::parse_mtok_vocab(bytes, offset, count, first);
-        mtkit::parse_mtok_merges(bytes, vocab.end, count, vocab.blob, vocab.ends, vocab.hidden);
+        mtkit::parse_mtok_merges(bytes, vocab.end, count, {vocab.blob, vocab.ends}, vocab.hidden);
     });
     answers([&] {
         std::vector<std::uint64_t> marks;

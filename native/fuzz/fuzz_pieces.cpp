@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         const auto &[blob, ends, scores, types, marks, rest] = *read;
         require(scores.size() == ends.size() && types.size() == ends.size());
         require(blob.size() == (ends.empty() ? 0 : ends.back()));
-        const mtkit::PieceIndex index(blob, ends);
+        const mtkit::PieceIndex index({blob, ends});
         const mtkit::PieceTable pieces(blob, ends);
         for (std::uint32_t id = 0; id < ends.size(); ++id)
             require(index.distinct() ? index.find(pieces[id]) == id : index.find(pieces[id]) <= id);

@@ -2,11 +2,9 @@
 
 #include <bitset>
 
-#include "base/errors.hpp"
-
 namespace mtkit {
 
-std::vector<std::uint32_t> piece_places(std::string_view blob, std::span<const std::uint32_t> ends,
+std::vector<std::uint32_t> piece_places(const PieceTable &pieces,
                                         const std::unordered_set<std::string_view> &wanted) {
     // Most pieces are none of them; their sizes and first bytes tell.
     std::bitset<1 << 16> likely;
@@ -15,15 +13,10 @@ std::vector<std::uint32_t> piece_places(std::string_view blob, std::span<const s
         return (piece.size() & 0xFF) << 8 | first;
     };
     for (const auto text : wanted) likely.set(sign(text));
+    pieces.require_inside();
     std::vector<std::uint32_t> found;
-    std::size_t start = 0;
-    for (std::uint32_t id = 0; id < ends.size(); ++id) {
-        if (ends[id] < start || ends[id] > blob.size())
-            throw FormatError("ends outside the texts", "pieces", id);
-        const auto piece = blob.substr(start, ends[id] - start);
-        if (likely[sign(piece)] && wanted.contains(piece)) found.push_back(id);
-        start = ends[id];
-    }
+    for (std::uint32_t id = 0; id < pieces.size(); ++id)
+        if (likely[sign(pieces[id])] && wanted.contains(pieces[id])) found.push_back(id);
     return found;
 }
 

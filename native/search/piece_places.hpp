@@ -2,16 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
 
+#include "tables/tables.hpp"
+
 namespace mtkit {
 
-// Ids of the pieces that are one of `wanted`, rising; pieces end in `blob` where `ends` says.
-// Throws FormatError where they reach beyond it.
-std::vector<std::uint32_t> piece_places(std::string_view blob, std::span<const std::uint32_t> ends,
+// Ids of the pieces that are one of `wanted`, rising. Throws FormatError where pieces reach beyond
+// their texts.
+std::vector<std::uint32_t> piece_places(const PieceTable &pieces,
                                         const std::unordered_set<std::string_view> &wanted);
 
 } // namespace mtkit

@@ -16,7 +16,7 @@ namespace mtkit {
 struct RawPieces {
     std::string blob;
     std::vector<std::uint32_t> ends;
-    std::vector<bool> mapped; // by number: whether every letter is in the byte alphabet
+    std::vector<std::uint8_t> mapped; // by number: whether every letter is in the byte alphabet
 };
 RawPieces raw_pieces(const PieceTable &pieces);
 
@@ -48,8 +48,7 @@ PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &wo
 // make nothing but themselves; empty where not each byte is a symbol. Merges as for build_pairs,
 // not by text.
 std::vector<std::uint8_t> build_own_words(std::span<const std::uint32_t> merges,
-                                          const PairTable &pairs, const WordTable &words,
-                                          std::size_t pieces, bool raw);
+                                          const PairTable &pairs, const WordTable &words, bool raw);
 
 // Place of each score in descending order, equal ones alike; NONE for those not above `floor`.
 // Both of these throw UnsupportedError for NaN, which is neither above nor below another score.

@@ -63,7 +63,8 @@ class OwnWords {
 
 std::vector<std::uint8_t> build_own_words(std::span<const std::uint32_t> merges,
                                           const PairTable &pairs, const WordTable &words,
-                                          std::size_t pieces, bool raw) {
+                                          bool raw) {
+    const std::size_t pieces = words.pieces().size();
     OwnWords own(pairs, words.count());
     for (unsigned byte = 0; raw && byte < 256; ++byte) {
         const char c = static_cast<char>(byte);

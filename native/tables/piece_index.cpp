@@ -6,17 +6,11 @@
 
 namespace mtkit {
 
-PieceIndex::PieceIndex(std::string_view blob, std::span<const std::uint32_t> ends)
-    : pieces_(blob, ends) {
-    std::size_t start = 0;
+PieceIndex::PieceIndex(PieceTable pieces) : pieces_(pieces) {
+    pieces.require_inside();
     std::size_t empty = 0;
-    for (std::uint32_t number = 0; number < ends.size(); ++number) {
-        const std::size_t end = ends[number];
-        if (end < start || end > blob.size())
-            throw FormatError("ends outside the texts", "pieces", number);
-        if (end == start && ++empty == 1) empty_ = number;
-        start = end;
-    }
+    for (std::uint32_t number = 0; number < pieces.size(); ++number)
+        if (pieces[number].empty() && ++empty == 1) empty_ = number;
     auto built = build_words(pieces_, {}, {});
     slots_ = std::move(built.slots);
     words_ = {slots_, pieces_, {}};

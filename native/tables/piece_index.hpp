@@ -16,7 +16,7 @@ namespace mtkit {
 class PieceIndex {
   public:
     // The pieces are not copied. Throws FormatError where they reach beyond their texts.
-    PieceIndex(std::string_view blob, std::span<const std::uint32_t> ends);
+    explicit PieceIndex(PieceTable pieces);
 
     PieceIndex(const PieceIndex &) = delete; // words_ lies in slots_
     PieceIndex &operator=(const PieceIndex &) = delete;

@@ -31,6 +31,13 @@ Bytes Tables::aligned(Bytes raw, std::size_t alignment) {
     return moved;
 }
 
+void PieceTable::require_inside() const {
+    std::size_t start = 0;
+    for (std::size_t number = 0; number < ends_.size(); start = ends_[number++])
+        if (ends_[number] < start || ends_[number] > blob_.size())
+            throw FormatError("ends outside the texts", "pieces", number);
+}
+
 WordTable::WordTable(std::span<const std::uint64_t> slots, PieceTable pieces, PieceTable extra)
     : slots_(slots), pieces_(pieces), extra_(extra) {
     // Slot 0 is the length of the longest piece, the others are the table.

@@ -78,9 +78,12 @@ class PieceTable {
     PieceTable() = default;
     PieceTable(std::string_view blob, std::span<const std::uint32_t> ends)
         : blob_(blob), ends_(ends) {}
+    PieceTable(Tables &tables, const char *blob, const char *ends)
+        : blob_(tables.text(blob)), ends_(tables.numbers<std::uint32_t>(ends)) {}
 
     [[nodiscard]] std::size_t size() const { return ends_.size(); }
-    [[nodiscard]] std::string_view blob() const { return blob_; }
+    // Throws FormatError where a piece does not lie in `blob`.
+    void require_inside() const;
 
     // Piece number `index`; empty for a number that is none and where the ends are damaged.
     [[nodiscard]] std::string_view operator[](std::size_t index) const {
@@ -135,6 +138,10 @@ class WordTable {
   public:
     WordTable() = default;
     WordTable(std::span<const std::uint64_t> slots, PieceTable pieces, PieceTable extra);
+    // WORD, with the pieces and the other parts of merges.
+    explicit WordTable(Tables &tables)
+        : WordTable(tables.numbers<std::uint64_t>("WORD"), {tables, "PCSB", "PCSE"},
+                    {tables, "XTRB", "XTRE"}) {}
 
     [[nodiscard]] std::uint32_t find(std::string_view word) const {
         return slots_.empty() || word.size() > longest_ ? NONE : find(word, hash_bytes(word));
@@ -145,6 +152,7 @@ class WordTable {
     // Length of the longest piece, for bounding searches.
     [[nodiscard]] std::size_t longest() const { return longest_; }
 
+    [[nodiscard]] const PieceTable &pieces() const { return pieces_; }
     // How many strings there are numbers of; not all of them need be found.
     [[nodiscard]] std::size_t count() const { return pieces_.size() + extra_.size(); }
 
