@@ -23,6 +23,10 @@ inline std::uint64_t load64(const char *at) {
 
 // Of eight bytes: the bit of each that no ASCII has.
 inline constexpr std::uint64_t HIGH_BITS = 0x8080808080808080;
+// These bits of eight bytes as the bits of one, the first the lowest.
+inline std::uint64_t gather(std::uint64_t eight) {
+    return ((eight & HIGH_BITS) >> 7) * 0x0102040810204080 >> 56;
+}
 
 // Up to eight bytes as one number, zero-filled, without reading past the end.
 inline std::uint64_t load_up_to_8(const char *at, std::size_t size) {

@@ -1,5 +1,5 @@
 // Which vector instructions are used: the best that the machine has, or the level that MTKIT_SIMD
-// in the environment names (scalar, sse2, avx2, avx512, neon), which has to be there. Each gives
+// in the environment names (scalar, avx2, avx512, neon), which has to be there. Each gives
 // the same ids. The compiler's headers of such instructions are included here.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "base/errors.hpp"
 
 #if defined(__SSE2__) || defined(_M_X64)
-#define MTKIT_SSE2
+#define MTKIT_SSE2 // what every such processor has, at the level "scalar", too
 #elif defined(__aarch64__) && defined(__ARM_NEON)
 #define MTKIT_NEON
 #endif
@@ -36,12 +36,12 @@
 
 namespace mtkit {
 
-enum class Simd { SCALAR, VECTOR, AVX2, AVX512 };
-
 #if defined(MTKIT_NEON)
+enum class Simd { SCALAR, NEON };
 inline constexpr std::string_view SIMD_NAMES[] = {"scalar", "neon"};
 #else
-inline constexpr std::string_view SIMD_NAMES[] = {"scalar", "sse2", "avx2", "avx512"};
+enum class Simd { SCALAR, AVX2, AVX512 };
+inline constexpr std::string_view SIMD_NAMES[] = {"scalar", "avx2", "avx512"};
 #endif
 
 inline Simd best_simd() {
@@ -50,9 +50,9 @@ inline Simd best_simd() {
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq"))
         return Simd::AVX512;
-    return __builtin_cpu_supports("avx2") ? Simd::AVX2 : Simd::VECTOR;
-#elif defined(MTKIT_SSE2) || defined(MTKIT_NEON)
-    return Simd::VECTOR;
+    return __builtin_cpu_supports("avx2") ? Simd::AVX2 : Simd::SCALAR;
+#elif defined(MTKIT_NEON)
+    return Simd::NEON;
 #else
     return Simd::SCALAR;
 #endif

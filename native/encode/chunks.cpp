@@ -255,10 +255,10 @@ class Engine::ChunkMaker {
                              made_->kind[c - 'a' + 'A'] == Chunks::WORD;
     }
     void set_masks_of_kinds() {
-        if (seams_.removed) made_->masks = set_masks();
-        constexpr Chunks::Kind IN_SETS[BYTE_SETS] = {Chunks::WORD, Chunks::SOLO, Chunks::BLANK};
+        if (seams_.removed) made_->masks = MTKIT_BEST(masks_, <Chunks::SETS>);
+        constexpr Chunks::Kind IN_SETS[Chunks::SETS] = {Chunks::WORD, Chunks::SOLO, Chunks::BLANK};
         for (unsigned c = 0; c < 0x80; ++c)
-            for (std::size_t set = 0; set < BYTE_SETS; ++set)
+            for (std::size_t set = 0; set < Chunks::SETS; ++set)
                 if (made_->kind[c] == IN_SETS[set])
                     made_->sets.put(set, static_cast<unsigned char>(c));
     }

@@ -61,6 +61,7 @@ struct Chunks {
         std::uint8_t size_ = 0;
         char bytes_[MOST]{};
     };
+    static constexpr std::size_t SETS = 3; // WORD, SOLO and BLANK
     struct Fate {
         Kind kind = OTHER;
         Image image;
@@ -80,8 +81,9 @@ struct Chunks {
     std::array<Image, 256> image{};
     PageSet kept;                     // pages of characters that are their images, where `images`
     std::array<bool, 256> kept_row{}; // whether those beginning with a byte are on them
-    SetMasksOf masks = nullptr; // where WORD, SOLO and BLANK, in this order, are all that is known
-    ByteSets sets;
+    SetMasks<SETS> (*masks)(const ByteSets<SETS> &,
+                            const unsigned char *) = nullptr; // of a text of these
+    ByteSets<SETS> sets;
     std::string before;  // what stands in front of a word of images
     bool placed = false; // images may be used for places as well
     std::string head;    // a word and its end, in front of a chunk

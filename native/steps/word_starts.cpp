@@ -1,15 +1,55 @@
 #include "steps/word_starts.hpp"
 
 #include <bit>
+#include <string_view>
 
 #include "base/compiler.hpp"
-#include "steps/byte_masks.hpp"
+#include "steps/byte_sets.hpp"
 
 namespace mtkit {
 
 namespace {
 
 using Bits = std::uint64_t;
+
+// Which of 64 bytes are what, as far as they are known.
+struct Masks {
+    Bits letters;
+    Bits upper; // letters
+    Bits digits;
+    Bits spaces; // white space
+    Bits breaks; // carriage returns and line feeds
+    Bits blanks; // U+0020
+    Bits quotes; // apostrophes
+    Bits slashes;
+};
+// In sets of two, of which another set tells what is meant.
+enum Set : std::size_t {
+    LETTERS,
+    UPPER_AND_DIGITS,
+    SPACES,
+    BREAKS_AND_SLASHES,
+    BLANKS_AND_QUOTES,
+    ASCII,
+    WORD_SETS
+};
+constexpr ByteSets<WORD_SETS> SETS = [] {
+    ByteSets<WORD_SETS> sets;
+    const auto put = [&](Set set, std::string_view bytes) {
+        for (const char c : bytes) sets.put(set, static_cast<unsigned char>(c));
+    };
+    for (unsigned char c = 0; c < 0x80; ++c) sets.put(ASCII, c);
+    for (unsigned char c = 'A'; c <= 'Z'; ++c) {
+        sets.put(LETTERS, c);
+        sets.put(LETTERS, c | 0x20);
+        sets.put(UPPER_AND_DIGITS, c);
+    }
+    put(UPPER_AND_DIGITS, "0123456789");
+    put(SPACES, " \t\n\v\f\r");
+    put(BREAKS_AND_SLASHES, "\n\r/");
+    put(BLANKS_AND_QUOTES, " '");
+    return sets;
+}();
 
 // Bits of `through` from which a bit of `to` is reached upwards without leaving `through`.
 MTKIT_INLINE Bits reaching(Bits to, Bits through) {
@@ -76,7 +116,7 @@ MTKIT_INLINE Bits with_endings(Bits starts, Bits quotes, Bits known, const unsig
 }
 
 // '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-MTKIT_INLINE Bits plain_words(const ByteMasks &is, Bits known, const unsigned char *at) {
+MTKIT_INLINE Bits plain_words(const Masks &is, Bits known, const unsigned char *at) {
     const Bits others = known & ~(is.letters | is.digits | is.spaces);
     const Bits goes_on = (is.letters & is.letters << 1) | (is.digits & is.digits << 1) |
                          (others & others << 1) | is.blanks << 1;
@@ -93,7 +133,7 @@ enum class Contractions { NOWHERE, WORDS, ENDINGS };
 // \s*[\r\n]+|\s+(?!\S)|\s+ and its relatives: with \p{N} for \p{N}{1,3}; with capitals in front of
 // small letters, [\r\n/]* behind others, and contractions as ends of words or none.
 template <bool Threes, bool Cased, Contractions Contracted>
-MTKIT_INLINE Bits led_words(const ByteMasks &is, Bits known, const unsigned char *at) {
+MTKIT_INLINE Bits led_words(const Masks &is, Bits known, const unsigned char *at) {
     const Bits all_others = known & ~(is.letters | is.digits | is.spaces);
     // What belongs to the others in front of it.
     const Bits taken = reached(is.breaks & all_others << 1, is.breaks | (Cased ? is.slashes : 0));
@@ -126,19 +166,21 @@ MTKIT_INLINE Bits led_words(const ByteMasks &is, Bits known, const unsigned char
 }
 
 template <PatternFamily Family>
-MTKIT_INLINE Bits starts_of(ByteMasks is, const unsigned char *at, std::size_t size) {
-    Bits known = ~Bits{0};
-    if (size < 64) known = (Bits{1} << size) - 1;
-    if (is.wide != 0) known &= (is.wide & (~is.wide + 1)) - 1;
+MTKIT_INLINE Bits starts_of(const SetMasks<WORD_SETS> &sets, const unsigned char *at,
+                            std::size_t size) {
+    Bits known = sets[ASCII] & ~(sets[ASCII] + 1); // in front of the first other character
+    if (size < 64) known &= (Bits{1} << size) - 1;
     if (known < 15) return 1; // nothing to gain
-    is.letters &= known;
-    is.upper &= known;
-    is.digits &= known;
-    is.spaces &= known;
-    is.breaks &= known;
-    is.blanks &= known;
-    is.quotes &= known;
-    is.slashes &= known;
+    const Bits letters = sets[LETTERS] & known;
+    const Bits spaces = sets[SPACES] & known;
+    const Masks is{.letters = letters,
+                   .upper = sets[UPPER_AND_DIGITS] & letters,
+                   .digits = sets[UPPER_AND_DIGITS] & known & ~letters,
+                   .spaces = spaces,
+                   .breaks = sets[BREAKS_AND_SLASHES] & spaces,
+                   .blanks = sets[BLANKS_AND_QUOTES] & spaces,
+                   .quotes = sets[BLANKS_AND_QUOTES] & known & ~spaces,
+                   .slashes = sets[BREAKS_AND_SLASHES] & known & ~spaces};
     using enum Contractions;
     if constexpr (Family == PatternFamily::GPT2)
         return plain_words(is, known, at) | 1;
@@ -156,53 +198,30 @@ MTKIT_INLINE Bits starts_of(ByteMasks is, const unsigned char *at, std::size_t s
 #define MTKIT_WORD_STARTS(TARGET, LEVEL)                                                           \
     template <PatternFamily Family>                                                                \
     TARGET Bits starts_##LEVEL(const unsigned char *at, std::size_t size) {                        \
-        return starts_of<Family>(masks_##LEVEL(at), at, size);                                     \
+        return starts_of<Family>(masks_##LEVEL(SETS, at), at, size);                               \
     }
-
+MTKIT_WORD_STARTS(, scalar)
 #if defined(MTKIT_AVX)
-MTKIT_WORD_STARTS(MTKIT_AVX512_CODE, avx512)
 MTKIT_WORD_STARTS(MTKIT_AVX2_CODE, avx2)
-#endif
-#if defined(MTKIT_SSE2)
-MTKIT_WORD_STARTS(, sse2)
+MTKIT_WORD_STARTS(MTKIT_AVX512_CODE, avx512)
 #elif defined(MTKIT_NEON)
 MTKIT_WORD_STARTS(, neon)
 #endif
-
-template <PatternFamily Family> WordStarts best() {
-    switch (simd()) {
-#if defined(MTKIT_AVX)
-    case Simd::AVX512:
-        return starts_avx512<Family>;
-    case Simd::AVX2:
-        return starts_avx2<Family>;
-#endif
-#if defined(MTKIT_SSE2)
-    case Simd::VECTOR:
-        return starts_sse2<Family>;
-#elif defined(MTKIT_NEON)
-    case Simd::VECTOR:
-        return starts_neon<Family>;
-#endif
-    default:
-        return nullptr;
-    }
-}
 
 } // namespace
 
 WordStarts word_starts(PatternFamily family) {
     switch (family) {
     case PatternFamily::GPT2:
-        return best<PatternFamily::GPT2>();
+        return MTKIT_BEST(starts_, <PatternFamily::GPT2>);
     case PatternFamily::CL100K:
-        return best<PatternFamily::CL100K>();
+        return MTKIT_BEST(starts_, <PatternFamily::CL100K>);
     case PatternFamily::QWEN:
-        return best<PatternFamily::QWEN>();
+        return MTKIT_BEST(starts_, <PatternFamily::QWEN>);
     case PatternFamily::O200K:
-        return best<PatternFamily::O200K>();
+        return MTKIT_BEST(starts_, <PatternFamily::O200K>);
     case PatternFamily::TEKKEN:
-        return best<PatternFamily::TEKKEN>();
+        return MTKIT_BEST(starts_, <PatternFamily::TEKKEN>);
     default:
         return nullptr;
     }

@@ -23,7 +23,7 @@ inline constexpr const char *PATTERN_FAMILIES[] = {"", "gpt2", "cl100k", "qwen",
 // and the first bit. `size` of them belong to the text; all have to be readable.
 using WordStarts = std::uint64_t (*)(const unsigned char *at, std::size_t size);
 
-// The fastest one of this machine; null where there is none.
+// Null where the family has none.
 WordStarts word_starts(PatternFamily family);
 
 } // namespace mtkit

@@ -15,16 +15,10 @@ namespace {
 // Bit i: the byte at place i begins a character; of 64 bytes.
 std::uint64_t characters_in(const char *at) {
     std::uint64_t bits = 0;
-#if defined(MTKIT_SSE2)
-    for (unsigned i = 0; i < 4; ++i) {
-        const auto bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(at) + i);
-        const auto begins = _mm_cmpgt_epi8(bytes, _mm_set1_epi8(static_cast<char>(0xBF)));
-        bits |= std::uint64_t{static_cast<std::uint16_t>(_mm_movemask_epi8(begins))} << (16 * i);
+    for (unsigned i = 0; i < 64; i += 8) {
+        const std::uint64_t eight = load64(at + i);
+        bits |= gather(~eight | eight << 1) << i; // all but 10xxxxxx
     }
-#else
-    for (unsigned i = 0; i < 64; ++i)
-        bits |= std::uint64_t{(static_cast<unsigned char>(at[i]) & 0xC0) != 0x80} << i;
-#endif
     return bits;
 }
 

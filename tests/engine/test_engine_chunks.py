@@ -209,7 +209,7 @@ def test_a_chunk_that_grows_is_left_to_the_whole() -> None:
             both.same("encode_ids", text)
 
 
-@pytest.mark.parametrize("level", ["scalar", "sse2", "avx2"])
+@pytest.mark.parametrize("level", ["scalar", "avx2", "avx512"])
 def test_each_level_gives_the_same_ids(level: str) -> None:
     asked = [(str(shared_tokenizer(name)), texts(7, 60)) for name in NAMES]
     child = subprocess.run(

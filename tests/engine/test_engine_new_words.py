@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-LEVELS = ["scalar", "sse2", "avx2", "avx512"]
+LEVELS = ["scalar", "avx2", "avx512"]
 WHOLE = """
 import json, random, sys
 from mtkit import load

@@ -88,7 +88,7 @@ def test_what_compilers_spell_in_their_own_way_is_in_one_header() -> None:
     assert not found
 
 
-@pytest.mark.parametrize("level", ["nonsense", "avx", "SSE2", "riscv"])
+@pytest.mark.parametrize("level", ["nonsense", "avx", "sse2", "riscv"])
 def test_a_level_that_the_machine_does_not_have_is_an_error(level: str) -> None:
     native = pytest.importorskip("mtkit._native")
     done = subprocess.run(
