@@ -41,8 +41,7 @@ class Engine::ChunkSteps {
         Part part{text, nullptr, {0, 0}, at_start, at_start};
         if (places) { // what stands for the first byte of a text is at its start
             const std::uint32_t first = at_start ? 0 : 1;
-            part.extents = own_bytes(text, first, arena.fresh_extents());
-            part.origin = {first, first + static_cast<std::uint32_t>(text.size())};
+            part = own_part(text, true, first, at_start, arena);
             shift += first;
         }
         engine_.words_of(part, arena, [&](std::string_view word, const Extent *extents) {

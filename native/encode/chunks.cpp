@@ -83,11 +83,10 @@ std::vector<Engine::PlacedWord> Engine::ask_places(std::string_view text, Arena 
     std::vector<PlacedWord> words;
     arena.begin(text.size());
     try {
-        Part part{text, own_bytes(text, 0, arena.fresh_extents()), {0, 0}, true, true};
-        part.origin = {0, static_cast<std::uint32_t>(text.size())};
-        words_of(part, arena, [&](std::string_view word, const Extent *extents) {
-            words.push_back({std::string(word), {extents, extents + word.size()}});
-        });
+        words_of(own_part(text, true, 0, true, arena), arena,
+                 [&](std::string_view word, const Extent *extents) {
+                     words.push_back({std::string(word), {extents, extents + word.size()}});
+                 });
     } catch (const Deferred &) {
         words.clear();
     }

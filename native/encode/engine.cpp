@@ -133,7 +133,8 @@ void Engine::walk_text(std::string_view text, const EncodeOptions &options, Scra
             scratch.arena.begin(valid.size());
         }
     }
-    walk(aligned(valid, scratch), options.parse_special, scratch, make());
+    const Part whole = own_part(valid, false, 0, true, scratch.arena);
+    walk(whole, options.parse_special, scratch, make());
 }
 
 // The ids of a text with nothing around it.

@@ -143,7 +143,6 @@ class Engine {
         SurrogatesAsCharacters surrogates;
     };
     Checked checked(std::string_view text, bool valid, Scratch &scratch) const;
-    static Part aligned(std::string_view text, Scratch &scratch);
     template <typename Make, typename Undo>
     void walk_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
                    const Make &make, const Undo &undo) const;

@@ -78,7 +78,8 @@ bool Engine::aligns() const {
 
 void Engine::tokens_in(std::string_view text, int parse_special, Scratch &scratch,
                        Tokens &out) const {
-    walk(aligned(text, scratch), parse_special, scratch, Rows(*this, scratch, out));
+    const Part whole = own_part(text, false, 0, true, scratch.arena);
+    walk(whole, parse_special, scratch, Rows(*this, scratch, out));
 }
 
 void Engine::encode_tokens(std::string_view text, const EncodeOptions &options, Tokens &out) const {
@@ -88,20 +89,6 @@ void Engine::encode_tokens(std::string_view text, const EncodeOptions &options, 
     scratch.model.places = true;
     const auto [valid, surrogates] = checked(text, options.valid, scratch);
     tokens_in(valid, options.parse_special, scratch, out);
-}
-
-// A text that stands for itself.
-Part Engine::aligned(std::string_view text, Scratch &scratch) {
-    auto &extents = scratch.arena.fresh_extents();
-    extents.resize(text.size() + 1);
-    std::uint32_t character = 0;
-    for (std::size_t at = 0; at < text.size(); ++character) {
-        const std::size_t size = decode(text, at).size;
-        std::fill_n(extents.begin() + static_cast<std::ptrdiff_t>(at), size,
-                    Extent{character, character + 1});
-        at += size;
-    }
-    return {text, extents.data(), {0, character}, true, true};
 }
 
 } // namespace mtkit

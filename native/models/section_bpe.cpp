@@ -5,7 +5,7 @@
 
 #include "models/models.hpp"
 #include "steps/steps.hpp"
-#include "text/utf8.hpp"
+#include "text/alignment.hpp"
 
 namespace mtkit {
 
@@ -55,18 +55,8 @@ class SectionBpe final : public Model {
         const auto text = word.substr(first, last - first);
         Arena arena;
         Part whole{text, nullptr, {0, 0}, true, true};
-        if (scratch.places || (words_ && words_->needs_extents())) {
-            auto &extents = arena.fresh_extents();
-            extents.resize(text.size() + 1);
-            for (std::size_t at = 0; at < text.size();) {
-                const std::size_t end = at + decode(text, at).size;
-                const Extent extent{static_cast<std::uint32_t>(at),
-                                    static_cast<std::uint32_t>(end)};
-                for (; at < end; ++at) extents[at] = extent;
-            }
-            whole.extents = extents.data();
-            whole.origin = {0, static_cast<std::uint32_t>(text.size())};
-        }
+        if (scratch.places || (words_ && words_->needs_extents()))
+            whole = own_part(text, true, 0, true, arena);
         std::vector<Token> tokens;
         const auto encode_part = [&](const Part &part) {
             tokens.clear();

@@ -29,32 +29,29 @@ class Precompiled final : public Normalizer {
 
     void run(Part &part, Arena &arena) const override {
         auto &out = arena.fresh();
-        if (part.extents == nullptr) {
-            const auto check = [&](std::string_view) {
-                arena.check(part.text.size(), out.size(), PRECOMPILED);
-            };
-            if (!walk(part.text, out, check)) return;
-            arena.grow(part.text.size(), out.size(), PRECOMPILED);
-            part.text = out;
-            return;
-        }
         std::vector<Change> changes;
         std::size_t done = 0;
         const auto note = [&](std::string_view old) {
             arena.check(part.text.size(), out.size(), PRECOMPILED);
-            const std::string_view written = std::string_view(out).substr(done);
+            if (part.extents == nullptr) return;
+            write_over(count(old), std::string_view(out).substr(done), changes);
             done = out.size();
-            write_over(count(old), written, changes);
         };
         if (!walk(part.text, out, note)) return;
-        arena.grow(part.text.size(), out.size(), PRECOMPILED);
-        Transform aligned(part, arena);
+        if (part.extents == nullptr) {
+            arena.grow(part.text.size(), out.size(), PRECOMPILED);
+            part.text = out;
+            return;
+        }
+        require_whole(part);
+        Rewrite aligned(part, arena, PRECOMPILED);
         std::size_t at = 0;
         for (const auto &change : changes) {
             aligned.put(std::string_view(out).substr(at, change.size), change.change);
             at += change.size;
         }
-        aligned.give(part);
+        aligned.drop_rest();
+        aligned.give();
     }
     [[nodiscard]] bool aligns() const override { return true; }
     bool keeps(Seams &seams) const override {
@@ -77,7 +74,7 @@ class Precompiled final : public Normalizer {
   private:
     struct Change {
         std::size_t size; // of the new character
-        int change;       // see Transform
+        int change;       // see Rewrite::put
     };
 
     // Write the text; call `note` with each stretch of the old one. Whether any was replaced.

@@ -33,7 +33,7 @@ constexpr char32_t LIMIT = 0x110000;
 struct Marked {
     char32_t value;
     std::uint8_t order; // canonical combining class
-    int change;         // see Transform
+    int change;         // see Rewrite::put
 };
 
 class Form final : public Normalizer {
@@ -60,29 +60,17 @@ class Form final : public Normalizer {
     }
 
     void run(Part &part, Arena &arena) const override {
-        if (part.extents != nullptr) {
-            Transform out(part, arena);
-            std::string character;
-            const auto copy = [&](std::size_t, std::size_t end) { out.copy(end); };
-            const auto put = [&](const Marked &c) {
-                character.clear();
-                append(character, c.value);
-                out.put(character, c.change);
-            };
-            if (!walk(part.text, copy, put)) return;
-            arena.grow(part.text.size(), out.size(), "UnicodeForm");
-            out.give(part);
-            return;
-        }
-        std::string *out = nullptr;
-        const auto copy = [&](std::size_t start, std::size_t end) {
-            if (out == nullptr) out = &arena.fresh();
-            *out += part.text.substr(start, end - start);
+        require_whole(part);
+        Rewrite out(part, arena, "UnicodeForm");
+        std::string character;
+        const auto put = [&](const Marked &c) {
+            character.clear();
+            append(character, c.value);
+            out.put(character, c.change);
         };
-        const auto put = [&](const Marked &c) { append(*out, c.value); };
-        if (!walk(part.text, copy, put)) return;
-        arena.grow(part.text.size(), out->size(), "UnicodeForm");
-        part.text = *out;
+        walk(
+            part.text, [&](std::size_t start, std::size_t end) { out.copy(start, end); }, put);
+        out.give();
     }
     [[nodiscard]] bool aligns() const override { return true; }
     // A blank and U+2581 begin a stretch, and join with nothing in front of them.
@@ -96,10 +84,10 @@ class Form final : public Normalizer {
     }
 
   private:
-    // Call copy(start, end) for stretches that stay, in turn with put(character); whether there
-    // are characters that may change.
+    // Call copy(start, end) for stretches that stay, in turn with put(character); nothing where no
+    // character may change.
     template <typename Copy, typename Put>
-    bool walk(std::string_view text, const Copy &copy, const Put &put) const {
+    void walk(std::string_view text, const Copy &copy, const Put &put) const {
         std::size_t at = 0;
         std::size_t inert = 0; // start of the last inert character
         std::size_t copied = 0;
@@ -135,9 +123,7 @@ class Form final : public Normalizer {
             for (const auto &mark : marks) put(mark);
             copied = at = inert = end;
         }
-        if (copied == 0) return false;
-        copy(copied, text.size());
-        return true;
+        if (copied != 0) copy(copied, text.size());
     }
 
     // Composed characters below PAGED that stay as they are wherever they stand, which is how texts

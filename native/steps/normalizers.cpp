@@ -160,23 +160,15 @@ class NormalizerSequence final : public Normalizer {
 } // namespace
 
 void write_letters(Part &part, Arena &arena) {
-    if (part.extents == nullptr) {
-        auto &out = arena.fresh();
-        for (const char c : part.text) append(out, ALPHABET.letter[static_cast<unsigned char>(c)]);
-        arena.grow(part.text.size(), out.size(), "ByteLevel");
-        part.text = out;
-        return;
-    }
     require_whole(part);
-    AlignedText out(arena);
+    Rewrite out(part, arena, "ByteLevel");
     std::string letter;
     for (std::size_t at = 0; at < part.text.size(); ++at) {
         letter.clear();
         append(letter, ALPHABET.letter[static_cast<unsigned char>(part.text[at])]);
-        out.add(letter, part.extents[at]);
+        out.replace(at, at + 1, letter, out.at(at));
     }
-    arena.grow(part.text.size(), out.size(), "ByteLevel");
-    out.give(part);
+    out.give();
 }
 
 std::unique_ptr<Normalizer> make_normalizer(Reader &program, Tables &tables) {

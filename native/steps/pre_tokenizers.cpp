@@ -117,36 +117,12 @@ class Split final : public PreTokenizer {
 Part written(const Part &part, std::string_view prefix, std::string_view mark, Arena &arena,
              const char *step) {
     Part out = part;
-    if (part.extents != nullptr) {
-        AlignedText text(arena);
-        if (!prefix.empty()) text.add(prefix, part.extents[0]);
-        std::size_t done = 0;
-        for (std::size_t at = part.text.find(' '); at != std::string_view::npos;
-             at = part.text.find(' ', done)) {
-            text.copy(part, done, at);
-            text.add(mark, part.extents[at]);
-            arena.check(part.text.size(), text.size(), step);
-            done = at + 1;
-        }
-        text.copy(part, done, part.text.size());
-        arena.grow(part.text.size(), text.size(), step);
-        text.give(out);
-        return out;
-    }
-    auto &text = arena.fresh();
-    text.reserve(part.text.size() + part.text.size() / 2 + prefix.size());
-    text += prefix;
-    std::size_t done = 0;
+    Rewrite text(out, arena, step);
+    if (!prefix.empty()) text.add(prefix, text.at(0));
     for (std::size_t at = part.text.find(' '); at != std::string_view::npos;
-         at = part.text.find(' ', done)) {
-        text += part.text.substr(done, at - done);
-        text += mark;
-        arena.check(part.text.size(), text.size(), step);
-        done = at + 1;
-    }
-    text += part.text.substr(done);
-    arena.grow(part.text.size(), text.size(), step);
-    out.text = text;
+         at = part.text.find(' ', at + 1))
+        text.replace(at, at + 1, mark, text.at(at));
+    text.give();
     return out;
 }
 

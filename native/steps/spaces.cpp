@@ -103,17 +103,18 @@ class Spaces final : public Normalizer {
         const auto start = [&](std::size_t place) {
             return place < size ? part.extents[place].start : end;
         };
-        AlignedText out(arena);
+        auto &extents = arena.fresh_extents();
         TextMap::Cursor place(map);
         std::uint32_t from = start(place(0));
         for (std::size_t at = 0; at < written.size();) {
             const std::size_t after = at + decode(written, at).size;
             const std::uint32_t to = start(place(static_cast<std::uint32_t>(after)));
-            out.add(written.substr(at, after - at), {from, to});
+            extents.resize(after, {from, to});
             from = to;
             at = after;
         }
-        out.give(part);
+        part.text = written;
+        part.extents = Rewrite::given(extents);
     }
 
     struct Step {

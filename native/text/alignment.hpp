@@ -1,4 +1,4 @@
-// Writing a text together with what each of its characters stands for.
+// Writing a text, and what each of its characters stands for where that is asked.
 //
 // The rules are those of mtkit/pipeline/normalizers/aligned.py; each byte has the extent of its
 // character. What the pipeline answers with an error, or in an odd way, is Deferred to it.
@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,45 +16,20 @@
 
 namespace mtkit {
 
-// A text being written.
-class AlignedText {
-  public:
-    explicit AlignedText(Arena &arena) : text_(arena.fresh()), extents_(arena.fresh_extents()) {}
-
-    void add(std::string_view written, Extent owner) {
-        text_ += written;
-        extents_.resize(text_.size(), owner);
-    }
-    // Bytes of an old text as they are.
-    void copy(const Part &part, std::size_t start, std::size_t end) {
-        text_ += part.text.substr(start, end - start);
-        extents_.insert(extents_.end(), part.extents + start, part.extents + end);
-    }
-    [[nodiscard]] std::size_t size() const { return text_.size(); }
-    void give(Part &part) const {
-        static constexpr Extent NOTHING{0, 0};
-        part.text = text_;
-        part.extents = extents_.empty() ? &NOTHING : extents_.data();
-    }
-
-  private:
-    std::string &text_;
-    std::vector<Extent> &extents_;
-};
-
-// Extents of a text that stands for itself, in bytes counted from `first`: each byte has those of
-// its character.
-inline const Extent *own_bytes(std::string_view text, std::uint32_t first,
-                               std::vector<Extent> &extents) {
+// A text that stands for itself, in characters or in bytes, which are counted from `first` on.
+inline Part own_part(std::string_view text, bool in_bytes, std::uint32_t first, bool at_start,
+                     Arena &arena) {
+    auto &extents = arena.fresh_extents();
     extents.resize(text.size() + 1);
+    std::uint32_t place = first;
     for (std::size_t at = 0; at < text.size();) {
-        const std::size_t size = decode(text, at).size;
-        const auto start = first + static_cast<std::uint32_t>(at);
-        const Extent character{start, start + static_cast<std::uint32_t>(size)};
-        std::fill_n(extents.begin() + static_cast<std::ptrdiff_t>(at), size, character);
+        const unsigned size = decode(text, at).size;
+        const Extent own{place, place + (in_bytes ? size : 1)};
+        std::fill_n(extents.begin() + static_cast<std::ptrdiff_t>(at), size, own);
+        place = own.end;
         at += size;
     }
-    return extents.data();
+    return {text, extents.data(), {first, place}, at_start, at_start};
 }
 
 // Where an inserted character belongs that has none before it.
@@ -79,76 +53,72 @@ class Rewrite {
 
     // The bytes from start to end become `text`, which stands for `owner`.
     void replace(std::size_t start, std::size_t end, std::string_view text, Extent owner) {
-        if (part_.extents != nullptr) {
-            if (!aligned_) aligned_.emplace(arena_);
-            aligned_->copy(part_, done_, start);
-            aligned_->add(text, owner);
-            arena_.check(part_.text.size(), aligned_->size(), step_);
-        } else {
-            if (text_ == nullptr) {
-                text_ = &arena_.fresh();
-                text_->reserve(part_.text.size() + part_.text.size() / 2);
-            }
-            *text_ += part_.text.substr(done_, start - done_);
-            *text_ += text;
-            arena_.check(part_.text.size(), text_->size(), step_);
-        }
+        copy(done_, start);
+        add(text, owner);
         done_ = end;
+    }
+    void add(std::string_view text, Extent owner) {
+        begin();
+        *text_ += text;
+        if (extents_ != nullptr) extents_->resize(text_->size(), owner);
+        arena_.check(part_.text.size(), text_->size(), step_);
+    }
+    // The old bytes from start to end, as they are.
+    void copy(std::size_t start, std::size_t end) {
+        begin();
+        *text_ += part_.text.substr(start, end - start);
+        if (extents_ != nullptr)
+            extents_->insert(extents_->end(), part_.extents + start, part_.extents + end);
+        done_ = end;
+    }
+    // A character with 1: inserted, 0: stands for the next old one, -n: also for n after it. Only
+    // where extents are asked for, it is followed which of the old ones that are. See
+    // Aligned.transform.
+    void put(std::string_view character, int change) {
+        if (part_.extents == nullptr) return add(character, {});
+        if (change > 0) return add(character, done_ == 0 ? nowhere(part_) : at(done_ - 1));
+        if (done_ == part_.text.size()) throw Deferred();
+        add(character, at(done_));
+        for (int i = change; i <= 0 && done_ < part_.text.size(); ++i)
+            done_ += decode(part_.text, done_).size;
     }
     // What the character at a byte stands for.
     [[nodiscard]] Extent at(std::size_t place) const {
         return part_.extents == nullptr ? Extent{0, 0} : part_.extents[place];
     }
+    // Leave out the old bytes behind the last change.
+    void drop_rest() {
+        begin();
+        done_ = part_.text.size();
+    }
     // Give the part its new text, if there is one.
     void give() {
-        if (aligned_) {
-            aligned_->copy(part_, done_, part_.text.size());
-            arena_.grow(part_.text.size(), aligned_->size(), step_);
-            aligned_->give(part_);
-        } else if (text_ != nullptr) {
-            *text_ += part_.text.substr(done_);
-            arena_.grow(part_.text.size(), text_->size(), step_);
-            part_.text = *text_;
-        }
+        if (text_ == nullptr) return;
+        copy(done_, part_.text.size());
+        arena_.grow(part_.text.size(), text_->size(), step_);
+        part_.text = *text_;
+        if (extents_ != nullptr) part_.extents = given(*extents_);
+    }
+    // Extents as a part has them.
+    static const Extent *given(const std::vector<Extent> &extents) {
+        static constexpr Extent NOTHING{0, 0};
+        return extents.empty() ? &NOTHING : extents.data();
     }
 
   private:
+    void begin() {
+        if (text_ != nullptr) return;
+        text_ = &arena_.fresh();
+        text_->reserve(part_.text.size() + part_.text.size() / 2);
+        if (part_.extents != nullptr) extents_ = &arena_.fresh_extents();
+    }
+
     Part &part_;
     Arena &arena_;
     const char *step_;
-    std::optional<AlignedText> aligned_;
-    std::string *text_ = nullptr;
-    std::size_t done_ = 0;
-};
-
-// A new text in terms of the old one, see Aligned.transform.
-class Transform {
-  public:
-    Transform(const Part &part, Arena &arena) : part_(part), out_(arena) { require_whole(part); }
-
-    // A character with 1: inserted, 0: stands for the next old one, -n: also for n after it.
-    void put(std::string_view character, int change) {
-        if (change > 0) {
-            out_.add(character, at_ == 0 ? nowhere(part_) : part_.extents[at_ - 1]);
-            return;
-        }
-        if (at_ == part_.text.size()) throw Deferred();
-        out_.add(character, part_.extents[at_]);
-        for (int i = change; i <= 0 && at_ < part_.text.size(); ++i)
-            at_ += decode(part_.text, at_).size;
-    }
-    // The old characters from here to `end`.
-    void copy(std::size_t end) {
-        out_.copy(part_, at_, end);
-        at_ = end;
-    }
-    [[nodiscard]] std::size_t size() const { return out_.size(); }
-    void give(Part &part) const { out_.give(part); }
-
-  private:
-    const Part part_;
-    AlignedText out_;
-    std::size_t at_ = 0;
+    std::string *text_ = nullptr; // null: nothing is changed so far
+    std::vector<Extent> *extents_ = nullptr;
+    std::size_t done_ = 0; // of the old text
 };
 
 } // namespace mtkit
