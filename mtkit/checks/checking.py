@@ -86,7 +86,7 @@ def check(
         UsageError: A file does not exist, or ``deep`` is asked of an address.
         FormatError: ``against`` is damaged.
     """
-    from mtkit.checks.programs import program_named
+    from mtkit.programs import program_named
     from mtkit.sources.locate import locate
 
     path = os.fspath(path)

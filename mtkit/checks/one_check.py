@@ -5,9 +5,9 @@ from __future__ import annotations
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Rule
 from mtkit.checks import folder_reading, templates, vocabulary
-from mtkit.checks.programs import PROGRAMS
 from mtkit.checks.programs import findings as programs
 from mtkit.checks.report import Report, surveyed
+from mtkit.programs import PROGRAMS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

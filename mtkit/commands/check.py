@@ -93,7 +93,7 @@ def check(
     if not files:
         raise UsageError("no file to check", hint="mtkit check model.gguf")
     from mtkit.checks import check as run
-    from mtkit.checks.programs import program_named
+    from mtkit.programs import program_named
     from mtkit.sources.remote import MOST_BYTES
 
     for name in runs_on or ():

@@ -103,8 +103,8 @@ def compare(
     if most is None:
         most = 3 if output.is_terminal() else 10
     if as_program is not None:
-        from mtkit.checks.programs import program_named
         from mtkit.checks.programs.comparison import compare_as
+        from mtkit.programs import program_named
 
         program = program_named(as_program)
         done = compare_as(program, one, other, corpus, most=most, add_special_tokens=not no_special)

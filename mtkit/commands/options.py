@@ -105,7 +105,7 @@ class Command(TyperCommand):
 
 def programs() -> list[str]:
     """Names of the programs whose reading is compared, for shell completion."""
-    from mtkit.checks.programs import PROGRAMS
+    from mtkit.programs import PROGRAMS
 
     return list(PROGRAMS)
 

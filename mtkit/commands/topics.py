@@ -19,7 +19,8 @@ a code:
 - `metadata`: information that affects neither ids nor text is not kept
 
 Before any file is written, mtkit reads the result back and checks about 200 texts: ids and decoded
-text must match, apart from the losses listed. `mtkit convert -v` lists every loss.
+text must match, apart from the losses listed. For a `tokenizer.model`, read or written, the
+sentencepiece library must agree, too. `mtkit convert -v` lists every loss.
 """,
     ),
     "formats": (

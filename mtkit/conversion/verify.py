@@ -4,13 +4,14 @@ A file is read back from its bytes in each way that there is: as a specification
 tables where it carries them, by another program's rules where the format has such a reader. On
 the built-in texts and those that spell the tokenizer's own special tokens, each is compared with
 what was to be written: ids without and with what stands around a text, with special tokens
-recognized and not, ids with their offsets, and the text that ids decode to.
+recognized and not, ids with their offsets, and the text that ids decode to. Of a .model that was
+read or written, the sentencepiece library has to say the same as mtkit.
 """
 
 from __future__ import annotations
 
 from mtkit.base.binary import Source
-from mtkit.base.record import Record
+from mtkit.base.record import Record, replace
 from mtkit.errors import AnswerNo, LossError, NoToken, UnsupportedError, UsageError
 from mtkit.spec.differences import unlike_fields
 from mtkit.tokenizer import probes
@@ -29,7 +30,7 @@ class Verified(Record):
     """How what was written compares with its source, for one reader.
 
     Attributes:
-        reader: Who read it back: "mtkit", its tables, or another program's rules.
+        reader: Who read it back: "mtkit", its tables, another program's rules or library.
         equal: Texts with equal ids.
         explained: Texts with other ids that a listed loss foresees.
         total: Texts compared.
@@ -74,6 +75,7 @@ def verify(
         AnswerNo: Something differs in a way that no listed loss explains.
         LossError: A possible loss turned out real and is not allowed.
     """
+    from mtkit.conversion.own_library import asked_library
     from mtkit.formats import other_readings
     from mtkit.tokenizer.load import mapped
 
@@ -101,6 +103,12 @@ def verify(
             verified.append(Verified(reading.title, 0, 0, 0, losses=losses, unable=str(error)))
         else:
             verified.append(found.verified(reading.title, losses=losses))
+    library = asked_library(source, back, module, written)
+    if library is not None:
+        name, unable = library
+        # It gives what mtkit gives for the .model: it compares with the other side as mtkit does.
+        alike = replace(verified[0], reader=name, spec_equal=None)
+        verified.append(Verified(name, 0, 0, 0, unable=unable) if unable else alike)
     return tuple(verified)
 
 

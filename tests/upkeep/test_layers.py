@@ -19,7 +19,7 @@ LAYERS = [
     {"architectures", "formats", "chat", "memory_plan", "sources"},
     {"checkpoints"},
     {"inspection", "settings", "tokenizer"},
-    {"llama"},
+    {"llama", "programs"},
     {"conversion", "corpus", "llm"},
     {"checks"},
     {"api", "hf", "report", "serve", "tiktoken"},

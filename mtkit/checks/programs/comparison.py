@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from mtkit.checks.programs.asking import said_by
 from mtkit.checks.programs.reading import read_by
 from mtkit.errors import FormatError, UnsupportedError
+from mtkit.programs.asking import said_by
 from mtkit.tokenizer.compare import Comparison, Difference, first_difference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mtkit.checks.programs import Program
-    from mtkit.checks.programs.asking import Said
+    from mtkit.programs import Program
+    from mtkit.programs.asking import Said
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 

@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mtkit.checks.programs import Program
-    from mtkit.checks.programs.asking import Said
+    from mtkit.programs import Program
+    from mtkit.programs.asking import Said
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 ASKED = "the program asked about"

@@ -6,15 +6,15 @@ import os
 
 from mtkit.base.binary import Source
 from mtkit.base.record import Record
-from mtkit.checks.programs.asking import said_by, said_by_library
+from mtkit.programs.asking import said_by, said_by_library, said_of_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mtkit.checks.programs import Program
-    from mtkit.checks.programs.asking import Said
     from mtkit.formats.contract import Loss, Written
+    from mtkit.programs import Program
+    from mtkit.programs.asking import Said
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 _CONFIG = ("tokenizer_config.json", "config.json")
@@ -76,14 +76,7 @@ def read_by(program: Program, tokenizer: Tokenizer, texts: Sequence[str]) -> Rea
         there = _by_rules(program, memory_source(written), texts, here)
         losses = dict(written.partial).get(program.name, written.losses)
         return Reading(program.name, losses, True, here, there)
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        for name, content in written.files.items():
-            with open(os.path.join(folder, name), "wb") as file:
-                file.write(content)
-        path = os.path.join(folder, next(iter(written.files)))
-        name, there = said_by_library(program, program.writes, path, texts, here)
+    name, there = said_of_files(program, written.files, texts, here)
     return Reading(name, written.losses, True, here, there)
 
 

@@ -9,10 +9,10 @@ from mtkit.errors import FormatError, MissingExtra, MtkitError, NoToken, Resourc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from mtkit.checks.programs import Program
+    from mtkit.programs import Program
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 SECONDS = 300
@@ -94,7 +94,7 @@ def said_by_library(
     arguments = (program.name, kind, os.path.abspath(path))
     try:
         done = subprocess.run(  # noqa: S603  this interpreter
-            command("mtkit.checks.programs.child", arguments),
+            command("mtkit.programs.child", arguments),
             input=request.encode(), capture_output=True, check=False, timeout=SECONDS,
             env={**os.environ, **_OFFLINE},
         )  # fmt: skip
@@ -115,6 +115,23 @@ def said_by_library(
     found = [_said(answer) for answer in answers]
     found += [Said(None, error=f"its process ended with {how}")] * (len(found) < len(texts))
     return str(head["name"]), found
+
+
+def said_of_files(
+    program: Program, files: Mapping[str, bytes], texts: Sequence[str], asked: Sequence[Said]
+) -> tuple[str, list[Said]]:
+    """Ask a program's own library about files in memory, the main one first.
+
+    Returns, Raises: As ``said_by_library``.
+    """
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(content)
+        path = os.path.join(folder, next(iter(files)))
+        return said_by_library(program, program.writes, path, texts, asked)
 
 
 def _said(answer: dict[str, Any]) -> Said:

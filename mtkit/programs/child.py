@@ -1,4 +1,4 @@
-"""Another program's tokenizer library, in a process of its own: ``mtkit.checks.programs.asking``.
+"""Another program's tokenizer library, in a process of its own: ``mtkit.programs.asking``.
 
 From standard input comes one JSON object: the texts, and of each the ids to decode. A line of JSON
 goes back for the file, and one for each text as soon as it is answered, so that what ends the
