@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support import posix
 
 from mtkit.base import whole_files
 from mtkit.base.whole_files import WholeFiles, check_target, folder_for, write_files
@@ -211,6 +211,7 @@ def test_one_folder_under_two_names(
     folder = os.open(tmp_path / "here", os.O_RDONLY)
     try:
         if locked:  # by somebody who does not rename files
+            fcntl = posix("fcntl")
             fcntl.flock(folder, fcntl.LOCK_EX)
         write_files({str(path): b"x" for path in paths})
     finally:

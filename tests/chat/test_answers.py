@@ -7,7 +7,7 @@ import random
 import tarfile
 from typing import TYPE_CHECKING, Any
 
-from support import shared
+from support import SHARED, shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,9 @@ def templates() -> dict[str, str]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "template_name" in metafunc.fixturenames:
-        metafunc.parametrize("template_name", sorted(templates()))
+        # Without the shared folder there is one that is absent: a test is skipped, not collected.
+        here = (SHARED / "templates.tar.xz").exists()
+        metafunc.parametrize("template_name", sorted(templates()) if here else ["none"])
 
 
 def schema_of(value: Any) -> dict[str, Any]:

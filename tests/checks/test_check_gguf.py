@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import resource
 import struct
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import gguf_layout as lay
 import pytest
 from forked import forked
 from gguf_layout import Layout
-from support import SHARED, VOCABULARIES, absent, reference, shared
+from support import SHARED, VOCABULARIES, absent, posix, reference, shared
 
 import mtkit
 from mtkit.checks import check, model_tensors
@@ -527,6 +526,7 @@ def test_expectations_are_here() -> None:
 
 def limited(path: Path) -> list[tuple[int, list[str]]]:
     """Check a file, and then deeply, with 4 GB more of memory and two more seconds: exit codes."""
+    resource = posix("resource")
     taken = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + (4 << 30),) * 2)
     used = math.ceil(time.process_time())

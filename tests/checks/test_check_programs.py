@@ -10,11 +10,12 @@ from llama import Llama
 from support import FIXTURES, one_line, reference
 
 from mtkit.checks import check
+from mtkit.checks.programs import findings
 from mtkit.checks.programs.comparison import compare_as
 from mtkit.checks.programs.reading import read_by
 from mtkit.conversion.convert import convert
 from mtkit.errors import FormatError, UsageError
-from mtkit.programs import PROGRAMS, findings, program_named
+from mtkit.programs import PROGRAMS, program_named
 from mtkit.tokenizer.load import load
 from mtkit.tokenizer.probes import texts
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from llama2c_models import checkpoint
 from range_server import serving
 from screens import check_screens, screen
-from support import FIXTURES, one_line
+from support import FIXTURES, one_line, reference
 
 from mtkit.commands.inspect.plan import sizes_that_add
 from mtkit.gguf import open_gguf
@@ -294,13 +294,17 @@ def test_a_tokenizer_on_a_terminal(name: str, words: str) -> None:
 def test_tables_have_headings_on_a_terminal(model: Path) -> None:
     assert check_screens("dump", "tensors", model)[80].lines[0].startswith("name  ")
     assert check_screens("formats")[60].lines[0] == "name          read  write  what it is"
-    devices = screen("generate", "--devices", columns=100).lines  # free memory changes
-    assert devices[0].split() == ["device", "kind", "what", "it", "is", "free", "memory"]
-    assert devices[-2] == "--device NAME chooses one, -ngl N puts N layers on GPUs"
     found = check_screens("encode", "Hello, 中文 🙂")[80].lines
     assert "3036  ·中    20 e4 b8 ad" in [line.strip() for line in found]
     assert found[-2] == "9 tokens · 11 characters · 1.2 characters a token"
     assert screen("encode", "Hello").lines[-2] == "1 token · 5 characters · 5.0 characters a token"
+
+
+def test_devices_have_headings_on_a_terminal() -> None:
+    reference("llama_cpp")
+    devices = screen("generate", "--devices", columns=100).lines  # free memory changes
+    assert devices[0].split() == ["device", "kind", "what", "it", "is", "free", "memory"]
+    assert devices[-2] == "--device NAME chooses one, -ngl N puts N layers on GPUs"
 
 
 def test_several_files_have_a_row_each(model: Path, mtkit: Run) -> None:

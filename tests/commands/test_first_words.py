@@ -13,7 +13,7 @@ from shlex import split
 from typing import TYPE_CHECKING
 
 import pytest
-from support import FIXTURES
+from support import FIXTURES, reference
 
 from mtkit.cli import COMMANDS, main
 from mtkit.commands.first_words import _ELSEWHERE, _WORDS, meant
@@ -62,6 +62,7 @@ help special tokens
 help encode
 --version
 """.strip().splitlines()
+RUNS_A_MODEL = ("generate", "chat", "perplexity")
 NAMES = """
 tokenize hi                     : mtkit encode hi
 tokenize -m vocab.gguf -p hi    : mtkit encode -m vocab.gguf -p hi
@@ -159,6 +160,8 @@ def a_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("line", WORKS)
 def test_works_as_it_is_typed(mtkit: Run, line: str) -> None:
+    if line.split(maxsplit=1)[0] in RUNS_A_MODEL:
+        reference("llama_cpp")
     done = mtkit(*split(line))
     assert done.returncode == 0, done.stderr
     assert done.stdout

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import resource
 import time
 
 import pytest
 from engine_cases import FILES, fixture
-from support import FIXTURES
+from support import FIXTURES, posix
 
 import mtkit
 from mtkit.base.packed import Numbers, Pieces
@@ -61,6 +60,7 @@ def test_a_bad_byte_in_every_kilobyte_costs_little(name: str, bad: bytes) -> Non
 @pytest.mark.parametrize("stage", ["normalizer", "pre_tokenizer"])
 def test_steps_with_tables_are_not_repeated_without_end(stage: str) -> None:
     """20,000 normal forms took more than 3 GB."""
+    resource = posix("resource")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     steps: tuple[object, ...] = (normalizers.UnicodeForm("NFKC"), normalizers.Bert())
     sequence: type = normalizers.Sequence

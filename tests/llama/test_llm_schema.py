@@ -145,6 +145,7 @@ def test_answers_are_valid(model: Model, schema: Any) -> None:
 
 @pytest.mark.parametrize(("schema", "named"), REFUSED, ids=lambda one: json.dumps(one)[:50])
 def test_what_is_not_enforced_is_refused_by_name(schema: Any, named: str) -> None:
+    reference("llguidance")
     inner = {"properties": {"a/b": {"items": schema}}}
     for whole, place in ((schema, ""), (inner, " at #/properties/a~1b/items")):
         if place and named in ("$id", "a dialect", "leads back"):
@@ -159,6 +160,7 @@ def test_what_is_not_enforced_is_refused_by_name(schema: Any, named: str) -> Non
 
 @pytest.mark.parametrize(("schema", "said"), NONE, ids=lambda one: json.dumps(one)[:50])
 def test_what_is_none_says_why(schema: Any, said: str) -> None:
+    reference("llguidance")
     with pytest.raises(MtkitError, match="JSON schema") as caught:
         check_schema(json.dumps(schema))
     assert said in str(caught.value)
@@ -175,6 +177,7 @@ def test_texts_that_are_none(text: str) -> None:
 @pytest.mark.parametrize("count", [30, 200, 1000, 5000])
 def test_schemas_in_each_other(count: int) -> None:
     """llguidance follows them on the stack: what is too deep for it ends the process."""
+    reference("llguidance")
     schemas: list[Any] = [{"type": "null"}] * 4
     for _ in range(count):
         schemas[0] = {"properties": {"a": schemas[0]}}

@@ -251,6 +251,7 @@ def test_names_are_llama_cpp_s() -> None:
 
 
 def test_a_model_that_llama_cpp_refuses(mtkit: Run, tmp_path: Path) -> None:
+    reference("llama_cpp")
     data = bytes(64 * 64 * 4)
     odd = gguf_bytes(
         [Key("general.architecture", "string", "none-such")],

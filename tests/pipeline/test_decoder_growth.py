@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-import resource
 
 import pytest
+from support import posix
 
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.engine import load_engine
@@ -38,6 +38,7 @@ def streamed(spec: TokenizerSpec, ids: list[int]) -> str:
 
 @pytest.mark.parametrize("name", GROWING)
 def test_growth_ends_with_an_error(name: str) -> None:
+    resource = posix("resource")
     spec = tokenizer(GROWING[name])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for engine in (load_engine(spec), Pipeline(spec)):

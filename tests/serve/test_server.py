@@ -325,6 +325,7 @@ def test_the_command_says_what_it_cannot_do(mtkit: Any) -> None:
 
 
 def test_what_cannot_be_served_with_is_said_before_the_model_is_loaded(mtkit: Run) -> None:
+    reference("llama_cpp")
     for option, value, said in (
         ("--chat-template", "lama3", b"neither one of llama.cpp's"),
         ("--slot-save-path", "nowhere", b"is not a folder"),

@@ -12,10 +12,11 @@ import ctypes
 import gc
 import os
 import pickle
-import resource
 import traceback
 import warnings
 from typing import TYPE_CHECKING, TypeVar
+
+from support import posix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ def forked(function: Callable[[], T]) -> tuple[T, int]:
     Raises:
         AssertionError: The function raised something, or the process did not end by itself.
     """
+    posix("resource")
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # The C library of Linux's has it.
     if trim is not None:
@@ -55,6 +57,7 @@ def forked(function: Callable[[], T]) -> tuple[T, int]:
 
 
 def _answer(function: Callable[[], T]) -> tuple[T | None, str, int]:
+    resource = posix("resource")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     answer, failure = None, ""
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import re
-import resource
 import time
 from functools import partial
 from pathlib import Path
@@ -292,6 +291,8 @@ def peak() -> int:
     Linux counts what a process held before it became another program: for one that was started by
     a large process ``ru_maxrss`` begins with what that one held. /proc tells them apart.
     """
+    import resource
+
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     status = Path("/proc/self/status")
     if status.exists():

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import re
 import select
 import struct
 import subprocess
 import sys
-import termios
 from typing import NamedTuple
+
+from support import posix
 
 COLUMNS = (60, 80, 120)
 _PROGRESS = re.compile(r"(\r[^\r\n\x1b]*\x1b\[K)*\r\x1b\[K")
@@ -42,6 +41,7 @@ def screen(
     *args: object, columns: int = 80, color: bool = False, cwd: str | None = None, **env: str
 ) -> Sent:
     """Run ``mtkit`` on a terminal, without colors unless they are asked for."""
+    fcntl, pty, termios = map(posix, ("fcntl", "pty", "termios"))
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     outside = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"}

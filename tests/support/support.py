@@ -120,6 +120,11 @@ def reference(name: str) -> ModuleType:
         raise
 
 
+def posix(name: str) -> Any:
+    """Import a module that Windows does not have, or skip: no test module imports it as a whole."""
+    return pytest.importorskip(name, reason=f"this system has no {name}")
+
+
 def measured(*args: object) -> tuple[int, float, int, bytes, bytes]:
     """Run a program; return exit code, CPU seconds, peak memory in bytes, stdout, stderr."""
     script = (
