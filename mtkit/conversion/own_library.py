@@ -78,5 +78,5 @@ def _failed(source: Tokenizer, what: str) -> AnswerNo:
     return AnswerNo(
         f"verification failed: {what}; nothing was written",
         source=source.source,
-        hint=f"mtkit follows {LIBRARY.name} {VERSION}: please report a file that it reads otherwise",
+        hint=f"it follows {LIBRARY.name} {VERSION}: please report a file that this reads otherwise",
     )
