@@ -250,7 +250,7 @@ def rule_table() -> str:
     ):
         out += [
             f"## {title}\n",
-            "| code | severity | field | demanded by | what was found |",
+            "| code | severity | field | required by | what was found |",
             "|---|---|---|---|---|",
         ]
         rows = [

@@ -52,7 +52,7 @@ def convert(
     Raises:
         UsageError: The format is unknown, or a file is there already.
         FormatError: A file is damaged.
-        LossError: Ordinary text would get other ids and that is not allowed.
+        LossError: Ordinary text would get different ids and that is not allowed.
         UnsupportedError: The format cannot hold it, or mtkit does not convert such a model.
         AnswerNo: The result does not give the same ids; nothing is left on the disk.
     """

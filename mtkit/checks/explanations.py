@@ -197,7 +197,7 @@ EXPLANATIONS = {
     "tokenizer-support": "The tokenizer has a component that mtkit does not support, so nothing "
     "else was checked.",
     "engine-tables": "The tables that run the tokenizer are not those that its specification "
-    "gives, so a text may get other ids. Convert the file again, or do not use it.",
+    "gives, so a text may get different ids. Convert the file again, or do not use it.",
     # vocabulary
     "tokenizer-runs": "A pattern or a normalization table of the tokenizer cannot be compiled.",
     "token-twice": "Two ids have the same text, so encoding finds only one of them. llama.cpp "
@@ -353,7 +353,7 @@ def explain(code: str) -> list[tuple[str, str]]:
     rule = known[code]
     return [
         ("severity", rule.severity),
-        ("demanded by", rule.source),
+        ("required by", rule.source),
         ("field", rule.field or "any"),
         ("meaning", EXPLANATIONS[code]),
     ]

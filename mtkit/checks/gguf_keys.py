@@ -137,7 +137,7 @@ def _types_known(keys: Keys) -> Iterator[Place]:
         return
     for number, role in enumerate(types.numbers() if types else ()):
         if role not in _ROLES:
-            yield _TYPES, f"token {number} has type {role}, known are 0 to 6", None
+            yield _TYPES, f"token {number} has type {role}, not 0 to 6", None
 
 
 def _id_range(keys: Keys) -> Iterator[Place]:

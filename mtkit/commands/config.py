@@ -46,7 +46,7 @@ def config(
         is_path = value is not None and os.path.exists(os.path.expanduser(value))
         settings.write(key, os.path.abspath(os.path.expanduser(str(value))) if is_path else value)
         if value is not None and not is_path:
-            output.warn(value, ["names no file now; kept as it is"])
+            output.warn(value, ["does not exist yet; saved anyway"])
         return
     if key is not None and key not in settings.KEYS:
         raise UsageError(f"there is no setting {key!r}", hint=f"known: {', '.join(settings.KEYS)}")

@@ -25,7 +25,7 @@ def hash_(
     sha256: Annotated[bool, typer.Option("--sha256", help="SHA-256, the default.")] = False,
     sha1: Annotated[bool, typer.Option("--sha1", help="SHA-1.")] = False,
     xxh64: Annotated[
-        bool, typer.Option("--xxh64", help="xxHash, 64 bits, fast; needs the extra hash.")
+        bool, typer.Option("--xxh64", help="xxHash, 64 bits, fast; needs mtkit[hash].")
     ] = False,
     uuid: Annotated[
         bool, typer.Option("--uuid", help="A UUID (version 5) of the whole model.")

@@ -82,7 +82,7 @@ def model_vocabulary(
     Raises:
         UsageError: There is no tokenizer, or it has more ids than the model.
         UnsupportedError: llama.cpp has nothing that does the same.
-        LossError: Ordinary text would get other ids and that is not allowed.
+        LossError: Ordinary text would get different ids and that is not allowed.
         AnswerNo: What was written does not give the same ids.
     """
     from mtkit.formats import gguf

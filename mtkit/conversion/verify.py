@@ -192,20 +192,20 @@ class _Comparison:
             AnswerNo: Something differs in a way that no listed loss explains.
             LossError: A possible loss turned out real and is not allowed.
         """
-        self._explain("get other ids", self.ids, self.foreseen)
+        self._explain("get different ids", self.ids, self.foreseen)
         fields = {loss.field.split(".")[0] for loss in self.losses}
         around = self.ends if "post_processor" in fields else self.foreseen
-        self._explain("get other ids with what stands around them", self.ends, around)
+        self._explain("get different ids with the special tokens around them", self.ends, around)
         decoding = self.bytes if "decoding" in self.codes else self._special(self.bytes)
-        self._explain("are decoded otherwise", self.bytes, decoding)
-        self._explain("get other ids with offsets than without", self.broken, [])
+        self._explain("decode to different text", self.bytes, decoding)
+        self._explain("get different ids with offsets than without", self.broken, [])
         special = set(self._special(self.ids))
         ordinary = [text for text in self.ids if text not in special]
         if ordinary and "ids" not in self.codes and "ids-possible" not in allowed:
             effects = [loss.effect for loss in self.losses if loss.code == "ids-possible"]
             named = "; ".join(dict.fromkeys(effects))
             raise LossError(
-                f"{len(ordinary)} of {self.total} texts get other ids ({named}), the first is "
+                f"{len(ordinary)} of {self.total} texts get different ids ({named}), the first is "
                 f"{ordinary[0]!r}",
                 source=self.left.source,
                 hint="add --allow-loss ids-possible to convert anyway",

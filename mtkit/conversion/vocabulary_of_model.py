@@ -50,7 +50,7 @@ def replace_vocabulary(
     Raises:
         UsageError: It has another number of ids than the model.
         UnsupportedError: llama.cpp has nothing that does the same.
-        LossError: Ordinary text would get other ids and that is not allowed.
+        LossError: Ordinary text would get different ids and that is not allowed.
         AnswerNo: What was written does not give the same ids.
     """
     from mtkit.base.record import replace

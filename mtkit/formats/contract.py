@@ -82,9 +82,9 @@ class Loss(Record):
     """A field that a written file does not hold.
 
     Attributes:
-        code: ``ids``: ordinary text can get other ids. ``ids-special``: only texts that spell out
-            special tokens, U+2581 or invalid UTF-8 can. ``ids-possible``: the same components, but
-            another reference runs them. ``decoding``, ``chat``, ``metadata``: what it says.
+        code: ``ids``: ordinary text can get different ids. ``ids-special``: only texts that spell
+            out special tokens, U+2581 or invalid UTF-8 can. ``ids-possible``: the same components,
+            but another reference runs them. ``decoding``, ``chat``, ``metadata``: what it says.
         field: Field of the specification, dotted.
         effect: What is different afterwards, in a few words.
     """

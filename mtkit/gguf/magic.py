@@ -49,7 +49,7 @@ def _version(little: int, big: int) -> str:
         return ""
     if big in VERSIONS:
         return f"is {big} in big-endian order, which begins with version {BIG_ENDIAN_VERSION}"
-    return f"is {little}, known are 1, 2 and 3"
+    return f"is {little}, not 1, 2 or 3"
 
 
 VERSIONS = (1, 2, 3)

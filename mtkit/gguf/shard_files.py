@@ -125,7 +125,7 @@ def merge(first: GgufFile) -> Draft:
     """
     whole = joined(first)
     if whole is first and first.metadata.get(COUNT) != 1:
-        raise UsageError("is not one of several files", source=first.name)
+        raise UsageError("is not a shard of a model (NAME-00001-of-0000N.gguf)", source=first.name)
     found = Draft.of(whole)
     found.keys = {name: key for name, key in found.keys.items() if name not in SPLIT_KEYS}
     return found

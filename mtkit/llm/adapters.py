@@ -102,7 +102,7 @@ def _adapter(text: str, architecture: object, tensors: Mapping[str, Tensor]) -> 
 def _check_keys(file: GgufFile, architecture: object) -> None:
     said, kind, of = (file.metadata.get(key) for key in _TEXTS)
     if said != "adapter" or kind != "lora":
-        raise UnsupportedError("is no LoRA adapter", hint="mtkit inspect shows what it is")
+        raise UnsupportedError("is not a LoRA adapter", hint="mtkit inspect shows what it is")
     if of != architecture:
         what = f"is an adapter of {quoted(str(of))}, the model is {quoted(str(architecture))}"
         raise UnsupportedError(what, field="general.architecture")

@@ -115,7 +115,7 @@ def test_a_refusal_on_a_terminal_shows_a_text_and_what_to_type(tmp_path: Path) -
     )
     target = tmp_path / "x.gguf"
     found = check_screens("convert", source, "--to", "gguf", "-o", target, code=4)[80]
-    assert found.lines[0] == "✗ not written: 76 of 200 texts would get other ids in gguf"
+    assert found.lines[0] == "✗ not written: 76 of 200 texts would get different ids in gguf"
     here, there = (
         re.search(rf"{name} +([\d ]+)", "\n".join(found.lines))[1].split()  # type: ignore[index]
         for name in ("here", "there")

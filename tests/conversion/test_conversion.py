@@ -198,10 +198,10 @@ def test_what_a_format_cannot_add_is_a_listed_loss(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("post_processor", None, "other ids with what stands around"),
-        ("normalizer", None, "get other ids, "),
-        ("decoder", decoders.Fuse(), "decoded otherwise"),
-        ("added_tokens", AddedTokens(), "get other ids, "),
+        ("post_processor", None, "different ids with the special tokens around"),
+        ("normalizer", None, "get different ids, "),
+        ("decoder", decoders.Fuse(), "decode to different text"),
+        ("added_tokens", AddedTokens(), "get different ids, "),
     ],
 )
 @pytest.mark.parametrize("name", [SPM, "wordpiece/tokenizer.json"])
@@ -231,10 +231,10 @@ def test_a_wrong_specification_is_noticed_in_every_way() -> None:
     """A field that comes back otherwise and no loss names, whatever it changes."""
     source = mtkit.load(FIXTURES / "wordpiece" / "tokenizer.json")
     for field, value, words in (
-        ("post_processor", None, "with what stands around"),
-        ("decoder", decoders.Fuse(), "decoded otherwise"),
-        ("added_tokens", AddedTokens(), "other ids"),
-        ("model", replace(source.spec.model, max_chars=2), "other ids"),
+        ("post_processor", None, "with the special tokens around"),
+        ("decoder", decoders.Fuse(), "decode to different text"),
+        ("added_tokens", AddedTokens(), "different ids"),
+        ("model", replace(source.spec.model, max_chars=2), "different ids"),
     ):
         written = mtok.write(replace(source.spec, **{field: value}), WriteOptions())
         with pytest.raises(AnswerNo, match=words):

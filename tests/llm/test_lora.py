@@ -176,8 +176,8 @@ def test_scales_that_are_none(scale: str) -> None:
 
 
 BROKEN: list[tuple[str, type[MtkitError], str]] = [
-    ("model", UnsupportedError, "is no LoRA adapter"),
-    ("kind", UnsupportedError, "is no LoRA adapter"),
+    ("model", UnsupportedError, "is not a LoRA adapter"),
+    ("kind", UnsupportedError, "is not a LoRA adapter"),
     ("architecture", UnsupportedError, "is an adapter of 'qwen2', the model is 'llama'"),
     ("alpha", FormatError, "adapter.lora.alpha: is not a finite f32"),
     ("alpha nan", FormatError, "adapter.lora.alpha: is not a finite f32"),

@@ -36,6 +36,7 @@ PREPARED = {
     "mtkit convert-endian model-big-endian": (
         "mtkit convert-endian model.gguf -o model-big-endian.gguf\n"
     ),
+    "mtkit count docs/": "mkdir docs src; echo text > docs/a.md; echo code > src/b.c\n",
     "mtkit diff model.gguf": "mtkit edit model.gguf --set general.name=new -o renamed.gguf\n",
     "mtkit report model-f16": F16 + "mv small.gguf model-q4_0.gguf\n",
     "mtkit diff model-f16": F16 + "mv small.gguf model-q4_0.gguf\n",

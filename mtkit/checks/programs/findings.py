@@ -110,10 +110,10 @@ def _unlike(
 
 _VERBS = {
     TEXT: "are refused",
-    IDS: "get other ids",
-    SPECIAL: "that spell out special tokens get other ids",
-    AROUND: "get other tokens around them",
-    DECODING: "are decoded otherwise",
+    IDS: "get different ids",
+    SPECIAL: "that spell out special tokens get different ids",
+    AROUND: "get different tokens around them",
+    DECODING: "decode to different text",
 }
 
 

@@ -129,7 +129,7 @@ def _answer_once(
         text = piped.decode("utf-8", "replace").rstrip("\n")
         dialogue.messages.append({"role": "user", "content": text})
     if not dialogue.messages:
-        raise UsageError("no messages", hint='[{"role": "user", "content": "Hello!"}] in a pipe')
+        raise UsageError("no input", hint="run it on a terminal, or pipe in a text or messages")
     out = TextOut()
     for parts in dialogue.parts(settings.n_predict, stops=settings.stops):
         if not as_json:

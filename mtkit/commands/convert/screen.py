@@ -72,7 +72,7 @@ def show_refusal(error: LossError, tokenizer: Tokenizer, to: str, options: Write
     screen.verdict(
         part("bad", "not written: "),
         texts,
-        " would get other ids in ",
+        " would get different ids in ",
         part("name", to),
         good=False,
     )
