@@ -1,6 +1,6 @@
 // A text cut into chunks: the cut, the look into the cache and the writing are one loop.
 //
-// `Out` puts chunks, those that are known without a call: see chunk_ids.hpp.
+// `Out` puts chunks, those that are known without a call: see chunk_out.hpp.
 #pragma once
 
 #include <bit>

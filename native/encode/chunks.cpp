@@ -29,42 +29,75 @@ std::array<bool, 256> plain() {
     return out;
 }
 
+// A character between letters, at both ends of a word, and alone.
+std::string around(std::string_view character) {
+    const std::string here(character);
+    return "x x" + here + "x  " + here + "x x" + here + " " + here + " x";
+}
+
 } // namespace
 
-std::vector<std::string> Engine::ask_steps(std::string_view text, Arena &arena) const {
-    std::vector<std::string> words;
+std::vector<Engine::AskedWord> Engine::ask_steps(std::string_view text, bool places,
+                                                 Arena &arena) const {
+    std::vector<AskedWord> words;
     arena.begin(text.size());
+    const Part part =
+        places ? own_part(text, true, 0, true, arena) : Part{text, nullptr, {0, 0}, true, true};
     try {
-        words_of({text, nullptr, {0, 0}, true, true}, arena,
-                 [&](std::string_view word, const Extent *) { words.emplace_back(word); });
+        words_of(part, arena, [&](std::string_view word, const Extent *extents) {
+            words.push_back({std::string(word), {}});
+            if (places) words.back().places.assign(extents, extents + word.size());
+        });
     } catch (const NeedsExtents &) {
+        words.clear();
+    } catch (const Deferred &) {
         words.clear();
     }
     arena.reset();
     return words;
 }
 
-Chunks::Fate Engine::find_fate(std::string_view character, const Chunks &how, Arena &arena) const {
-    // Between letters, at both ends of a word, and alone: "x xcx cx xc c x" becomes the words
-    // ▁x ▁xcx ▁cx ▁xc ▁c ▁x where `c` is a letter. U+2581 has no fate where a word that begins with
-    // it gets no other mark in front.
-    const std::string here(character);
-    const auto words =
-        ask_steps("x x" + here + "x " + here + "x x" + here + " " + here + " x", arena);
-    const auto follow = [&words](const std::vector<std::string> &expected) {
-        return std::equal(words.begin() + 1, words.end(), expected.begin(), expected.end());
+// The first word stands at the start of the text, where other rules may hold.
+bool Engine::becomes(std::string_view character, Chunks::Fate fate, const std::string &before,
+                     const std::vector<AskedWord> &words, bool places) {
+    const std::string text = around(character);
+    std::vector<AskedWord> wanted(1);
+    const auto end_word = [&] {
+        if (!wanted.back().text.empty()) wanted.emplace_back();
     };
+    for (std::size_t at = 0; at < text.size();) {
+        const bool asked = text.compare(at, character.size(), character) == 0;
+        const std::size_t size = asked ? character.size() : 1;
+        const bool solo = asked && fate.kind == Chunks::SOLO;
+        if (solo) end_word();
+        if (asked ? fate.image.is_blank() : text[at] == ' ') {
+            end_word();
+        } else {
+            auto &[word, extents] = wanted.back();
+            if (word.empty()) word = before;
+            word += asked ? fate.image.text() : "x";
+            if (places)
+                extents.resize(word.size(), {static_cast<std::uint32_t>(at),
+                                             static_cast<std::uint32_t>(at + size)});
+        }
+        if (solo) end_word();
+        at += size;
+    }
+    return !words.empty() &&
+           std::equal(words.begin() + 1, words.end(), wanted.begin() + 1, wanted.end());
+}
+
+// U+2581 has no fate where a word that begins with it gets no other mark in front.
+Chunks::Fate Engine::find_fate(std::string_view character, const Chunks &how, Arena &arena) const {
+    const auto words = ask_steps(around(character), false, arena);
     if (words.size() < 3) return {};
-    const auto front = how.before + "x";
-    if (follow({front, front, front, front, front})) return {Chunks::BLANK, Chunks::Image::blank()};
-    const auto own = words[words.size() - 2];
+    const auto own = std::string_view(words[words.size() - 2].text);
     const auto spelled = own.starts_with(how.before) ? own.substr(how.before.size()) : "";
-    const Chunks::Image image{std::string_view(spelled)};
-    if (image.is_none()) return {};
-    if (follow({front + spelled + "x", own + "x", front + spelled, own, front}))
-        return {Chunks::WORD, image};
-    if (follow({front, own, front, own, front, front, own, own, front}))
-        return {Chunks::SOLO, image};
+    for (const Chunks::Fate fate : {Chunks::Fate{Chunks::BLANK, Chunks::Image::blank()},
+                                    Chunks::Fate{Chunks::WORD, Chunks::Image(spelled)},
+                                    Chunks::Fate{Chunks::SOLO, Chunks::Image(spelled)}})
+        if (!fate.image.is_none() && becomes(character, fate, how.before, words, false))
+            return fate;
     return {};
 }
 
@@ -79,54 +112,13 @@ Chunks::Image Engine::find_image(std::string_view character, const Chunks &how,
     return fate.kind == Chunks::SOLO ? Chunks::Image() : fate.image;
 }
 
-std::vector<Engine::PlacedWord> Engine::ask_places(std::string_view text, Arena &arena) const {
-    std::vector<PlacedWord> words;
-    arena.begin(text.size());
-    try {
-        words_of(own_part(text, true, 0, true, arena), arena,
-                 [&](std::string_view word, const Extent *extents) {
-                     words.push_back({std::string(word), {extents, extents + word.size()}});
-                 });
-    } catch (const Deferred &) {
-        words.clear();
-    }
-    arena.reset();
-    return words;
-}
-
 Chunks::Image Engine::find_placed_image(std::string_view character, const Chunks &how,
                                         Scratch &scratch) const {
     const auto byte = static_cast<unsigned char>(character[0]);
     const auto image = byte < 0x80 ? how.image[byte] : find_image(character, how, scratch);
     if (image.is_none()) return {};
-    // Between letters, at both ends of a word, and alone.
-    const std::string here(character);
-    const std::string text = "x x" + here + "x  " + here + "x x" + here + " " + here + " x";
-    std::vector<PlacedWord> wanted(1);
-    const auto end_word = [&] {
-        if (!wanted.back().text.empty()) wanted.emplace_back();
-    };
-    for (std::size_t at = 0; at < text.size();) {
-        const bool asked = text.compare(at, here.size(), here) == 0;
-        const std::size_t size = asked ? here.size() : 1;
-        const bool solo = asked && how.kind[byte] == Chunks::SOLO;
-        if (solo) end_word();
-        if (asked ? image.is_blank() : text[at] == ' ') {
-            end_word();
-        } else {
-            auto &[word, places] = wanted.back();
-            if (word.empty()) word = how.before;
-            word += asked ? image.text() : "x";
-            places.resize(word.size(),
-                          {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + size)});
-        }
-        if (solo) end_word();
-        at += size;
-    }
-    const auto words = ask_places(text, scratch.arena_of_chunk);
-    // The first word stands at the start of the text, where other rules may hold.
-    const bool same = !words.empty() &&
-                      std::equal(words.begin() + 1, words.end(), wanted.begin() + 1, wanted.end());
+    const auto words = ask_steps(around(character), true, scratch.arena_of_chunk);
+    const bool same = becomes(character, {how.kind[byte], image}, how.before, words, true);
     return same ? image : Chunks::Image();
 }
 
@@ -163,7 +155,9 @@ class Engine::ChunkMaker {
     // The words that the steps make of a text; where they make one of all, it is cut in front of
     // U+2581.
     std::vector<std::string> ask(const std::string &text) {
-        auto words = engine_.ask_steps(text, arena_);
+        std::vector<std::string> words;
+        for (auto &word : engine_.ask_steps(text, false, arena_))
+            words.push_back(std::move(word.text));
         if (!made_->whole || words.size() != 1) return words;
         const std::string whole = std::move(words[0]);
         words.clear();

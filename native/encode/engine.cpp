@@ -1,4 +1,4 @@
-#include "encode/chunk_ids.hpp"
+#include "encode/chunk_out.hpp"
 #include "encode/chunked.hpp"
 #include "encode/scratch_lease.hpp"
 #include "encode/walk.hpp"
@@ -72,7 +72,8 @@ bool Engine::Ids::take_part(const Part &part) {
     if (part.extents != nullptr) return false;
     const auto *how = engine_.find_chunks(part.text.size(), scratch_);
     return how != nullptr &&
-           Chunked(*how, scratch_, ChunkIds(engine_, *how, scratch_, out_)).run(part, 0);
+           Chunked(*how, scratch_, ChunkOut<false>(engine_, *how, scratch_, out_, out_))
+               .run(part, 0);
 }
 
 void Engine::encode(std::string_view text, const EncodeOptions &options, IdList &out) const {

@@ -66,7 +66,7 @@ class Engine {
     // Ids of one text as encode gives them, and for each where its text starts and ends, in
     // characters; 0 and 0 for those that stand around the text. Deferred as encode_tokens.
     void encode_offsets(std::string_view text, const EncodeOptions &options, IdList &ids,
-                       IdList &places) const;
+                        IdList &places) const;
     // Whether every step keeps places.
     [[nodiscard]] bool aligns() const;
     // Whether words are cut without a call for each of them: at a pattern, or, known once it is
@@ -121,8 +121,7 @@ class Engine {
     template <typename Out> class Chunked;
     class ChunkMaker;
     class ChunkSteps;
-    class ChunkIds;
-    class ChunkPlaces;
+    template <bool Placed> class ChunkOut;
     class Learner;
     class Finder;
     class Rows;
@@ -180,24 +179,25 @@ class Engine {
     template <typename Put> void words_of(Part part, Arena &arena, const Put &put) const;
     void learn_vocabulary();
     const Chunks *make_chunks() const;
-    // The words that the steps make of a text; none where a step needs extents.
-    std::vector<std::string> ask_steps(std::string_view text, Arena &arena) const;
-    // What becomes of a character where blanks are removed, wherever it stands between letters and
-    // blanks.
+    // The words that the steps make of a text and, with `places`, what each byte of them stands
+    // for, in its bytes; none where a step needs extents, or the pipeline has to say.
+    struct AskedWord {
+        std::string text;
+        std::vector<Extent> places;
+        bool operator==(const AskedWord &) const = default;
+    };
+    std::vector<AskedWord> ask_steps(std::string_view text, bool places, Arena &arena) const;
+    // Whether a character becomes that wherever it stands between letters and blanks; with
+    // `places`, each byte of it stands for the character alone.
+    static bool becomes(std::string_view character, Chunks::Fate fate, const std::string &before,
+                        const std::vector<AskedWord> &words, bool places);
+    // What becomes of a character where blanks are removed, wherever it stands.
     Chunks::Fate find_fate(std::string_view character, const Chunks &how, Arena &arena) const;
     // The same of one that is not ASCII, wherever it stands.
     Chunks::Image find_image(std::string_view character, const Chunks &how, Scratch &scratch) const;
     // The same, where each byte of it stands for the character alone.
     Chunks::Image find_placed_image(std::string_view character, const Chunks &how,
                                     Scratch &scratch) const;
-    // The words that the steps make of a text, and what each byte of them stands for, in its bytes;
-    // none where the pipeline has to say.
-    struct PlacedWord {
-        std::string text;
-        std::vector<Extent> places;
-        bool operator==(const PlacedWord &) const = default;
-    };
-    std::vector<PlacedWord> ask_places(std::string_view text, Arena &arena) const;
     [[nodiscard]] const Chunks *find_chunks(std::size_t size, Scratch &scratch) const;
     const SafeCuts *make_cuts() const {
         return cuts_.make([this] { return model_->make_cuts(); });

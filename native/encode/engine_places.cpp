@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "encode/chunk_places.hpp"
+#include "encode/chunk_out.hpp"
 #include "encode/chunked.hpp"
 #include "encode/finder.hpp"
 #include "encode/ids.hpp"
@@ -64,7 +64,7 @@ class Engine::FoundPlaces : public Places, Finder {
         const auto *how = engine_.find_chunks(part.text.size(), scratch_);
         if (how == nullptr) return mapped(part);
         if (how->clusters && !begins_whole(part.text)) return false;
-        const ChunkPlaces out(engine_, *how, scratch_, ids_, places_);
+        const ChunkOut<true> out(engine_, *how, scratch_, ids_, places_);
         return Chunked(*how, scratch_, out).run(part, place(part.text));
     }
     void word(std::string_view word, const Extent *, const char *) {
@@ -179,7 +179,7 @@ bool Engine::places_in(std::string_view text, int parse_special, Scratch &scratc
 }
 
 void Engine::encode_offsets(std::string_view text, const EncodeOptions &options, IdList &ids,
-                           IdList &places) const {
+                            IdList &places) const {
     const Frame &frame = options.add_special_tokens ? special_ : plain_;
     if (!aligns() || !frame || std::count(frame->begin(), frame->end(), NONE) != 1)
         throw Deferred();

@@ -171,7 +171,9 @@ class WordCache {
 
     static constexpr std::size_t USUAL_BYTES = 8U << 20;
     static Kind word_or_part(bool part) { return part ? PART : WORD; }
-    static Kind with_places(Kind kind) { return static_cast<Kind>(kind | WITH_PLACES); }
+    static constexpr Kind with_places(Kind kind, bool places = true) {
+        return static_cast<Kind>(kind | (places ? WITH_PLACES : WORD));
+    }
     // A token with its place, as a second number: where it starts and ends in what was asked for.
     struct Placed {
         static std::uint32_t place(std::size_t start, std::size_t end) {
