@@ -2,7 +2,9 @@
 
 Each control token that a template writes is spelled, whole and in part, in each place of a
 conversation that takes a text or a name. The control tokens that come out of it are those of the
-same conversation with a neutral text there, or the conversation is an error.
+same conversation with a neutral text there, or the conversation is an error. The text that it is
+rendered to is the template's, or that of the neutral one with the other in its place: a template
+that looks for a control token in a text does not find it.
 """
 
 from __future__ import annotations
@@ -151,6 +153,7 @@ def test_no_text_is_a_control_token_in_any_template() -> None:
             try:
                 messages, tools = conversation(**{place: neutral})
                 plain = message_ids(model, messages, rendered, tools)
+                put = rendered(messages, tools).replace(neutral, text)
                 messages, tools = conversation(**{place: text})
                 ids = message_ids(model, messages, rendered, tools)
             except TemplateRefusal:
@@ -162,7 +165,7 @@ def test_no_text_is_a_control_token_in_any_template() -> None:
             found = [i for i in ids if i < 1000]
             if found != [i for i in plain if i < 1000]:
                 wrong.append((name, place, kind, one))
-            elif model.text(ids) != rendered(messages, tools):
+            elif model.text(ids) not in (rendered(messages, tools), put):
                 wrong.append((name, place, kind, "other text"))
     assert not wrong
     assert refused * 50 <= seen > 250

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from random import Random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,8 @@ from mtkit.llm.generate import generate
 from mtkit.llm.speculative import profile
 from mtkit.llm.speculative.answers import Answers, Watched, speed
 from mtkit.llm.speculative.known import Known
-from mtkit.llm.speculative.tune import candidates_of
-from mtkit.settings import DraftSettings, ServedDraftSettings
+from mtkit.llm.speculative.tune import Tuner, candidates_of
+from mtkit.settings import DraftSettings, GenerateSettings, ServedDraftSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +111,32 @@ def test_profiles_that_are_none(text: str, said: str, tmp_path: Path) -> None:
         profile.applied(DraftSettings(draft_profile=str(path)))
     with pytest.raises(UsageError, match="No such file"):
         profile.applied(DraftSettings(draft_profile=str(tmp_path / "none")))
+
+
+def test_what_was_measured_is_measured_again_where_its_file_is_damaged(tmp_path: Path) -> None:
+    path, measured = tmp_path / "state.json", [[[1, 2], 0.5]]
+    of_one_thread: Any = SimpleNamespace(
+        context=SimpleNamespace(
+            settings=SimpleNamespace(threads=1),
+            model=SimpleNamespace(settings=SimpleNamespace(gpu_layers=0)),
+        )
+    )
+
+    def remembered(otherwise: object) -> object:
+        tuner = Tuner(of_one_thread, GenerateSettings("m"), str(path), 0.0)
+        return tuner._remember("answers", lambda: otherwise)
+
+    assert remembered(measured) == measured
+    assert remembered("anew") == measured
+    whole, rng = path.read_bytes(), Random(1)
+    drawn = [whole[: rng.randrange(len(whole))] for _ in range(20)]
+    for _ in range(60):
+        changed = bytearray(whole)
+        changed[rng.randrange(len(whole))] ^= rng.randrange(1, 256)
+        drawn.append(bytes(changed))
+    for data in (b"", b"[]", b'{"answers": 5}', b"[" * 100_000, *drawn):
+        path.write_bytes(data)
+        assert remembered("anew") == "anew"
 
 
 def test_the_command(mtkit: Run, tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ import json
 import os
 import time
 from contextlib import suppress
+from hashlib import sha256
 
 from mtkit.base.record import Record, replace
+from mtkit.base.whole_files import write_files
 from mtkit.errors import MtkitError
 from mtkit.llm.speculative import calibration, exactness, opening
 from mtkit.llm.speculative.answers import Answers, Watched, speed
@@ -97,17 +99,16 @@ class Tuner:
         self._context = runner.context
         self._now = calibration.clock(self._context)
         self._state, self._seen = state, {}
-        with suppress(OSError, ValueError, RecursionError), open(state, encoding="utf-8") as file:
-            found = json.load(file)
-            self._seen = found if isinstance(found, dict) else {}
+        with suppress(OSError), open(state, "rb") as file:
+            digest, _, told = file.read().partition(b"\n")
+            if digest == _digest(told):  # else what was measured is measured again
+                self._seen = json.loads(told)
 
     def _remember(self, key: str, make: Callable[[], Any]) -> Any:
         if key not in self._seen:
             self._seen[key] = make()
-            part = f"{self._state}.part"
-            with open(part, "w", encoding="utf-8") as file:
-                json.dump(self._seen, file)
-            os.replace(part, self._state)
+            told = json.dumps(self._seen).encode()
+            write_files({self._state: _digest(told) + b"\n" + told}, force=True)
         return self._seen[key]
 
     def answers(self, prompts: list[list[int]], limit: int) -> Answers:
@@ -317,3 +318,7 @@ def candidates_of(
     return [*found, *(
         Candidate(f"{one.name}, not exact", replace(one.drafting, exact=False)) for one in found
     )]  # fmt: skip
+
+
+def _digest(data: bytes) -> bytes:
+    return sha256(data).hexdigest().encode()
