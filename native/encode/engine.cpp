@@ -176,16 +176,15 @@ std::vector<std::uint8_t> Engine::own_words() const {
         const auto piece = vocabulary_.pieces[id];
         if (piece.size() > WordCache::LONGEST || vocabulary_.words.find(piece) != id) continue;
         scratch.tokens.clear();
-        encode_word(piece, true, scratch);
+        encode_word(piece, {.part = true}, scratch);
         if (scratch.tokens.size() == 1 && scratch.tokens[0].id == id)
             bits[id / 8] |= static_cast<std::uint8_t>(1U << (id % 8));
     }
     return bits;
 }
 
-void Engine::encode_word(std::string_view word, bool part, Scratch &scratch, bool unknown) const {
-    scratch.model.part = part;
-    scratch.model.unknown = unknown;
+void Engine::encode_word(std::string_view word, const Asked &asked, Scratch &scratch) const {
+    scratch.model.asked = asked;
     try {
         model_->encode(word, scratch.model, scratch.tokens);
     } catch (const NoToken &error) {

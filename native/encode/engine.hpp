@@ -8,9 +8,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "base/function_ref.hpp"
 #include "base/made_once.hpp"
 #include "encode/added_tokens.hpp"
 #include "encode/chunks.hpp"
@@ -110,6 +112,7 @@ class Engine {
         std::vector<Segment> cut;
         std::vector<Segment> pieces;
         std::vector<Token> tokens;
+        std::vector<Token> stretch; // those of the one before, see encode_long()
         std::vector<std::uint32_t> ids;
         std::string valid;
 
@@ -127,13 +130,13 @@ class Engine {
     class Rows;
     class Places;
     class FoundPlaces;
+    class AlignedPlaces;
     class SizedPlaces;
 
     void encode(std::string_view text, const EncodeOptions &options, Scratch &scratch,
                 IdList &out) const;
     void one_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
                   IdList &out) const;
-    void tokens_in(std::string_view text, int parse_special, Scratch &scratch, Tokens &out) const;
     bool places_in(std::string_view text, int parse_special, Scratch &scratch, IdList &ids,
                    IdList &places) const;
     // A text as its rule has it, and how its surrogates are read as long as it is.
@@ -202,9 +205,16 @@ class Engine {
     const SafeCuts *make_cuts() const {
         return cuts_.make([this] { return model_->make_cuts(); });
     }
-    // `unknown`: it is hardly ever a piece that merging makes.
-    void encode_word(std::string_view word, bool part, Scratch &scratch,
-                     bool unknown = false) const;
+    using Asked = ModelScratch::Asked;
+    void encode_word(std::string_view word, const Asked &asked, Scratch &scratch) const;
+    // Put the tokens of a word, or of a part of one, that has more than LONG bytes:
+    // `put(text, start, tokens)`, one stretch of it after the other. It begins again after `undo`.
+    using PutStretch = FunctionRef<std::string_view, std::size_t, std::span<const Token>>;
+    static constexpr std::size_t LONG = 1U << 14;
+    void encode_long(std::string_view word, bool part, Scratch &scratch, const PutStretch &put,
+                     const FunctionRef<> &undo) const;
+    bool encode_stretches(std::string_view word, bool part, Scratch &scratch,
+                          const PutStretch &put) const;
 
     Tables tables_;
     Vocabulary vocabulary_;

@@ -157,6 +157,29 @@ class Engine::SizedPlaces : public Places {
     Ids words_;
 };
 
+// Of words that may be anything, with extents.
+class Engine::AlignedPlaces : Finder {
+  public:
+    AlignedPlaces(const Engine &engine, Scratch &scratch, IdList &ids, IdList &places)
+        : Finder(engine, scratch), ids_(ids), places_(places) {}
+
+    void added(const Segment &piece) {
+        const auto [start, end] = extent_of(piece.part);
+        ids_.push_back(piece.id);
+        places_.push_back(start);
+        places_.push_back(end);
+    }
+    void word(std::string_view word, const Extent *extents, const char *) {
+        const auto start_of = [&](std::size_t at) { return extents[at].start; };
+        const auto end_of = [&](std::size_t at) { return extents[at - 1].end; };
+        Finder::put(word, ids_, places_, start_of, end_of);
+    }
+
+  private:
+    IdList &ids_;
+    IdList &places_;
+};
+
 bool Engine::places_in(std::string_view text, int parse_special, Scratch &scratch, IdList &ids,
                        IdList &places) const {
     const std::size_t before = ids.size();
@@ -199,13 +222,8 @@ void Engine::encode_offsets(std::string_view text, const EncodeOptions &options,
         for (const auto id : prefix_) add(id);
         const auto [valid, surrogates] = checked(text, options.valid, scratch);
         if (places_in(valid, options.parse_special, scratch, ids, places)) continue;
-        Tokens tokens;
-        tokens_in(valid, options.parse_special, scratch, tokens);
-        ids.append(tokens.ids);
-        for (const auto &[start, end] : tokens.offsets) {
-            places.push_back(start);
-            places.push_back(end);
-        }
+        const Part whole = own_part(valid, false, 0, true, scratch.arena);
+        walk(whole, options.parse_special, scratch, AlignedPlaces(*this, scratch, ids, places));
     }
 }
 

@@ -28,18 +28,24 @@ class Engine::Rows : Finder {
         : Finder(engine, scratch), out_(out) {}
 
     void added(const Segment &piece) {
-        const auto &part = piece.part;
-        const auto size = part.text.size();
-        out_.spelled.push_back({out_.ids.size(), std::string(part.text)});
+        out_.spelled.push_back({out_.ids.size(), std::string(piece.part.text)});
         out_.ids.push_back(piece.id);
-        out_.offsets.push_back(
-            size == 0 ? nowhere(part) : Extent{part.extents[0].start, part.extents[size - 1].end});
+        out_.offsets.push_back(extent_of(piece.part));
     }
 
     void word(std::string_view word, const Extent *extents, const char *) {
-        find(word, [&](std::string_view text, std::size_t start, std::span<const Token> tokens) {
-            for (const auto &token : tokens) put(text, extents + start, token);
-        });
+        find(
+            word,
+            [&](std::string_view text, std::size_t start, std::span<const Token> tokens) {
+                for (const auto &token : tokens) put(text, extents + start, token);
+            },
+            [&] { return out_.ids.size(); },
+            [&](std::size_t size) {
+                out_.ids.resize(size);
+                out_.offsets.resize(size);
+                while (!out_.spelled.empty() && out_.spelled.back().at >= size)
+                    out_.spelled.pop_back();
+            });
     }
 
   private:
@@ -76,19 +82,14 @@ bool Engine::aligns() const {
     return (!normalizer_ || normalizer_->aligns()) && (!pre_tokenizer_ || pre_tokenizer_->aligns());
 }
 
-void Engine::tokens_in(std::string_view text, int parse_special, Scratch &scratch,
-                       Tokens &out) const {
-    const Part whole = own_part(text, false, 0, true, scratch.arena);
-    walk(whole, parse_special, scratch, Rows(*this, scratch, out));
-}
-
 void Engine::encode_tokens(std::string_view text, const EncodeOptions &options, Tokens &out) const {
     if (!aligns()) throw Deferred();
     ScratchLease lease(*this);
     Scratch &scratch = *lease;
     scratch.model.places = true;
     const auto [valid, surrogates] = checked(text, options.valid, scratch);
-    tokens_in(valid, options.parse_special, scratch, out);
+    const Part whole = own_part(valid, false, 0, true, scratch.arena);
+    walk(whole, options.parse_special, scratch, Rows(*this, scratch, out));
 }
 
 } // namespace mtkit

@@ -16,8 +16,9 @@ class Engine::Finder {
     Finder(const Engine &engine, Scratch &scratch) : engine_(engine), scratch_(scratch) {}
 
     // Call `put(text, start, tokens)` for each part of a word, or once for one that is remembered
-    // as a whole.
-    template <typename Put> void find(std::string_view word, const Put &put) {
+    // as a whole. `size()` is how much there is, `cut_to(size)` takes back what came behind that.
+    template <typename Put, typename Size, typename CutTo>
+    void find(std::string_view word, const Put &put, const Size &size, const CutTo &cut_to) {
         const bool cuts = engine_.may_cut(word) && keeps(word);
         if (cuts && find_known(word, WordCache::WORD)) {
             put(word, 0, std::span<const Token>(scratch_.tokens));
@@ -26,16 +27,25 @@ class Engine::Finder {
         auto &all = scratch_.packed_word;
         all.clear();
         bool cut = false;
-        engine_.parts(word, word.data() + word.size(), scratch_,
-                      [&](std::size_t start, std::size_t end, bool part) {
-                          const auto text = word.substr(start, end - start);
-                          const auto kind = WordCache::word_or_part(part);
-                          if ((cuts && !part) || !keeps(text) || !find_known(text, kind))
-                              find_new(text, part);
-                          put(text, start, std::span<const Token>(scratch_.tokens));
-                          cut = cuts && part;
-                          if (cut) pack(start, all);
-                      });
+        engine_.parts(
+            word, word.data() + word.size(), scratch_,
+            [&](std::size_t start, std::size_t end, bool part) {
+                const auto text = word.substr(start, end - start);
+                if (text.size() > LONG) {
+                    const std::size_t before = size();
+                    return engine_.encode_long(
+                        text, part, scratch_,
+                        [&](std::string_view stretch, std::size_t at,
+                            std::span<const Token> tokens) { put(stretch, start + at, tokens); },
+                        [&] { cut_to(before); });
+                }
+                const auto kind = WordCache::word_or_part(part);
+                if ((cuts && !part) || !keeps(text) || !find_known(text, kind))
+                    find_new(text, part);
+                put(text, start, std::span<const Token>(scratch_.tokens));
+                cut = cuts && part;
+                if (cut) pack(start, all);
+            });
         if (cut) keep(word, WordCache::WORD, all);
     }
 
@@ -44,22 +54,30 @@ class Engine::Finder {
     template <typename StartOf, typename EndOf>
     void put(std::string_view word, IdList &ids, IdList &places, const StartOf &start_of,
              const EndOf &end_of) {
-        find(word, [&](std::string_view part, std::size_t at, std::span<const Token> tokens) {
-            auto *id = ids.room(tokens.size());
-            auto *to = places.room(2 * tokens.size());
-            for (const auto &token : tokens) {
-                const std::size_t first = std::min<std::size_t>(token.start, part.size() - 1);
-                const std::size_t end = std::min<std::size_t>(token.end, part.size());
-                *id++ = token.id;
-                const auto start = static_cast<std::uint32_t>(start_of(at + first));
-                const bool empty = token.start == token.end;
-                *to++ = start;
-                *to++ = empty ? start
-                              : static_cast<std::uint32_t>(end_of(at + std::max(end, first + 1)));
-            }
-            ids.advance(tokens.size());
-            places.advance(2 * tokens.size());
-        });
+        find(
+            word,
+            [&](std::string_view part, std::size_t at, std::span<const Token> tokens) {
+                auto *id = ids.room(tokens.size());
+                auto *to = places.room(2 * tokens.size());
+                for (const auto &token : tokens) {
+                    const std::size_t first = std::min<std::size_t>(token.start, part.size() - 1);
+                    const std::size_t end = std::min<std::size_t>(token.end, part.size());
+                    *id++ = token.id;
+                    const auto start = static_cast<std::uint32_t>(start_of(at + first));
+                    const bool empty = token.start == token.end;
+                    *to++ = start;
+                    *to++ = empty
+                                ? start
+                                : static_cast<std::uint32_t>(end_of(at + std::max(end, first + 1)));
+                }
+                ids.advance(tokens.size());
+                places.advance(2 * tokens.size());
+            },
+            [&] { return ids.size(); },
+            [&](std::size_t size) {
+                ids.cut(size);
+                places.cut(2 * size);
+            });
     }
 
   protected:
@@ -85,7 +103,7 @@ class Engine::Finder {
     }
     void find_new(std::string_view word, bool part) {
         scratch_.tokens.clear();
-        engine_.encode_word(word, part, scratch_);
+        engine_.encode_word(word, {.part = part}, scratch_);
         if (!keeps(word)) return;
         scratch_.packed.clear();
         pack(0, scratch_.packed);

@@ -125,11 +125,22 @@ class Engine::Ids {
             scratch_.model.cache.put(word, ids.data(), ids.size());
     }
     void encode(std::string_view word, bool part) {
+        if (word.size() > LONG) return encode_long(word, part);
         scratch_.tokens.clear();
         const bool unknown = scratch_.learned && word.size() <= WordCache::SHORT;
-        engine_.encode_word(word, part, scratch_, unknown);
-        auto *to = out_.room(scratch_.tokens.size());
-        for (const auto &token : scratch_.tokens) *to++ = token.id;
+        engine_.encode_word(word, {.part = part, .unknown = unknown}, scratch_);
+        put_ids(scratch_.tokens);
+    }
+    MTKIT_NOINLINE void encode_long(std::string_view word, bool part) {
+        const std::size_t before = out_.size();
+        engine_.encode_long(
+            word, part, scratch_,
+            [&](std::string_view, std::size_t, std::span<const Token> tokens) { put_ids(tokens); },
+            [&] { out_.cut(before); });
+    }
+    void put_ids(std::span<const Token> tokens) {
+        auto *to = out_.room(tokens.size());
+        for (const auto &token : tokens) *to++ = token.id;
         out_.end_at(to);
     }
 

@@ -48,7 +48,7 @@ class Engine::Learner {
     void encode(std::string_view word, bool part) {
         scratch_.tokens.clear();
         ids_.clear();
-        engine_.encode_word(word, part, scratch_);
+        engine_.encode_word(word, {.part = part}, scratch_);
         for (const auto &token : scratch_.tokens) ids_.push_back(token.id);
     }
     void put_all() {

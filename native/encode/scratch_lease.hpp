@@ -51,6 +51,7 @@ class Engine::ScratchLease {
         release(model.steps);
         release(model.ids);
         release(scratch_->tokens);
+        release(scratch_->stretch);
         release(scratch_->ids);
         release(scratch_->cut);
         release(scratch_->pieces);

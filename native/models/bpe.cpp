@@ -72,6 +72,11 @@ class Bpe final : public Model {
         if (bytes_alone_) make_ascii();
     }
     [[nodiscard]] bool merges_bytes() const override { return bytes_alone_; }
+    // Symbols lie as the text has them, none is left out, and each is one token in the end.
+    [[nodiscard]] bool is_local() const override {
+        return bytes_alone_ || characters_alone_ ||
+               (!after_ && !byte_fallback_ && (refuses_ || unk_ != NONE));
+    }
     [[nodiscard]] bool looks_words_up() const override {
         return ignore_merges_ || !vocabulary_.own_words.empty();
     }
@@ -95,9 +100,9 @@ class Bpe final : public Model {
 
     // The piece that a word becomes as a whole; NONE: it is merged.
     [[nodiscard]] std::uint32_t whole(std::string_view word, const ModelScratch &scratch) const {
-        const auto own = scratch.unknown ? NONE : vocabulary_.own_word(word);
+        const auto own = scratch.asked.unknown ? NONE : vocabulary_.own_word(word);
         if (own != NONE) return own;
-        if (scratch.part || !(ignore_merges_ || (whole_newlines_ && only_newlines(word))))
+        if (scratch.asked.part || !(ignore_merges_ || (whole_newlines_ && only_newlines(word))))
             return NONE;
         if (word.size() > vocabulary_.words.longest()) return NONE;
         const std::uint64_t hash = hash_bytes(word);
@@ -205,12 +210,14 @@ class Bpe final : public Model {
             const auto size = decode(word, at).size;
             const std::size_t end = at + size;
             std::string_view text = word.substr(at, size);
+            const bool first = at == 0 && !scratch.asked.begun;
+            const bool last = end == word.size() && !scratch.asked.goes_on;
             if (after_) {
                 // Characters merge as text, whatever stands around them in the vocabulary.
-            } else if ((at > 0 && !prefix_.empty()) || (end == word.size() && !suffix_.empty())) {
-                scratch.key = at > 0 ? prefix_ : std::string_view();
+            } else if ((!first && !prefix_.empty()) || (last && !suffix_.empty())) {
+                scratch.key = first ? std::string_view() : prefix_;
                 scratch.key += text;
-                if (end == word.size()) scratch.key += suffix_;
+                if (last) scratch.key += suffix_;
                 text = scratch.key;
             }
             const std::uint32_t id = text.size() == 1

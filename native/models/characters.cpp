@@ -35,6 +35,7 @@ class Characters final : public Model {
         }
         spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, out);
     }
+    [[nodiscard]] bool is_local() const override { return true; }
     [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
 
   private:

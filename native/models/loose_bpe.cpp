@@ -14,7 +14,10 @@ class LooseBpe final : public Model {
   public:
     LooseBpe(Tables &tables, const Vocabulary &vocabulary)
         : vocabulary_(vocabulary), pairs_(tables), ranks_(tables.numbers<std::uint32_t>("RANK")),
-          named_(ByteIds::named(vocabulary)) {}
+          named_(ByteIds::named(vocabulary)), is_local_(named_.complete()) {
+        for (std::uint32_t pair = 0; pair < ranks_.size(); ++pair)
+            is_local_ = is_local_ && (ranks_[pair] == NONE || pairs_.made(pair) != NONE);
+    }
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
@@ -36,6 +39,8 @@ class LooseBpe final : public Model {
         for (const auto &symbol : scratch.symbols)
             out.push_back({symbol.id, symbol.start, symbol.end});
     }
+
+    [[nodiscard]] bool is_local() const override { return is_local_; }
 
   private:
     // What is dropped counts as part of the symbol in front; what is in front of all is not there.
@@ -64,6 +69,7 @@ class LooseBpe final : public Model {
     PairTable pairs_;
     std::span<const std::uint32_t> ranks_; // by pair
     ByteIds named_;
+    bool is_local_; // nothing is dropped, and no word stays as it is
 };
 
 } // namespace

@@ -51,11 +51,13 @@ class Guarded final : public Model {
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
         const auto first = static_cast<std::ptrdiff_t>(out.size());
+        scratch.asked.take = nullptr;
         model_->encode(word, scratch, out);
         if (std::any_of(out.begin() + first, out.end(),
                         [](const Token &token) { return token.id == OUTSIDE; }))
             throw Deferred();
     }
+    [[nodiscard]] bool is_local() const override { return model_->is_local(); }
     [[nodiscard]] std::uint32_t spelled_as_found() const override {
         return model_->spelled_as_found();
     }

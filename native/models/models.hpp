@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/function_ref.hpp"
 #include "base/reader.hpp"
 #include "models/safe_cuts.hpp"
 #include "models/vocabulary.hpp"
@@ -69,8 +70,21 @@ struct ModelScratch {
     bool whole_characters = false; // the text is UTF-8, and stays it
     std::uint32_t words = 0;       // for which a model has not made what it does well with
     std::size_t uncut = 0;         // bytes of words for which there are no cuts yet
-    bool unknown = false;          // what is encoded is hardly ever a piece that merging makes
-    bool part = false;             // what is encoded is less than a word, see safe_cuts.hpp
+
+    // What is encoded.
+    struct Asked {
+        bool part = false;    // it is less than a word, see safe_cuts.hpp
+        bool unknown = false; // it is hardly ever a piece that merging makes
+        bool begun = false;   // something of the word is in front of it
+        bool goes_on = false; // or behind it
+        const FunctionRef<std::vector<Token> &> *take = nullptr; // takes tokens, and leaves none
+    };
+    Asked asked;
+    // Have many tokens taken that nothing changes any more.
+    void give(std::vector<Token> &tokens) const {
+        if (asked.take != nullptr && tokens.size() >= MANY_TOKENS) (*asked.take)(tokens);
+    }
+    static constexpr std::size_t MANY_TOKENS = 1U << 12;
 
     // Start with no symbols and room for as many as a word of so many bytes can have: growing
     // step by step would touch twice the memory.
@@ -97,6 +111,9 @@ class Model {
     [[nodiscard]] virtual bool is_cut() const { return false; }
     [[nodiscard]] virtual std::unique_ptr<SafeCuts> make_cuts() const { return nullptr; }
 
+    // Whether a word can be encoded in stretches, see long_words.cpp. Where that is false, `give`
+    // is called if it can be.
+    [[nodiscard]] virtual bool is_local() const { return false; }
     // Whether it looks a word up in the vocabulary first.
     [[nodiscard]] virtual bool looks_words_up() const { return false; }
     // Whether a word may become another than merging makes of it, which no part of one does.

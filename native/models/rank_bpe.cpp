@@ -20,7 +20,7 @@ class RankBpe final : public Model {
                 std::vector<Token> &out) const override {
         if (word.empty()) return;
         const auto size = static_cast<std::uint32_t>(word.size());
-        const auto id = scratch.part ? vocabulary_.own_word(word) : words_.find(word);
+        const auto id = scratch.asked.part ? vocabulary_.own_word(word) : words_.find(word);
         if (id != NONE) {
             out.push_back({id, 0, size});
             return;
@@ -47,6 +47,7 @@ class RankBpe final : public Model {
             out.push_back({symbol.id, symbol.start, symbol.end});
     }
     [[nodiscard]] bool merges_bytes() const override { return raw_ && complete_; }
+    [[nodiscard]] bool is_local() const override { return true; }
     [[nodiscard]] bool looks_words_up() const override { return true; }
     [[nodiscard]] bool is_cut() const override { return merges_bytes(); }
     [[nodiscard]] std::unique_ptr<SafeCuts> make_cuts() const override {

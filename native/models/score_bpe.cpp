@@ -79,6 +79,7 @@ class ScoreBpe final : public Model {
         spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, out);
     }
     [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
+    [[nodiscard]] bool is_local() const override { return !has_unused_; }
     [[nodiscard]] bool is_cut() const override {
         const bool has_unknown = !before_ && !vocabulary_.pieces[unk_].empty();
         return !vocabulary_.raw && !has_unused_ && !breaks_ && (spells_all() || has_unknown);

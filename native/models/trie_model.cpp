@@ -12,7 +12,8 @@ class Trie final : public Model {
   public:
     Trie(Reader &program, Tables &tables) : trie_(tables), unk_(read_id(program, "unk")) {}
 
-    void encode(std::string_view word, ModelScratch &, std::vector<Token> &out) const override {
+    void encode(std::string_view word, ModelScratch &scratch,
+                std::vector<Token> &out) const override {
         for (std::size_t at = 0; at < word.size();) {
             std::size_t last = at + 1;
             std::uint32_t best = unk_;
@@ -22,6 +23,7 @@ class Trie final : public Model {
             }
             if (best == NONE) throw NoToken(word.substr(at, 1));
             out.push_back({best, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(last)});
+            scratch.give(out);
             at = last;
         }
     }

@@ -39,8 +39,7 @@ template <typename Sum> class Unigram final : public Model {
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
-        if (word.size() >= LARGE) out.reserve(out.size() + word.size() / 2); // growing would copy
-        Answer answer(*this, word, out);
+        Answer answer(*this, word, scratch, out);
         if (const auto *const cuts = find_cuts(word, scratch))
             cuts->parts(word, word.data() + word.size(), scratch.whole_characters,
                         [&](std::size_t start, std::size_t end, bool) {
@@ -55,7 +54,6 @@ template <typename Sum> class Unigram final : public Model {
 
   private:
     static constexpr std::uint8_t LAST_COVERS = 2;
-    static constexpr std::size_t LARGE = 1U << 14;
     static constexpr std::size_t SHORT = 64; // of a word that is searched as it is
     // Of a path that is looked for at once; a longer one is parted where all paths meet.
     static constexpr std::size_t MOST_OPEN = 256;
@@ -90,10 +88,12 @@ template <typename Sum> class Unigram final : public Model {
       public:
         double sum = 0;
 
-        Answer(const Unigram &model, std::string_view word, std::vector<Token> &out)
-            : model_(model), word_(word), out_(out) {}
+        Answer(const Unigram &model, std::string_view word, const ModelScratch &scratch,
+               std::vector<Token> &out)
+            : model_(model), word_(word), scratch_(scratch), out_(out) {}
 
         void put(const Stretch &part) {
+            scratch_.give(out_);
             if (part.id != NONE) {
                 end_unknown();
                 out_.push_back({part.id, part.start, part.end});
@@ -131,6 +131,7 @@ template <typename Sum> class Unigram final : public Model {
       private:
         const Unigram &model_;
         std::string_view word_;
+        const ModelScratch &scratch_;
         std::vector<Token> &out_;
         Stretch unknown_{};
         bool waits_ = false;
@@ -216,12 +217,11 @@ template <typename Sum> class Unigram final : public Model {
         node.from = better ? from : node.from;
     }
 
-    // Add the best path of a segment, which is left in `scratch.stretches`; return how far the next
-    // best is from it.
+    // Add the best path of a segment, of which the end, or all of a short one, is left in
+    // `scratch.stretches`; return how far the next best is from it.
     double search(std::string_view segment, std::size_t origin, ModelScratch &scratch,
                   Answer &answer) const {
         auto &path = scratch.stretches;
-        path.clear();
         auto &nodes = nodes_of(scratch);
         if (nodes.empty()) nodes.emplace_back();
         nodes[0] = {static_cast<Sum>(answer.sum)};
@@ -230,6 +230,7 @@ template <typename Sum> class Unigram final : public Model {
         std::size_t reached = 0; // nodes up to this one are there
         const auto close = [&] {
             distance = std::min(distance, write_path(nodes, reached, origin + base, path));
+            for (const auto &part : path) answer.put(part);
             answer.sum = nodes[reached].score;
         };
         for (std::size_t start = 0; start < segment.size();) {
@@ -245,7 +246,6 @@ template <typename Sum> class Unigram final : public Model {
             start = offer_steps(segment, start, base, nodes, reached);
         }
         close();
-        for (const auto &part : path) answer.put(part);
         return distance;
     }
     // Offer the steps from a place of the segment, and return where its character ends.
@@ -276,10 +276,10 @@ template <typename Sum> class Unigram final : public Model {
     [[nodiscard]] Sum add_unknown(double sum) const {
         return static_cast<Sum>(unk_score_ + from_here(sum));
     }
-    // Add the path to a node; return how far the next best one is from it.
+    // Write the path to a node; return how far the next best one is from it.
     double write_path(const Nodes &nodes, std::size_t end, std::size_t origin,
                       std::vector<Stretch> &path) const {
-        const std::size_t first = path.size();
+        path.clear();
         const auto place = static_cast<std::uint32_t>(origin);
         double distance = INFINITY;
         for (auto at = static_cast<std::uint32_t>(end); at > 0; at = nodes[at].from) {
@@ -287,7 +287,7 @@ template <typename Sum> class Unigram final : public Model {
             path.push_back({place + node.from, place + at, node.id == unk_ ? NONE : node.id});
             distance = std::min(distance, double{node.score} - double{node.rival});
         }
-        std::reverse(path.begin() + static_cast<std::ptrdiff_t>(first), path.end());
+        std::ranges::reverse(path);
         return distance;
     }
 

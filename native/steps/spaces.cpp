@@ -104,6 +104,7 @@ class Spaces final : public Normalizer {
             return place < size ? part.extents[place].start : end;
         };
         auto &extents = arena.fresh_extents();
+        extents.reserve(written.size());
         TextMap::Cursor place(map);
         std::uint32_t from = start(place(0));
         for (std::size_t at = 0; at < written.size();) {

@@ -37,6 +37,13 @@ inline Extent nowhere(const Part &part) {
     return {part.origin.start, part.origin.start};
 }
 
+// What all of a part stands for.
+inline Extent extent_of(const Part &part) {
+    const auto size = part.text.size();
+    if (size == 0) return nowhere(part);
+    return {part.extents[0].start, part.extents[size - 1].end};
+}
+
 // A change of a text as a whole leaves out characters in front that stand for nothing; what comes
 // of that is for the pipeline to say.
 inline void require_whole(const Part &part) {
@@ -109,8 +116,11 @@ class Rewrite {
     void begin() {
         if (text_ != nullptr) return;
         text_ = &arena_.fresh();
-        text_->reserve(part_.text.size() + part_.text.size() / 2);
-        if (part_.extents != nullptr) extents_ = &arena_.fresh_extents();
+        const std::size_t expected = part_.text.size() + part_.text.size() / 2;
+        text_->reserve(expected);
+        if (part_.extents == nullptr) return;
+        extents_ = &arena_.fresh_extents();
+        extents_->reserve(expected);
     }
 
     Part &part_;
