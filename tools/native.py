@@ -20,6 +20,7 @@ SANITIZED_TESTS = [
     "tests/engine/test_engine_bert.py",
     "tests/engine/test_engine_decode.py",
     "tests/engine/test_engine_cuts.py",
+    "tests/engine/test_engine_loops.py",
     "tests/engine/test_engine_models.py",
     "tests/engine/test_engine_new_words.py",
     "tests/engine/test_engine_offsets.py",
