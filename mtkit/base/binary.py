@@ -247,9 +247,9 @@ def open_input(path: str) -> BinaryIO:
     try:
         file = _Input(path, opener=_open_at_once)
         try:
-            if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
-                file.await_writer(path)
-            if hasattr(os, "set_blocking"):
+            if hasattr(os, "O_NONBLOCK"):  # not Windows, where ``set_blocking`` is of pipes alone
+                if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+                    file.await_writer(path)
                 os.set_blocking(file.fileno(), True)
             return io.BufferedReader(file)
         except BaseException:
