@@ -22,7 +22,7 @@ namespace {
 
 // An entry has far fewer bytes; the map is only asked for what may match.
 constexpr std::size_t LONGEST_ENTRY = 256;
-constexpr const char *SPACES = "Spaces";
+constexpr const char *SPACES_STEP = "Spaces";
 
 class Spaces final : public Normalizer {
   public:
@@ -90,7 +90,7 @@ class Spaces final : public Normalizer {
             word_rule(text, out, map, arena);
         else
             text_rule(text, out, map, arena);
-        arena.grow(text.size(), out.size(), SPACES);
+        arena.grow(text.size(), out.size(), SPACES_STEP);
         if (map != nullptr && out.size() > TextMap::LONGEST)
             throw UsageError("the text is too long for the places of its tokens");
         return out;
@@ -231,7 +231,7 @@ class Spaces final : public Normalizer {
                     out.push_back(c);
             }
             note(map, out, before, place);
-            arena.check(text.size(), out.size(), SPACES);
+            arena.check(text.size(), out.size(), SPACES_STEP);
             after_space = remove_ && piece.ends_with(' ');
         }
         std::size_t end = text.size();
@@ -273,7 +273,7 @@ class Spaces final : public Normalizer {
                 out.push_back(c);
             }
             note(map, out, before, place);
-            arena.check(text.size(), out.size(), SPACES);
+            arena.check(text.size(), out.size(), SPACES_STEP);
         }
         const std::size_t before = out.size();
         if (prefix_ && suffix_) out += space_;

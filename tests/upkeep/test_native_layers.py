@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
+
+import pytest
 
 NATIVE = Path(__file__).parents[2] / "native"
 LAYERS = [
@@ -58,3 +62,15 @@ def test_no_function_is_long() -> None:
                 elif brace == "}":
                     start, is_code = opened.pop()
                     assert not is_code or number - start < 80, f"{path.name}:{start}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", sorted({*LEVEL} - {"base", "bind", "fuzz"}))
+def test_the_files_of_a_folder_compile_as_one(folder: str) -> None:
+    """An installation compiles them so: two files may not use a name of their own for two things."""
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler")
+    unit = "".join(f'#include "{path}"\n' for path in sorted((NATIVE / folder).glob("*.cpp")))
+    options = ["-std=c++20", "-fsyntax-only", "-I", str(NATIVE), "-x", "c++", "-"]
+    subprocess.run([compiler, *options], input=unit.encode(), check=True)
