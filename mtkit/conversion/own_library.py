@@ -78,5 +78,5 @@ def _failed(source: Tokenizer, what: str) -> AnswerNo:
     return AnswerNo(
         f"verification failed: {what}; nothing was written",
         source=source.source,
-        hint=f"please report this file if {LIBRARY.name} {VERSION}, whose rules mtkit has, differs, too",
+        hint=f"please report this file if {LIBRARY.name} {VERSION} differs from mtkit, too",
     )

@@ -67,7 +67,7 @@ def test_no_function_is_long() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", sorted({*LEVEL} - {"base", "bind", "fuzz"}))
 def test_the_files_of_a_folder_compile_as_one(folder: str) -> None:
-    """An installation compiles them so: two files may not use a name of their own for two things."""
+    """An installation compiles them so: a name means one thing in all files of a folder."""
     compiler = shutil.which("c++")
     if compiler is None:
         pytest.skip("there is no C++ compiler")
