@@ -48,7 +48,7 @@ AddedTokens::AddedTokens(Reader &program, unsigned depth) {
     first_ = std::make_unique<AddedTokens>(program, depth + 1);
 }
 
-void AddedTokens::cut(const Part &part, int parse_special, std::vector<Segment> &out) const {
+void AddedTokens::cut(const Part &part, int parse_special, std::vector<TextOrToken> &out) const {
     const bool parses = parse_special < 0 ? parses_ : parse_special > 0;
     const auto put = [&](const Part &piece) {
         if (match_ == Match::LONGEST_FIRST)
@@ -60,7 +60,7 @@ void AddedTokens::cut(const Part &part, int parse_special, std::vector<Segment> 
         put(part);
         return;
     }
-    std::vector<Segment> pieces;
+    std::vector<TextOrToken> pieces;
     first_->cut(part, parse_special, pieces);
     for (const auto &piece : pieces) {
         if (piece.id != NONE)
@@ -71,7 +71,7 @@ void AddedTokens::cut(const Part &part, int parse_special, std::vector<Segment> 
 }
 
 void AddedTokens::cut_normalized(const Part &part, int parse_special,
-                                 std::vector<Segment> &out) const {
+                                 std::vector<TextOrToken> &out) const {
     if (vanished_ && !part.text.empty()) throw Deferred();
     if (match_ == Match::LEFTMOST_LONGEST && !late_.empty())
         split(part, late_, parse_special < 0 ? parses_ : parse_special > 0, out);
@@ -105,7 +105,7 @@ std::size_t AddedTokens::strip_right(std::string_view text, std::size_t last,
 }
 
 void AddedTokens::split(const Part &part, const PrefixFinder &finder, bool parses,
-                        std::vector<Segment> &out) const {
+                        std::vector<TextOrToken> &out) const {
     const auto text = part.text;
     std::size_t done = 0;
     bool any = false;
@@ -131,7 +131,7 @@ void AddedTokens::split(const Part &part, const PrefixFinder &finder, bool parse
 }
 
 // Each token, the longest first, is cut out of what those before it left.
-void AddedTokens::one_by_one(const Part &part, bool parses, std::vector<Segment> &out) const {
+void AddedTokens::one_by_one(const Part &part, bool parses, std::vector<TextOrToken> &out) const {
     const auto text = part.text;
     using Found = PrefixFinder::Found;
     const auto later = [](const Found &a, const Found &b) {

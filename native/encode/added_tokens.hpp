@@ -13,8 +13,8 @@
 
 namespace mtkit {
 
-// A stretch of text, or an added token.
-struct Segment {
+// Text between added tokens, or an added token.
+struct TextOrToken {
     Part part;
     std::uint32_t id = NONE;
 };
@@ -28,7 +28,7 @@ class AddedTokens {
         return !first_ && raw_.next(text, 0) == text.size();
     }
     // Cut the tokens that are looked for in the raw text.
-    void cut(const Part &part, int parse_special, std::vector<Segment> &out) const;
+    void cut(const Part &part, int parse_special, std::vector<TextOrToken> &out) const;
     // Whether some are looked for in the normalized text, or fail there.
     [[nodiscard]] bool late() const { return vanished_ || !late_.empty(); }
     // Whether it is certain that cut_normalized() would leave a text whole.
@@ -36,7 +36,7 @@ class AddedTokens {
         return !vanished_ && late_.next(text, 0) == text.size();
     }
     // Cut those that are looked for in the normalized text.
-    void cut_normalized(const Part &part, int parse_special, std::vector<Segment> &out) const;
+    void cut_normalized(const Part &part, int parse_special, std::vector<TextOrToken> &out) const;
 
   private:
     struct Token {
@@ -46,8 +46,8 @@ class AddedTokens {
     };
 
     void split(const Part &part, const PrefixFinder &finder, bool parses,
-               std::vector<Segment> &out) const;
-    void one_by_one(const Part &part, bool parses, std::vector<Segment> &out) const;
+               std::vector<TextOrToken> &out) const;
+    void one_by_one(const Part &part, bool parses, std::vector<TextOrToken> &out) const;
     [[nodiscard]] bool inside_word(std::string_view text, std::size_t first,
                                    std::size_t last) const;
     [[nodiscard]] std::size_t strip_left(std::string_view text, std::size_t first,

@@ -65,8 +65,9 @@ template <bool Placed> class Engine::ChunkOut : ChunkSteps {
         const auto make = [&](bool remembered) {
             return put_new(chunk, {.in_front = in_front, .at_start = at_start}, remembered);
         };
-        return at_start ? remember(chunk, WordCache::with_places(WordCache::HEAD, Placed), make)
-                        : make(false);
+        return at_start
+                   ? remember(chunk, WordCache::with_places(WordCache::FIRST_CHUNK, Placed), make)
+                   : make(false);
     }
     bool put_last(std::string_view chunk) { return put_new(chunk, {.behind = true}, false); }
 
@@ -99,7 +100,7 @@ template <bool Placed> class Engine::ChunkOut : ChunkSteps {
     // Put what is remembered of a chunk, or what `make` puts, which is told whether that will be.
     template <typename Make>
     bool remember(std::string_view chunk, WordCache::Kind kind, const Make &make) {
-        if (chunk.size() > WordCache::LARGEST || !engine_.cacheable_) return make(false);
+        if (chunk.size() > WordCache::MOST_KEPT || !engine_.cacheable_) return make(false);
         auto &cache = scratch_.model.cache;
         const WordCache::Word asked(chunk, kind);
         std::size_t count = 0;
@@ -110,7 +111,7 @@ template <bool Placed> class Engine::ChunkOut : ChunkSteps {
         const std::size_t before = ids_.size();
         if (!make(true)) return false;
         const auto made = made_since(before, chunk);
-        if (chunk.size() <= WordCache::LONGEST || cache.wants(asked, made.size()))
+        if (chunk.size() <= WordCache::ALWAYS_KEPT || cache.wants(asked, made.size()))
             cache.put(asked, made.data(), made.size());
         return true;
     }
@@ -133,7 +134,7 @@ template <bool Placed> class Engine::ChunkOut : ChunkSteps {
     // image stands for it alone.
     bool from_images(std::string_view chunk, bool remembered) {
         // A longer chunk is not remembered, and its extents would take 24 bytes a byte.
-        const bool can = Placed ? how_.placed && chunk.size() <= WordCache::LARGEST : how_.images;
+        const bool can = Placed ? how_.placed && chunk.size() <= WordCache::MOST_KEPT : how_.images;
         if (!can) return false;
         const std::size_t before = ids_.size();
         const std::size_t front = how_.before.size();

@@ -168,13 +168,15 @@ Engine::Checked Engine::checked(std::string_view text, bool known, Scratch &scra
 }
 
 std::vector<std::uint8_t> Engine::own_words() const {
+    // Bytes. The table is stored in .mtok files: another number needs another PROGRAM_VERSION.
+    constexpr std::size_t LONGEST = 255;
     if (!merges_bytes_) return {};
     ScratchLease lease(*this);
     Scratch &scratch = *lease;
     std::vector<std::uint8_t> bits((vocabulary_.pieces.size() + 7) / 8);
     for (std::uint32_t id = 0; id < vocabulary_.pieces.size(); ++id) {
         const auto piece = vocabulary_.pieces[id];
-        if (piece.size() > WordCache::LONGEST || vocabulary_.words.find(piece) != id) continue;
+        if (piece.size() > LONGEST || vocabulary_.words.find(piece) != id) continue;
         scratch.tokens.clear();
         encode_word(piece, {.part = true}, scratch);
         if (scratch.tokens.size() == 1 && scratch.tokens[0].id == id)

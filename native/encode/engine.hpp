@@ -109,8 +109,8 @@ class Engine {
         std::vector<std::uint32_t> packed; // tokens with places, to be remembered
         std::vector<std::uint32_t> packed_word;
         TextMap map; // of the part that is being encoded, see run_mapped()
-        std::vector<Segment> cut;
-        std::vector<Segment> pieces;
+        std::vector<TextOrToken> cut;
+        std::vector<TextOrToken> pieces;
         std::vector<Token> tokens;
         std::vector<Token> stretch; // those of the one before, see encode_long()
         std::vector<std::uint32_t> ids;

@@ -17,7 +17,7 @@ namespace mtkit {
 // is not.
 class Engine::Places {
   public:
-    void added(const Segment &piece) {
+    void added(const TextOrToken &piece) {
         const auto &text = piece.part.text;
         if (text.empty()) throw NeedsExtents();
         const std::size_t at = place(text);
@@ -163,7 +163,7 @@ class Engine::AlignedPlaces : Finder {
     AlignedPlaces(const Engine &engine, Scratch &scratch, IdList &ids, IdList &places)
         : Finder(engine, scratch), ids_(ids), places_(places) {}
 
-    void added(const Segment &piece) {
+    void added(const TextOrToken &piece) {
         const auto [start, end] = extent_of(piece.part);
         ids_.push_back(piece.id);
         places_.push_back(start);

@@ -27,7 +27,7 @@ class Engine::Rows : Finder {
     Rows(const Engine &engine, Scratch &scratch, Tokens &out)
         : Finder(engine, scratch), out_(out) {}
 
-    void added(const Segment &piece) {
+    void added(const TextOrToken &piece) {
         out_.spelled.push_back({out_.ids.size(), std::string(piece.part.text)});
         out_.ids.push_back(piece.id);
         out_.offsets.push_back(extent_of(piece.part));

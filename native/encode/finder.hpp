@@ -86,7 +86,7 @@ class Engine::Finder {
 
   private:
     [[nodiscard]] bool keeps(std::string_view word) const {
-        return engine_.cacheable_ && word.size() <= WordCache::LONGEST;
+        return engine_.cacheable_ && word.size() <= WordCache::ALWAYS_KEPT;
     }
     // Whether the tokens of a word are remembered.
     bool find_known(std::string_view word, WordCache::Kind kind) {

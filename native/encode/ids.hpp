@@ -23,13 +23,13 @@ class Engine::Ids {
     Ids(const Engine &engine, Scratch &scratch, IdList &out)
         : engine_(engine), scratch_(scratch), out_(out) {}
 
-    void added(const Segment &piece) { out_.push_back(piece.id); }
+    void added(const TextOrToken &piece) { out_.push_back(piece.id); }
 
     void word(std::string_view word, const Extent *, const char *readable) {
         if (!engine_.may_cut(word)) return put(word, false, readable);
         if (found(word, false, readable)) return;
         const std::size_t before = out_.size();
-        const bool keeps = engine_.cacheable_ && word.size() <= WordCache::LARGEST;
+        const bool keeps = engine_.cacheable_ && word.size() <= WordCache::MOST_KEPT;
         const WordCache::Word asked(keeps ? word : std::string_view(), WordCache::WORD);
         std::size_t count = 0;
         const auto *const ids = keeps ? scratch_.model.cache.find_stored(asked, count) : nullptr;
@@ -109,7 +109,7 @@ class Engine::Ids {
 
     // Put a word that Fast does not find.
     MTKIT_NOINLINE void other(std::string_view word, bool part) {
-        if (!engine_.cacheable_ || word.size() > WordCache::LARGEST) return encode(word, part);
+        if (!engine_.cacheable_ || word.size() > WordCache::MOST_KEPT) return encode(word, part);
         const WordCache::Word asked(word, WordCache::word_or_part(part));
         std::size_t count = 0;
         if (const auto *ids = scratch_.model.cache.find_stored(asked, count))
@@ -121,7 +121,7 @@ class Engine::Ids {
     // A word and its ids, which were put from `before` on.
     void remember(const WordCache::Word &word, std::size_t before) {
         const auto ids = out_.ids().subspan(before);
-        if (word.size() <= WordCache::LONGEST || scratch_.model.cache.wants(word, ids.size()))
+        if (word.size() <= WordCache::ALWAYS_KEPT || scratch_.model.cache.wants(word, ids.size()))
             scratch_.model.cache.put(word, ids.data(), ids.size());
     }
     void encode(std::string_view word, bool part) {
@@ -286,7 +286,7 @@ class Engine::Ids::Loop {
         const auto *end = look.at;
         while (end <= last_ && pattern_.is_of_class(end, page)) end += 3;
         const auto size = static_cast<std::size_t>(end - word_);
-        if (size > WordCache::SHORT && size <= WordCache::LONGEST && !look.part &&
+        if (size > WordCache::SHORT && size <= WordCache::ALWAYS_KEPT && !look.part &&
             engine_.cacheable_ && end <= last_ && ends_at(end, look.row) && put_run(size)) {
             look.at = word_ = end;
             return true;

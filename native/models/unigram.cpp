@@ -153,7 +153,7 @@ template <typename Sum> class Unigram final : public Model {
                   Answer &answer) const {
         if (part.size() <= character_size(part[0]))
             answer.step(start, start + part.size(), character(part));
-        else if (part.size() <= WordCache::LONGEST)
+        else if (part.size() <= WordCache::ALWAYS_KEPT)
             add_segment(part, start, scratch, answer);
         else
             search(part, start, scratch, answer);

@@ -31,9 +31,11 @@ namespace mtkit {
 
 class WordCache {
   public:
-    static constexpr std::size_t LONGEST = 255;
-    static constexpr std::size_t LARGEST = 8191; // of what is put where the cache wants() it
-    static constexpr std::size_t TEXT = 1023;    // beyond, it is a text rather than a word
+    // Bytes of a word. Up to the first it is always kept; up to the second where there is plenty of
+    // room or when it comes again, up to the third when it comes a third time; see wants().
+    static constexpr std::size_t ALWAYS_KEPT = 255;
+    static constexpr std::size_t KEPT_AGAIN = 1023;
+    static constexpr std::size_t MOST_KEPT = 8191;
     static constexpr std::size_t FEW = 3;
     // Added to the count of more ids than that, so that Room refuses them: it never has so many
     // left.
@@ -42,7 +44,7 @@ class WordCache {
     // What is asked for. Words, parts of words (see safe_cuts.hpp), chunks (see chunks.hpp) and
     // those at the start of a text have ids; the same with places have two numbers a token, see
     // Placed; segments are Unigram's.
-    enum Kind : unsigned { WORD, PART, CHUNK, HEAD, WITH_PLACES, SEGMENT = 8 };
+    enum Kind : unsigned { WORD, PART, CHUNK, FIRST_CHUNK, WITH_PLACES, SEGMENT = 8 };
 
     // A word of at most 15 bytes as two numbers; kind and length in the top byte, so that none is
     // 0.
@@ -182,7 +184,7 @@ class WordCache {
         static std::uint32_t start(std::uint32_t place) { return place & 0xFFFF; }
         static std::uint32_t end(std::uint32_t place) { return place >> 16; }
     };
-    static_assert(LARGEST < 1U << 16);
+    static_assert(MOST_KEPT < 1U << 16);
 
     // One that takes about so many bytes at most; none where they are too few.
     explicit WordCache(std::size_t most_bytes = USUAL_BYTES)
@@ -222,18 +224,17 @@ class WordCache {
     }
 
     // Whether to put what takes the room of many words and seldom comes again: where there is
-    // plenty of room, or this is the second time that it is asked for. A text is kept the third
-    // time: keeping it takes as long as encoding it.
+    // plenty of room, or this is the second time that it is asked for; beyond KEPT_AGAIN the third
+    // time: keeping it takes as long as encoding it. More than a sixteenth of the cache never is.
     bool wants(const Word &word, std::size_t count) {
         if (word.text_.size() + 4 * count >= most_stored() / 16) return false;
-        const bool is_text = word.text_.size() > TEXT;
-        if (!is_text && young_.used() < std::min(most_stored() / 4 * 3, most_bytes_ / 8))
-            return true;
+        const bool large = word.text_.size() > KEPT_AGAIN;
+        if (!large && young_.used() < std::min(most_stored() / 4 * 3, most_bytes_ / 8)) return true;
         if (met_.empty()) met_.resize(most_met_);
         const auto once = static_cast<std::uint32_t>(word.hash_ >> 32) & ~1U;
         const std::uint32_t twice = once + 1;
         auto &met = met_[word.hash_ % most_met_];
-        if (met == twice || (met == once && !is_text)) return true;
+        if (met == twice || (met == once && !large)) return true;
         met = met == once ? twice : once;
         return false;
     }
