@@ -147,6 +147,7 @@ def _of_folder(name: str, wanted: Wanted) -> str:
     """
     found = in_folder(name, wanted.files)
     if found is None:
+        _check_way(os.path.join(name, ADAPTER))  # a folder may be listed that cannot be entered
         if os.path.isfile(os.path.join(name, ADAPTER)):
             hint = "mtkit convert FOLDER --to gguf --base MODEL converts it"
             raise UsageError("is the folder of a LoRA adapter", source=name, hint=hint)

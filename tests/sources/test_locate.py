@@ -121,3 +121,21 @@ def test_a_folder_that_may_not_be_entered_says_so(
     monkeypatch.setattr(os, "stat", stat)
     with pytest.raises(UsageError, match=r"model\.gguf: Permission denied"):
         locate(path)
+
+
+@pytest.mark.parametrize("wanted", [TOKENIZER, MODEL])
+def test_a_folder_that_may_only_be_listed_says_so(
+    wanted: Wanted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("tokenizer.json", "model.gguf"):
+        (tmp_path / name).write_text("{}")
+    looked = os.stat
+
+    def stat(name: Any, *others: Any, **options: Any) -> os.stat_result:
+        if os.path.dirname(str(name)) == str(tmp_path):
+            raise PermissionError(13, "Permission denied", name)
+        return looked(name, *others, **options)
+
+    monkeypatch.setattr(os, "stat", stat)
+    with pytest.raises(UsageError, match="Permission denied"):
+        locate(str(tmp_path), wanted)
