@@ -53,38 +53,40 @@ ARTICLES_OWN = "gguf-vocab/ggml-vocab-qwen35.gguf.xz"
 """The vocabulary of the article's tokenizer, Qwen3.5's; its tokenizer.json is written from it."""
 ARTICLES_NAME = "qwen3.5/tokenizer.json"
 INTRODUCTION = """Written by `make bench` from one interleaved run of `benchmarks/peers`. Each
-library runs in a process of its own. Ids are compared before anything is measured; where they
-differ from the reference's there is no ratio. A ratio is mtkit's speed divided by the
-library's (for memory, its bytes divided by mtkit's): the median of the rounds, the lowest
-and highest in parentheses. `load` includes the ids of one word. Every
-measurement runs in a fresh process that has only loaded the file. Times are CPU time,
-except those of `1 thread` and `2 threads`, which are wall-clock time.
+library runs in a process of its own. Ids are compared before anything is measured; if they
+differ from the reference's, no ratio is given. A ratio is mtkit's speed divided by the
+library's (for memory, its bytes divided by mtkit's): the median of the rounds, with the
+lowest and highest in parentheses. Every measurement runs in a fresh process that has only
+loaded the file. Times are CPU time, except those of `1 thread` and `2 threads`, which are
+wall-clock time. Ids are returned as an array if the library can do that.
 
-Ids come as an array where a library has one. `short`: four short texts, seen before;
-`5 KB`: the beginning of a text, seen before; `decode`: a token at a time. `whole`: a
-text as one string; `documents`: in parts of 4 KB; `lines`: line by line; `batch`: all
-lines in one call; `list`: ids as a Python list; `offsets`: with the offsets of each
-token; `decode all`: all ids in one call; `1 thread` and `2 threads`: documents in one
-call. `fresh`: the process has not seen the text; `again`: the same text a second time.
-`load memory`: what loading takes; `memory`: bytes beyond that, per byte of a text.
+- `load`: loading the file and encoding one word; `load memory`: the memory that it takes
+- `short`: four short texts, seen before; `5 KB`: the beginning of a text, seen before
+- `whole`: a text as one string; `documents`: in parts of 4 KB; `lines`: line by line
+- `batch`: all lines in one call; `1 thread` and `2 threads`: all documents in one call
+- `list`: ids as a Python list; `offsets`: with the offsets of each token
+- `decode`: one token at a time; `decode all`: all ids in one call
+- `fresh`: the process has not seen the text; `again`: the same text a second time
+- `memory`: bytes beyond `load memory`, per byte of text
 
 `load .mtok`, the loads of the next table and the instruction counts use the .mtok with
 tables that `mtkit convert` writes; everything else uses the file named above its table.
-Such a .mtok has nothing to compute at load and learns words as texts contain them; other
-files of GPT-2, Llama, Qwen and BERT know those of their vocabulary once loaded. So new
-text takes it longer: 5 to 200 kB take GPT-2's two to four times as long.
+Such a .mtok has nothing to compute when it is loaded, and merges a word when a text first
+contains it; the other files of GPT-2, Llama, Qwen and BERT merge their vocabulary when they
+are loaded. New text is therefore slower: GPT-2's .mtok takes two to four times as long for
+5 to 200 kB.
 """.splitlines()
 REPEATED = """## On another machine
 
 ```sh
 make bench    # all of this; BENCH="--quick" is shorter
 mtkit bench -t tokenizer.json corpus.txt      # mtkit alone, with your file and your text
-python -m benchmarks.peers -t tokenizer.json corpus.txt      # beside other libraries
+python -m benchmarks.peers -t tokenizer.json corpus.txt      # and other libraries
 python -m benchmarks.peers -t tokenizer.json --instructions  # counted by valgrind
 ```
 
 `pip install -r benchmarks/peers.txt` installs the libraries of these tables. To add another one,
-describe it in a Python file and pass that with `--peers tokenizers,mine.py`:
+describe it in a Python file and pass the file with `--peers tokenizers,mine.py`:
 
 ```python
 from benchmarks.peers.libraries import Library
@@ -198,9 +200,10 @@ def article(document: Mapping[str, Any]) -> Iterator[str]:
         yield "## The article's four figures\n"
         yield "MNN's article on its tokenizer compares loading (mean of 5), four short texts (100"
         yield "times), 5 KB (20 times) and decoding 21 tokens one by one (1000 times) with"
-        yield "HuggingFace Transformers, for the tokenizer of Qwen3.5: the last column is what it"
-        yield "found. tokenizers is the library underneath, called directly. mtkit loads the .mtok,"
-        yield "the others tokenizer.json; other files that transformers reads are not counted.\n"
+        yield "HuggingFace Transformers, for the tokenizer of Qwen3.5; the last column has its"
+        yield "results. tokenizers is the library that transformers uses, called directly. mtkit"
+        yield "loads the .mtok, the others tokenizer.json; other files that transformers reads are"
+        yield "not counted.\n"
         yield from table(
             ("tokenizer", "", OWN, *(x for name in RIVALS for x in (name, "times")), "article"),
             rows,
@@ -243,7 +246,7 @@ def page(document: Mapping[str, Any]) -> str:
         *INTRODUCTION,
         "",
         where,
-        f"![speed beside other libraries]({PICTURE.name})\n",
+        f"![Speed compared with other libraries]({PICTURE.name})\n",
         *article(document),
     ]
     for tokenizer in document["tokenizers"]:

@@ -1,8 +1,9 @@
 """Build the documents as a site: ``python -m tools.site [--stage]`` (``make docs``).
 
 The pages are docs/ and, beside them, the documents of the repository's root, which the site knows
-by other names (``MOVED``). They are put together in build/docs/ with their links turned; zensical
-makes build/site/ of them as mkdocs.yml says, and a warning fails. ``--stage`` leaves zensical out.
+by other names (``MOVED``). They are put together in build/docs/ with their links turned;
+docs/cli.md becomes a page for each command. zensical makes build/site/ of them as mkdocs.yml says,
+and a warning fails. ``--stage`` leaves zensical out.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import shutil
 import subprocess
 import sys
 
+from tools import site_commands
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 STAGE = os.path.join(ROOT, "build", "docs")
 MOVED = {
-    "README.md": "index.md",
+    "README.md": "overview.md",
     "README.zh-CN.md": "zh-CN.md",
     "ARCHITECTURE.md": "architecture.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -26,9 +29,17 @@ MOVED = {
     "CHANGELOG.md": "changelog.md",
     "NOTICE": "notice.txt",
     "LICENSE": "license.txt",
-    "docs/README.md": "documents.md",
+    "docs/README.md": "index.md",
 }
 """Path in the repository -> path on the site; other files of docs/ keep theirs."""
+COMMANDS = "docs/cli.md"
+CONFIG = os.path.join(ROOT, "build", "mkdocs.yml")
+LANGUAGES = {"zh-CN/index.html": "zh-CN"}
+"""Pages that are not English: path in build/site/ -> language."""
+WIDE = ("loss-matrix.md", "losses.md", "performance.md", "rules.md", "settings.md")
+"""Pages whose tables need the room of the table of contents."""
+_LINE_ANCHOR = re.compile(r'<a id="__codeline[^>]*></a>')
+"""Links without a text, one for each line of code: a voice would read them all."""
 _LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 
 
@@ -73,9 +84,43 @@ def stage() -> None:
             shutil.copyfile(source, target)
             continue
         with open(source, encoding="utf-8") as file:
-            text = turned(file.read(), path, known)
-        with open(target, "w", encoding="utf-8") as file:
-            file.write(text)
+            text = file.read()
+        if path == COMMANDS:
+            for page, content in site_commands.pages(text).items():
+                _write(os.path.join(STAGE, page), content)
+            _write(CONFIG, configured(text))
+        else:
+            room = "---\nhide:\n  - toc\n---\n\n" if place in WIDE else ""
+            _write(target, room + turned(text, path, known))
+    shutil.copyfile(os.path.join(ROOT, "tools", "site.css"), os.path.join(STAGE, "site.css"))
+
+
+def configured(commands: str) -> str:
+    """Return mkdocs.yml with the pages of the commands, for the folder build/."""
+    with open(os.path.join(ROOT, "mkdocs.yml"), encoding="utf-8") as file:
+        text = file.read()
+    entries = "".join(f"\n      - {entry}" for entry in site_commands.navigation(commands))
+    text = text.replace("\n      - cli.md", entries)
+    return text.replace("_dir: build/", "_dir: ")
+
+
+def _write(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _finish() -> None:
+    """Name the language of pages that are not English, and take away links without a text."""
+    site = os.path.join(ROOT, "build", "site")
+    for folder, _, names in os.walk(site):
+        for name in names:
+            if name.endswith(".html"):
+                path = os.path.join(folder, name)
+                with open(path, encoding="utf-8") as file:
+                    text = _LINE_ANCHOR.sub("", file.read())
+                language = LANGUAGES.get(posixpath.relpath(path, site), "en")
+                _write(path, text.replace('<html lang="en"', f'<html lang="{language}"', 1))
 
 
 def main() -> int:
@@ -83,8 +128,11 @@ def main() -> int:
     stage()
     if "--stage" in sys.argv[1:]:
         return 0
-    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "-f", CONFIG]
+    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    if not code:
+        _finish()
+    return code
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 app = application()
 
 _SHOWN_TOKENS = 8
+_LONGEST_NAME = 32
 _SHOWN_LETTERS = 200
 
 
@@ -196,6 +197,10 @@ def _lines_of_a_pipe(done: Comparison) -> Iterator[str]:
     from mtkit.base.escape import escape
     from mtkit.errors import counted
 
+    verdict = "equal" if done.equal else f"{done.different} different"
+    if 0 < len(done.differences) < done.different:
+        verdict += f" (the first {len(done.differences)} shown)"
+    yield f"{counted(done.texts, 'text')}, {verdict}; tokens {done.tokens[0]} and {done.tokens[1]}"
     for one in done.differences:
         yield f"text {one.number}\t{one.stage}\t{escape(one.text)}"
         for name, (ids, tokens) in (("A", one.left), ("B", one.right)):
@@ -203,10 +208,6 @@ def _lines_of_a_pipe(done: Comparison) -> Iterator[str]:
             pairs = zip(ids[start:], tokens[start:], strict=True)
             shown = " ".join(f"{i}:{escape(token)}" for i, token in pairs)
             yield f"  {name} from token {start}\t{shown}"
-    verdict = "equal" if done.equal else f"{done.different} different"
-    if 0 < len(done.differences) < done.different:
-        verdict += f" (the first {len(done.differences)} shown)"
-    yield f"{counted(done.texts, 'text')}, {verdict}; tokens {done.tokens[0]} and {done.tokens[1]}"
 
 
 def _show(done: Comparison, sides: Sequence[Tokenizer], what: str) -> None:
@@ -224,25 +225,35 @@ def _show(done: Comparison, sides: Sequence[Tokenizer], what: str) -> None:
     where = f", first at {what} {first.number}, stage: {first.stage}" if first else ""
     many = sticky(f"{done.different} of {count(done.texts, what)}")
     screen.verdict(many, f" differ{where}", good=False)
+    names = _names(sides)
     for one in done.differences:
         screen.heading(f"{what} {one.number}", one.stage)
         rows: list[tuple[str, list[object]]] = [("  text", [_cut(escape(one.text))])]
         start = max(one.first - 2, 0)
-        for name, (ids, _), tokenizer in zip(
-            ("  A", "  B"), (one.left, one.right), sides, strict=True
-        ):
+        for name, (ids, _), tokenizer in zip(names, (one.left, one.right), sides, strict=True):
             shown = [
                 joined([part("id", i), token_text(tokenizer.token_bytes(i))], sticky(" "))
                 for i in ids[start : start + _SHOWN_TOKENS]
             ]
             more = [part("dim", f"… {len(ids)} in all")] * (len(ids) > start + _SHOWN_TOKENS)
             before = [part("dim", f"{count(start, 'token')} …")] * (start > 0)
-            rows.append((name, joined([*before, *shown, *more], "  ")))
+            rows.append((f"  {name}", joined([*before, *shown, *more], "  ")))
         screen.facts(rows)
     if len(done.differences) < done.different:
         more_text = f"--most {done.different} shows all, --json with every token"
         screen.heading("")
         screen.line(part("hint", more_text))
+
+
+def _names(sides: Sequence[Tokenizer]) -> list[str]:
+    """Return how two sides are called: by their files, or A and B where those say nothing."""
+    import os
+
+    paths = [os.path.normpath(one.source) for one in sides]
+    names = [os.path.basename(path) for path in paths]
+    names = names if names[0] != names[1] else paths
+    long = names[0] == names[1] or max(map(len, names)) > _LONGEST_NAME
+    return ["A", "B"] if long else names
 
 
 def _cut(text: str) -> output.Escaped:

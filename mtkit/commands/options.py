@@ -103,6 +103,12 @@ class Command(TyperCommand):
         return parser
 
 
+def is_given(context: typer.Context, parameter: str) -> bool:
+    """Tell whether the command line gives an option."""
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def programs() -> list[str]:
     """Names of the programs whose reading is compared, for shell completion."""
     from mtkit.programs import PROGRAMS

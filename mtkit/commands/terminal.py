@@ -103,9 +103,10 @@ class Screen:
         for place, text in enumerate(self._folded(parts, indent, indent + hanging)):
             self._write(" " * (indent + hanging * (place > 0)) + text + "\n")
 
-    def verdict(self, *parts: object, good: bool) -> None:
-        """Write a line that begins with ✓ or ✗."""
-        sign = part("good", "✓") if good else part("bad", "✗")
+    def verdict(self, *parts: object, good: bool | None) -> None:
+        """Write a line that begins with ✓ or ✗, or with ! where it is good in part (None)."""
+        signs = {True: ("good", "✓"), False: ("bad", "✗"), None: ("warning", "!")}
+        sign = part(*signs[good])
         self.line(sign, output.Escaped(" "), *parts, hanging=2)
 
     def error(self, error: MtkitError) -> None:

@@ -35,6 +35,7 @@ class Dialogue:
 
     Attributes:
         runner: The model that answers.
+        sampler: Chooses the tokens.
         messages: What was said, as ``role`` and ``content``.
         reused: Tokens of the last turn that did not have to be computed.
         forgotten: Messages that the last turn had to leave out.
@@ -67,7 +68,7 @@ class Dialogue:
             UnsupportedError: There is no template.
         """
         self.runner = runner
-        self._sampler = sampler
+        self.sampler = sampler
         self._prompt = ChatPrompt(runner.model, template, parse_special=parse_special)
         self._speculation = speculation
         self.messages: list[dict[str, Any]] = []
@@ -77,6 +78,10 @@ class Dialogue:
         self._template, self._thinks = template or "", thinks
         self._asked: list[int] = []
         self.set_system(system)
+
+    def close(self) -> None:
+        """Free the sampler; the runner belongs to the caller."""
+        self.sampler.close()
 
     def set_system(self, text: str | None) -> None:
         """Set the system message, or take it away."""
@@ -126,14 +131,14 @@ class Dialogue:
             raise Interrupted("interrupted")
         runner.feed(ids)
         self.reused = len(ids) - runner.computed
-        self._sampler.reset()
-        self._sampler.accept(ids)
+        self.sampler.reset()
+        self.sampler.accept(ids)
         room = context.n_ctx - len(ids) + 1
         texts: list[str] = []
         self.ids = []
         try:
             for token in runner.stream(
-                self._sampler,
+                self.sampler,
                 room if limit < 0 else min(limit, room),
                 stops=stops,
                 special=self._form is not None and self._form.channels,
@@ -185,6 +190,11 @@ class Dialogue:
     def stop(self, *_: object) -> None:
         """End the answer that is being given; can be the handler of a signal."""
         self.runner.stop_asked = True
+
+    @property
+    def speculates(self) -> bool:
+        """Whether a draft proposes tokens, by the sampler that it was opened with."""
+        return self._speculation is not None
 
     @property
     def end(self) -> str:

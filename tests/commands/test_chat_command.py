@@ -54,11 +54,11 @@ def test_the_banner_says_which_model_it_is(tmp_path: Path) -> None:
     child = terminal(tmp_path, "chat", NO_COLOR="1")
     child.expect("mtkit's demonstration model: it shows the loop, it knows nothing.\r\n")
     child.expect("A real one: mtkit chat -m MODEL.gguf\r\n")
-    child.expect("Ctrl-D leaves\r\n> ")
+    child.expect(r"Ctrl-D leaves\r\n\x1b\[\?2004h> ")
     child.sendeof()
     model = changed(tiny(), tmp_path / "own.gguf", general__name="A \x1b[31mRed Model")
     child = terminal(tmp_path, "chat", "-m", model, "--template", _template(tmp_path), NO_COLOR="1")
-    child.expect(r"A \\x1b\[31mRed Model · .* tokens of context\r\n")
+    child.expect(r"A \\x1b\[31mRed Model · .* tokens of context · temperature 0.8\r\n")
     child.sendeof()
 
 
@@ -83,6 +83,20 @@ def test_a_conversation(tmp_path: Path) -> None:
     child.expect("… ")
     child.sendline('last"""')
     child.expect("> ")
+    child.send("\x1b[200~pasted\n\nlines\x1b[201~\r")
+    child.expect("> ")
+    child.sendline("/regen")
+    child.expect("> ")
+    child.sendline("/set temp 0.25")
+    child.expect("temp 0.25, top-k 40")
+    child.sendline("/set nothing 1")
+    child.expect("there is no setting nothing; such as temp, top-k")
+    child.sendline("/set temp hot")
+    child.expect("'hot' is not a number")
+    child.sendline("/set temp -1")
+    child.expect("temp[^>]*-1")
+    child.sendline("/timings")
+    child.expect("timings are shown")
     child.sendline("/help")
     child.expect("/save FILE")
     child.sendline("/nothing")
@@ -96,15 +110,19 @@ def test_a_conversation(tmp_path: Path) -> None:
     child.sendline("/system Be long.")
     child.expect("system message: Be long.")
     child.sendline(f"/load {saved}")
-    child.expect("7 messages")
+    child.expect("9 messages")
     child.sendline("/load nowhere")
     child.expect("nowhere: No such file[^>]*> ")
-    child.sendeof()
+    child.sendline("/clear")
+    child.expect("forgotten")
+    child.sendline("/regen")
+    child.expect("no message to answer again")
+    child.sendline("/bye")
     assert ended(child) == 0
     messages = json.loads(saved.read_text())
-    assert [m["role"] for m in messages] == ["system", *["user", "assistant"] * 3]
+    assert [m["role"] for m in messages] == ["system", *["user", "assistant"] * 4]
     said = [m["content"] for m in messages if m["role"] == "user"]
-    assert said == ["Hello 你好", "one\ntwo", "first\nlast"]
+    assert said == ["Hello 你好", "one\ntwo", "first\nlast", "pasted\n\nlines"]
     history = (tmp_path / "mtkit" / "chat_history").read_text()
     assert "Hello" in history
 
@@ -355,3 +373,17 @@ def test_messages_through_a_pipe(mtkit: Run, tmp_path: Path) -> None:
     ids = json.loads(done.stdout)["ids"]
     plain = mtkit("generate", "Hello", "-m", tiny(), "-n", 6, "--json", "--ctx", 4096)
     assert ids == json.loads(plain.stdout)["ids"]
+
+
+def test_a_talk_is_as_warm_as_the_model_says(mtkit: Run, tmp_path: Path) -> None:
+    """0.8 where it says nothing; --temp counts more, and an answer in a pipe is greedy."""
+    own = tmp_path / "own.gguf"
+    assert mtkit("edit", chatting(), "--set", "general.sampling.temp=f32:0.5", "-o", own).stdout
+    for model, more, expected in (
+        (chatting(), (), "temperature 0.8"),
+        (own, (), "temperature 0.5"),
+        (own, ("--temp", 0), "temperature 0\r"),
+    ):
+        child = terminal(tmp_path, "chat", "-m", model, *more, NO_COLOR="1")
+        child.expect(expected)
+        child.sendeof()

@@ -104,8 +104,8 @@ def test_a_conversion_on_a_terminal(tmp_path: Path) -> None:
     assert len(screen("convert", BBPE, "--to", "gguf", "-o", target, "--force", "-v").lines) > 9
     words = check_screens("convert", SPM, "--to", "mtok", "-o", target, "--force")[80].words
     assert "203 of 203 texts get the same ids" in words
-    assert "MNN's loader ! ids equal on 198 of 203 texts (5 differ as listed)" in words
-    assert "! ids-special: normalizer:" in words
+    assert "MNN's loader ! ids equal on 198 of 203 texts (5 differ as listed: " in words
+    assert re.search(r"! [a-z][^!]* ids-special", words)
 
 
 def test_a_refusal_on_a_terminal_shows_a_text_and_what_to_type(tmp_path: Path) -> None:

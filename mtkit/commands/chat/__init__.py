@@ -9,7 +9,7 @@ import typer
 
 from mtkit.commands.arguments import prompt_of, read_bytes, read_text
 from mtkit.commands.named import model_named
-from mtkit.commands.options import application
+from mtkit.commands.options import application, is_given
 from mtkit.commands.setting_options import command
 from mtkit.commands.texts import check_no_file
 from mtkit.settings import AnswerSettings
@@ -28,6 +28,7 @@ _THINKS = {"auto": None, "on": True, "off": False}
     also={"system": "-sys --system-prompt", "template": "--chat-template-file"},
 )
 def chat(
+    context: typer.Context,
     message: Annotated[
         str | None, typer.Argument(metavar="MESSAGE", help="Ask this, print the answer and exit.")
     ] = None,
@@ -61,14 +62,18 @@ def chat(
         ),
     ] = False,
     as_json: bool = False,
+    timings: Annotated[
+        bool, typer.Option("--timings", help="Print tokens per second after each answer.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no notes.")] = False,
     verbose: bool = False,
 ) -> None:
     """Chat with a GGUF model, using its own chat template.
 
     On a terminal: a conversation; /help lists its commands, Ctrl-C stops an answer, Ctrl-D quits.
-    Reasoning is shown dim. In a pipe: JSON messages in (or plain text), one answer out, without the
-    reasoning. Without --ctx the context has up to 4096 tokens.
+    Reasoning is shown dim. Without --temp the temperature is the model's own or 0.8, as in other
+    programs. In a pipe: JSON messages in (or plain text), one answer out, greedy unless --temp is
+    given, without the reasoning. Without --ctx the context has up to 4096 tokens.
 
     \b
     Examples:
@@ -85,6 +90,15 @@ def chat(
     log.is_shown = verbose
     path = model_named(settings.model, quiet=True)  # the banner says it
     settings = replace(settings, model=path)
+    is_talk = message is None and prompt is None and not files and sys.stdin.isatty()
+    if is_talk:
+        from mtkit.commands.chat.sampling import by_default
+        from mtkit.gguf import open_gguf
+
+        names = settings.sampler.declared
+        given = [name for name in names if is_given(context, name)]
+        sampler = by_default(settings.sampler, given, open_gguf(path).metadata)
+        settings = replace(settings, sampler=sampler)
     if not quiet:
         warn_unused(settings.sampler)
     own = read_text(template) if template is not None else None
@@ -100,7 +114,10 @@ def chat(
         if message is not None or piped is not None:
             _answer_once(dialogue, settings, message, piped, system, as_json=as_json, path=path)
         else:
-            chat_screen.Conversation(dialogue, settings, quiet=quiet, history=not no_history).run()
+            talk = chat_screen.Conversation(
+                dialogue, settings, quiet=quiet, history=not no_history, timings=timings
+            )
+            talk.run()
 
 
 def _answer_once(

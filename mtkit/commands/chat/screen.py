@@ -6,9 +6,13 @@ import os
 import signal
 import sys
 from contextlib import ExitStack, contextmanager, suppress
+from shutil import get_terminal_size
+from time import perf_counter
 
 from mtkit.base.escape import printable
 from mtkit.commands import output
+from mtkit.commands.chat.sampling import changed, described
+from mtkit.commands.chat.wrapping import Wrapping
 from mtkit.commands.generate.screen import TextOut, folded, note
 from mtkit.commands.progress import Progress
 from mtkit.errors import MtkitError, UsageError
@@ -19,21 +23,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtkit.llm.runner import Runner
-    from mtkit.settings import AnswerSettings
+    from mtkit.settings import AnswerSettings, SamplerSettings
 
 _DEFAULT_CTX = 4096
 _HISTORY_LINES = 1000
 _BLOCK = '"""'
 _HELP = """\
-/help          this list
-/system TEXT   set the system message; without TEXT: show it
-/reset         forget the conversation
-/save FILE     write the conversation as JSON
-/load FILE     go on with a conversation from a file
-/quit          end; Ctrl-D does it, too
-\\ at the end  the line goes on in the next
-\"\"\"            begins and ends a block of lines
-Ctrl-C         stop an answer
+/help            this list
+/system TEXT     set the system message; without TEXT: show it
+/reset, /clear   forget the conversation
+/regen           answer the last message again
+/set NAME VALUE  change the sampling: /set temp 0.2, /set top-k 20; /set shows it
+/timings         show tokens per second after each answer, or hide them
+/save FILE       write the conversation as JSON
+/load FILE       continue a conversation from a file
+/quit, /bye      leave, as does Ctrl-D
+\\ at the end     the message continues on the next line
+\"\"\"              begins and ends a message of several lines; pasting needs none
+Ctrl-C           stop an answer
 """
 
 
@@ -66,28 +73,31 @@ def opened(
         speculation = opening.open_speculation(runner, settings, sampler.seed)
         if speculation is not None:
             stack.callback(speculation.close)
-        yield Dialogue(
+        dialogue = Dialogue(
             runner, sampler, template, system=system, parse_special=settings.parse_special,
             speculation=speculation, thinks=thinks,
         )  # fmt: skip
+        stack.callback(dialogue.close)
+        yield dialogue
 
 
 class Conversation:
     """Reads lines, answers them, and obeys the commands among them."""
 
     def __init__(
-        self, dialogue: Dialogue, settings: AnswerSettings, *, quiet: bool, history: bool = True
-    ) -> None:
+        self, dialogue: Dialogue, settings: AnswerSettings, *, quiet: bool, history: bool = True,
+        timings: bool = False,
+    ) -> None:  # fmt: skip
         self._dialogue, self._history = dialogue, history
         self._settings = settings
-        self._quiet = quiet
+        self._quiet, self._timings = quiet, timings
         self._own_files: set[str] = set()
 
     def run(self) -> None:
         """Talk until the input ends."""
         with _editing(keeps=self._history):
             if not self._quiet:
-                _show_banner(self._dialogue.runner)
+                _show_banner(self._dialogue.runner, self._settings.sampler)
             while True:
                 try:
                     text = _read_message()
@@ -99,7 +109,7 @@ class Conversation:
                     continue
                 if not text.strip():
                     continue
-                if text in ("/quit", "/exit"):
+                if text in ("/quit", "/exit", "/bye"):
                     return
                 try:
                     self._obey(text) if text.startswith("/") else self._answer(text)
@@ -113,9 +123,12 @@ class Conversation:
         before = signal.signal(signal.SIGINT, dialogue.stop)
         dialogue.messages.append({"role": "user", "content": text})
         count = len(dialogue.messages)
-        out = TextOut()
+        wraps = sys.stdout.isatty()
+        out = TextOut(Wrapping(get_terminal_size().columns).push if wraps else None)
+        first = 0.0
         try:
             for parts in dialogue.parts(self._settings.n_predict, stops=self._settings.stops):
+                first = first or perf_counter()
                 out.write_parts(parts)
             out.end()
         except MtkitError:
@@ -124,6 +137,10 @@ class Conversation:
             raise
         finally:
             signal.signal(signal.SIGINT, before)
+        if self._timings and len(dialogue.ids) > 1:
+            seconds = perf_counter() - first
+            rate = (len(dialogue.ids) - 1) / seconds  # the time before the first is the prompt's
+            note(f"{len(dialogue.ids)} tokens, {rate:.1f} tokens/s")
         if self._quiet:
             return
         if dialogue.forgotten:
@@ -136,10 +153,17 @@ class Conversation:
         rest = rest.strip()
         dialogue = self._dialogue
         if name == "/help":
-            sys.stderr.writelines(folded(line, 15) + "\n" for line in _HELP.splitlines())
-        elif name == "/reset":
+            sys.stderr.writelines(folded(line, 17) + "\n" for line in _HELP.splitlines())
+        elif name in ("/reset", "/clear"):
             dialogue.reset()
             note("forgotten")
+        elif name == "/regen":
+            self._answer_again()
+        elif name == "/set":
+            self._set(rest)
+        elif name == "/timings":
+            self._timings = not self._timings
+            note(f"timings are {'shown' if self._timings else 'hidden'}")
         elif name == "/system":
             if rest:
                 dialogue.set_system(rest)
@@ -161,6 +185,34 @@ class Conversation:
         else:
             raise UsageError(f"there is no command {name}", hint="/help lists them")
 
+    def _answer_again(self) -> None:
+        messages = self._dialogue.messages
+        last = max((at for at, one in enumerate(messages) if one["role"] == "user"), default=None)
+        if last is None:
+            raise UsageError("there is no message to answer again")
+        text = messages[last].get("content") or ""
+        del messages[last:]
+        self._answer(text)
+
+    def _set(self, text: str) -> None:
+        """Change one setting of the sampler, or show those that people change."""
+        from mtkit.base.record import replace
+        from mtkit.llm.sampling import Sampler
+
+        dialogue, sampler = self._dialogue, self._settings.sampler
+        name, _, value = text.replace("=", " ").partition(" ")
+        if name:
+            if dialogue.speculates:
+                raise UsageError("with a draft, sampling is fixed", hint="start again with --temp")
+            sampler = changed(sampler, name.lstrip("-"), value.strip())
+            context = dialogue.runner.context
+            assert context is not None
+            new = Sampler(context, sampler)
+            dialogue.sampler.close()
+            dialogue.sampler = new
+            self._settings = replace(self._settings, sampler=sampler)
+        note(described(sampler))
+
     def _save(self, path: str) -> None:
         import json
 
@@ -177,8 +229,8 @@ class Conversation:
         note(f"saved to {path}")
 
 
-def _show_banner(runner: Runner) -> None:
-    """Say which model it is, and how to stop and leave."""
+def _show_banner(runner: Runner, sampler: SamplerSettings) -> None:
+    """Say which model it is, how it chooses, and how to stop and leave."""
     from mtkit.commands.terminal import Screen, count, joined, part, sticky
     from mtkit.inspection.gguf import file_type_name
     from mtkit.sources.locate import MODEL, shipped
@@ -193,7 +245,8 @@ def _show_banner(runner: Runner) -> None:
         shown = name if isinstance(name, str) and name else os.path.basename(runner.model.path)
         context = sticky(f"{count(runner.n_ctx, 'token')} of context")
         kind = file_type_name(runner.header.file)
-        screen.line(*joined([part("name", shown), kind, context]))
+        warmth = sticky(f"temperature {sampler.temperature:g}")
+        screen.line(*joined([part("name", shown), kind, context, warmth]))
     keys = ("/help lists the commands", "Ctrl-C stops an answer", "Ctrl-D leaves")
     screen.line(*joined([part("dim", sticky(key)) for key in keys]))
 
@@ -232,6 +285,8 @@ def _editing(*, keeps: bool) -> Iterator[None]:
     """Edit lines with readline where there is one; keep them in a file of the user's or not."""
     try:
         import readline
+
+        readline.parse_and_bind("set enable-bracketed-paste on")  # Python switches it off
     except ImportError:
         keeps = False
     if not keeps:

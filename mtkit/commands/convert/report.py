@@ -6,12 +6,15 @@ from mtkit.commands.output import grouped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from mtkit.conversion.convert import Conversion, Model
     from mtkit.conversion.verify import Verified
     from mtkit.formats.contract import Loss
 
+_LETTERS = 30
+NOTES = ("chat", "metadata")
+"""Codes of losses that change no ids and no text."""
 MOST_LOSSES = 3
 """Of one code and one part of the specification, each on a line of its own."""
 
@@ -51,18 +54,39 @@ def _loss(loss: Loss) -> dict[str, str]:
     return {"code": loss.code, "field": loss.field, "effect": loss.effect}
 
 
+def warnings_and_notes(done: Conversion) -> tuple[list[Loss], list[Loss]]:
+    """Return the losses that show in a text, and those that no text here showed."""
+    losses = [*done.losses, *(loss for one in done.verified for loss in one.losses)]
+    shows = any(one.equal < one.total or one.decoded < one.total for one in done.verified)
+    warnings = [loss for loss in losses if shows and loss.code not in NOTES]
+    return warnings, [loss for loss in losses if loss not in warnings]
+
+
 def loss_lines(head: str, losses: Sequence[Loss], *, verbose: bool) -> list[str]:
     """Return a line for each loss; many of one code and part of the specification are one line."""
+    return [
+        f"  {head}\t{loss.code}: {loss.field}: {loss.effect}{more}"
+        for loss, more in _folded(losses, verbose=verbose)
+    ]
+
+
+def loss_texts(losses: Sequence[Loss], *, verbose: bool) -> list[tuple[str, str]]:
+    """Return what each loss changes, and its code and field; folded as ``loss_lines``."""
+    return [
+        (f"{loss.effect}{more}", f"  {loss.code}{f', {loss.field}' * verbose}")
+        for loss, more in _folded(losses, verbose=verbose)
+    ]
+
+
+def _folded(losses: Sequence[Loss], *, verbose: bool) -> Iterator[tuple[Loss, str]]:
     groups: dict[tuple[str, str], list[Loss]] = {}
     for loss in losses:
         groups.setdefault((loss.code, loss.field.partition(".")[0]), []).append(loss)
-    lines = []
     for (_, part), group in groups.items():
         folded = len(group) > MOST_LOSSES and not verbose
         more = f" (and {grouped(len(group) - 1)} more of {part}; -v lists them)" if folded else ""
         for loss in group[: 1 if folded else None]:
-            lines.append(f"  {head}\t{loss.code}: {loss.field}: {loss.effect}{more}")
-    return lines
+            yield loss, more
 
 
 def report_lines(done: Conversion, *, verbose: bool) -> list[str]:
@@ -76,10 +100,10 @@ def report_lines(done: Conversion, *, verbose: bool) -> list[str]:
         lines.append(f"  model\t{model_text(done.model)}")
         lines += [f"  note\t{text}" for text in done.model.notes]
     lines += [f"  assumed\t{text}" for text in done.assumptions]
-    lines += loss_lines("lost", done.losses, verbose=verbose)
-    for one in done.verified:
-        lines += loss_lines(f"{one.reader} lacks", one.losses, verbose=verbose)
     lines += [f"  verified\t{verdict(one)}" for one in done.verified]
+    warnings, notes = warnings_and_notes(done)
+    lines += loss_lines("lost", warnings, verbose=verbose)
+    lines += loss_lines("note", notes, verbose=verbose)
     if "base" in sizes:
         base, extension = (grouped(sizes[name]) for name in ("base", "extension"))
         lines.append(f"  size\tbase {base} bytes, extension {extension} bytes")
@@ -92,6 +116,14 @@ def model_text(model: Model) -> str:
     return f"{model.architecture}, {grouped(model.parameters)} parameters, {tensors}, {model.type}"
 
 
+def examples(one: Verified) -> str:
+    """Return the first texts that get other ids, in quotes."""
+    from mtkit.base.escape import escape
+
+    shown = [f'"{escape(text)[:_LETTERS]}{"…" * (len(text) > _LETTERS)}"' for text in one.examples]
+    return ", ".join([*shown, *["…"] * (one.total - one.equal > len(shown))])
+
+
 def verdict(one: Verified) -> str:
     """Say how what was written compares with its source, for one reader."""
     if one.unable:
@@ -101,7 +133,7 @@ def verdict(one: Verified) -> str:
         parts.append("spec equal" if one.spec_equal else "spec DIFFERS")
     text = f"ids equal on {one.equal} of {one.total} texts"
     if one.explained:
-        text += f" ({one.explained} differ as listed)"
+        text += f" ({one.explained} differ as listed: {examples(one)})"
     parts.append(text)
     if one.decoded < one.total:
         parts.append(f"{one.decoded} decode alike")

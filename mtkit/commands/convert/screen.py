@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from mtkit.commands import output
-from mtkit.commands.convert.report import loss_lines, model_text, verdict
+from mtkit.commands.convert.report import (
+    examples,
+    loss_texts,
+    model_text,
+    verdict,
+    warnings_and_notes,
+)
 from mtkit.commands.terminal import Screen, count, joined, part, size, sticky, token_text
 
 TYPE_CHECKING = False
@@ -17,8 +23,6 @@ if TYPE_CHECKING:
     from mtkit.formats.contract import WriteOptions
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-_NOTES = ("chat", "metadata")
-"""Codes of losses that change no ids and no text."""
 _MOST_IDS = 8
 
 
@@ -28,13 +32,18 @@ def show(done: Conversion, *, verbose: bool) -> None:
     sizes = dict(done.sizes)
     main, others = done.verified[:1], done.verified[1:]
     parts = joined([size(sizes["total"]), *map(_equal, main)])
-    screen.verdict(part("name", done.path), output.Escaped("   "), *parts, good=True)
+    differ = any(one.equal < one.total for one in main)
+    good = None if differ else True
+    screen.verdict(part("name", done.path), output.Escaped("   "), *parts, good=good)
     rows: list[tuple[str, list[object]]] = [
         ("  model", [model_text(done.model)] if done.model else []),
         ("  beside it", joined([part("name", path) for path in done.paths[1:]], ", ")),
     ]
     for text in done.model.notes if done.model else ():
         rows.append(("  note", [text]))
+    for one in main if differ else ():
+        which = f"{count(one.total - one.equal, 'text')}: {examples(one)}"
+        rows.append(("  differ", [output.Escaped(which)]))
     for text in done.assumptions:
         rows.append(("  assumed", [text]))
     for one in others:
@@ -42,16 +51,14 @@ def show(done: Conversion, *, verbose: bool) -> None:
         said = _equal(one) if good else part("warning", f"! {verdict(one).partition(': ')[2]}")
         rows.append((f"  {one.reader}", [said]))
     screen.facts((name, parts) for name, parts in rows if parts)
-    losses = [*done.losses, *(loss for one in done.verified for loss in one.losses)]
-    changes = any(one.equal < one.total or one.decoded < one.total for one in done.verified)
-    shown = [loss for loss in losses if verbose or (changes and loss.code not in _NOTES)]
-    for line in loss_lines("", shown, verbose=verbose):
-        screen.line(part("warning", "! "), line.strip(), indent=2, hanging=2)
-    notes = len(losses) - len(shown)
-    if notes:
-        none = "none of them changes a text" if notes > 1 else "it changes no text"
-        said = f"{count(notes, 'note')} on what {done.format_name} does not keep, {none}: "
-        screen.line(part("dim", said), part("hint", "-v"), indent=2, hanging=2)
+    warnings, notes = warnings_and_notes(done)
+    for head, role, losses in (("!", "warning", warnings), ("·", "dim", notes * verbose)):
+        for effect, where in loss_texts(losses, verbose=verbose):
+            screen.line(part(role, f"{head} "), effect, part("dim", where), indent=2, hanging=2)
+    if notes and not verbose:
+        none = "none of them changes a text" if len(notes) > 1 else "it changes no text"
+        shown = f"{count(len(notes), 'note')} on what {done.format_name} does not keep, {none}: "
+        screen.line(part("dim", shown), part("hint", "-v"), indent=2, hanging=2)
 
 
 def _equal(one: Verified) -> object:
@@ -76,8 +83,8 @@ def show_refusal(error: LossError, tokenizer: Tokenizer, to: str, options: Write
         part("name", to),
         good=False,
     )
-    for line in loss_lines("", found.losses, verbose=False):
-        screen.line(line.strip(), indent=2, hanging=2)
+    for effect, where in loss_texts(found.losses, verbose=False):
+        screen.line(effect, part("dim", where), indent=2, hanging=2)
     if found.text:
         screen.line(f'"{token_text(found.text.encode())}"', indent=4, hanging=2)
         screen.facts(_ids(found))

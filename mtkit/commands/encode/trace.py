@@ -25,16 +25,29 @@ def show_tokens(tokenizer: Tokenizer, encoding: Encoding, text: str | bytes) -> 
 
     characters = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
     special = {token.id for token in tokenizer.spec.added_tokens.tokens if token.special}
-    rows = []
+    rows, cut = [], False
     for token_id in encoding.ids:
         raw = tokenizer.token_bytes(token_id)
         role = "special" if token_id in special else ""
+        cut = cut or not _is_text(raw)
         rows.append((str(token_id), part(role, token_text(raw)), raw.hex(" ")))
     screen = Screen()
     screen.table(("id>:id", "token", "bytes:dim"), rows, elastic=2)
     rate = f"{len(characters) / len(rows):.1f} characters a token" if rows else ""
     sums = joined([count(len(rows), "token"), count(len(characters), "character"), rate])
     screen.line(*(part("dim", one) for one in sums))
+    if cut:
+        screen.line(
+            part("dim", "a character is split: "), part("hint", "mtkit explain"), " joins it"
+        )
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def show_trace(trace: Trace | DecodeTrace, *, as_json: bool) -> None:

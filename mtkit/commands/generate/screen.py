@@ -17,7 +17,7 @@ from mtkit.llm.generation import Watcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mtkit.chat.answer_parts import Part
     from mtkit.llm.generation import Generation, Timings
@@ -35,11 +35,17 @@ _LITTLE = 0.01
 class TextOut:
     """Writes text as it comes: at line ends, and otherwise at most fifty times a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, wrap: Callable[[str], str] | None = None) -> None:
+        """Begin a line.
+
+        Args:
+            wrap: Breaks the lines of what is written to a terminal.
+        """
         self._parts: list[str] = []
         self._written = 0.0
         self._ends_line = True
         self._terminal = output.is_terminal()
+        self._wrap = wrap or (lambda text: text)
         self._is_dim = False
 
     def write(self, text: str) -> None:
@@ -69,7 +75,7 @@ class TextOut:
             return
         self.flush()
         if not is_dim:
-            output.write("\n" if self._ends_line else "\n\n")
+            output.write(self._wrap("\n" if self._ends_line else "\n\n"))
             self._ends_line = True
         if not os.environ.get("NO_COLOR"):
             output.write("\x1b[2m" if is_dim else "\x1b[0m")
@@ -82,7 +88,7 @@ class TextOut:
         text = "".join(self._parts)
         self._parts.clear()
         self._ends_line = text.endswith("\n")
-        output.write(_shown(text) if self._terminal else text)
+        output.write(self._wrap(_shown(text)) if self._terminal else text)
 
     def end(self) -> None:
         """End the line."""

@@ -100,21 +100,24 @@ _TOKEN_KINDS: dict[str, Callable[..., list[object]]] = {
 def _rows(
     tokenizer: Tokenizer, found: TokenizerReport, pattern: str | None, most: int | None
 ) -> Iterator[tuple[object, ...]]:
-    for stage in found.stages:
-        settings = ", ".join(f"{name} {value}" for name, value in stage.settings)
-        yield stage.stage, stage.name, settings
+    stages = [
+        (stage.stage, stage.name, ", ".join(f"{name} {value}" for name, value in stage.settings))
+        for stage in found.stages
+    ]
+    yield from (row for row in stages if row[0] == "model")
     for name, count in found.counts.items():
         yield "tokens", name, count
     for name, token_id in found.special_ids.items():
         yield "special id", name, token_id, tokenizer.id_to_token(token_id) or ""
+    for name, length in found.templates.items():
+        yield "chat template", *[name] * (len(found.templates) > 1), f"{length} characters"
     shown = [row for row in found.added if pattern is None or pattern.encode() in row[1]]
     for token_id, content, flags in shown[:most]:
         text = content.decode("utf-8", "surrogateescape")
         yield "added token", token_id, text, " ".join(flags)
     if most is not None and len(shown) > most:
         yield "added token", f"… {len(shown)} in all; mtkit dump vocab has them"
-    for name, length in found.templates.items():
-        yield "chat template", name, f"{length} characters"
+    yield from (row for row in stages if row[0] != "model")  # with the patterns, which are long
     for token_id, piece in found.longest:
         yield "longest token", token_id, piece.decode("utf-8", "surrogateescape")
     for text in tokenizer.assumptions:
