@@ -49,4 +49,4 @@ def test_code_and_long_words_stay_as_they_are() -> None:
     code = "```\nint main(int argc, char **argv) { return 0; }\n```\n"
     assert Wrapping(20).push(code) == code
     assert screen(Wrapping(10).push("a" * 25)) == ["a" * 9, "a" * 9, "a" * 7]
-    assert screen(Wrapping(10).push("ab 12345678901234")) == ["ab", "123456789", "01234"]
+    assert screen(Wrapping(10).push("ab 12345678901234")) == ["ab ", "123456789", "01234"]
