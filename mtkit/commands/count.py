@@ -46,7 +46,7 @@ def count(
     \b
     Examples:
       mtkit count chapter*.txt -t cl100k_base
-      mtkit count docs/ src/
+      mtkit count data/
       git diff | mtkit count
     """
     from mtkit.errors import UsageError
