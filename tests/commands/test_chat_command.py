@@ -145,7 +145,7 @@ def test_lines_are_not_kept_where_that_is_not_wanted(
 
 def test_ctrl_c_stops_the_answer_alone(tmp_path: Path) -> None:
     # The default model repeats itself for as long as it may.
-    child = terminal(tmp_path, "chat", "--ctx", 30000, NO_COLOR="1")
+    child = terminal(tmp_path, "chat", "--ctx", 30000, "--temp", 0, NO_COLOR="1")
     child.expect("> ")
     child.sendline("How do I copy a file?")
     child.expect("device-device-device")
