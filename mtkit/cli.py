@@ -217,12 +217,10 @@ def _run(name: str, args: list[str]) -> int:
     except MtkitError as error:
         if os.environ.get("MTKIT_TRACEBACK"):
             raise
-        if sys.stderr.isatty():
-            from mtkit.commands.terminal import Screen
+        from mtkit.commands.output import write_error
 
-            Screen(stderr=True).error(error)
-            return error.exit_code
-        return _fail(str(error), error.exit_code)
+        write_error(error)
+        return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

@@ -68,7 +68,10 @@ def turned(text: str, path: str, known: dict[str, str]) -> str:
         meant = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
         if meant not in known:
             raise ValueError(f"{path}: a link to {target}, which the site does not have")
-        return before + posixpath.relpath(known[meant], here or ".") + after
+        place = known[meant]
+        if meant == COMMANDS and after.startswith("#mtkit-"):  # a section there, here a page
+            place, after = f"cli/{after[len('#mtkit-') : -1]}.md", ")"
+        return before + posixpath.relpath(place, here or ".") + after
 
     return _LINK.sub(link, text)
 

@@ -116,7 +116,7 @@ def check(
         except MtkitError as error:
             errors.append(error.located(file))
     if not reports:
-        raise errors[0]
+        output.raise_last(errors)
     if sarif:
         from mtkit.checks.sarif import document
 
@@ -132,7 +132,7 @@ def check(
         for report in reports:
             output.write_rows(_rows(report))
     if errors:  # the other files have been shown
-        raise errors[0]
+        output.raise_last(errors)
     code = max(report.exit_code for report in reports)
     if code:
         raise typer.Exit(code)

@@ -33,7 +33,7 @@ def logits(
     prompt: str | None = None,
     files: list[str] | None = None,
     top: Annotated[
-        int, typer.Option("--top", metavar="K", help="Show the K most likely tokens.")
+        int, typer.Option("--top", metavar="K", min=1, help="Show the K most likely tokens.")
     ] = 10,
     every: Annotated[
         bool, typer.Option("--all", help="Show them after every token, not only the last.")

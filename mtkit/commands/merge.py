@@ -67,7 +67,7 @@ def merge(
         other = next((name for name in names if os.path.realpath(name) not in own), None)
         if other is not None:
             raise UsageError(f"is not a shard of {first.name}", source=other)
-    out = out or f"{stem(first.name)}.gguf"
+    out = out or f"{os.path.basename(stem(first.name))}.gguf"
     for shard in shards.shards if shards else ():
         if os.path.exists(out) and os.path.samefile(shard.path, out):
             raise UsageError("is one of the shards", source=out)

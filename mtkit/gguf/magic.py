@@ -112,4 +112,6 @@ def _is_onnx(head: bytes) -> bool:
 def _refusal(head: bytes) -> tuple[str, str]:
     if not head:
         return "the file is empty", ""
+    if head.lstrip()[:1] == b"{":
+        return "the file is JSON, such as a tokenizer; a GGUF is needed", ""
     return other_kind(head) or (f"is {head[:4]!r}, not {MAGIC!r}", "this is not a GGUF file")

@@ -7,7 +7,6 @@ Source: tools/gguf-split/gguf-split.cpp of llama.cpp; ``shards`` says how a set 
 
 from __future__ import annotations
 
-import os
 import re
 
 from mtkit.errors import UsageError
@@ -157,5 +156,5 @@ def is_first(path: str) -> bool:
 
 
 def stem(path: str) -> str:
-    """Return the name of the model that a file of a set is named after."""
-    return _NUMBERED.sub("", os.path.basename(path).removesuffix(".gguf"))
+    """Return the path of the model that a file of a set is named after, without .gguf."""
+    return _NUMBERED.sub("", path.removesuffix(".gguf"))

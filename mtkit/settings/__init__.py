@@ -275,7 +275,10 @@ class DraftSettings(Settings, heading="Drafting"):
         off="Always draft the maximum number of tokens.",
     )  # fmt: skip
     draft_width: int = setting(
-        1, "Minimum rows per step; with Q4_K weights, 4 verifies four tokens exactly.", 1, 16
+        1,
+        "Minimum rows per step; with Q4_K weights, 4 verifies three drafted tokens exactly.",
+        1,
+        16,
     )
     draft_lookup: bool = setting(
         False, "Prompt lookup: draft what followed the same tokens earlier in the text."

@@ -178,7 +178,7 @@ def test_wrong_use_is_one_clear_line(mtkit: Run, args: list[str], code: int, say
 
 
 def test_without_a_file_it_is_the_default_tokenizer(mtkit: Run) -> None:
-    assert mtkit("inspect").stdout.startswith(b"format\tmtok\nids\t32768\nnormalizer\t")
+    assert mtkit("inspect").stdout.startswith(b"format\tmtok\nids\t32768\nmodel\t")
     assert len(mtkit("dump", "vocab").stdout.splitlines()) == 32768
 
 
@@ -283,7 +283,7 @@ def test_the_output_says_the_format_in_any_case(mtkit: Run, tmp_path: Path) -> N
         assert mtkit("convert", BBPE, *args).returncode == 0
     assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
     assert mtkit("convert", BBPE, "-o", "MY.MTOK").returncode == 0
-    assert b"--to is missing" in mtkit("convert", BBPE, "-o", "x.y").stderr
+    assert b"x.y does not tell the format" in mtkit("convert", BBPE, "-o", "x.y").stderr
 
 
 def test_ids_come_back_from_json(mtkit: Run) -> None:

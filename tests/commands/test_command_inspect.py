@@ -331,6 +331,12 @@ def test_several_files_have_a_row_each(model: Path, mtkit: Run) -> None:
     files = json.loads(done.stdout)["files"]
     assert [one["tokens"] for one in files] == [8192, 8192, None, 8192]
     assert "✗ cannot be read" in check_screens("inspect", folder, code=3)[120].text
+    for command in ("inspect", "check"):  # a line for each that cannot be read
+        done = mtkit(command, folder / "missing.gguf", model, folder / "none.gguf")
+        assert done.returncode == 2
+        assert [b"missing" in line or b"none" in line for line in done.stderr.splitlines()] == [
+            True, True,
+        ]  # fmt: skip
     assert mtkit("inspect", folder, "--tensors").returncode == 2
     alone = folder / "alone"
     alone.mkdir()

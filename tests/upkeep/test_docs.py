@@ -167,6 +167,7 @@ def test_the_site_has_every_document_and_its_links_lead_to_pages() -> None:
     """What zensical would warn of, without zensical: ``make docs`` builds the site itself."""
     site = load_tool("site")
     known = site.pages()
+    commands = site.site_commands.pages((ROOT / "docs" / "cli.md").read_text(encoding="utf-8"))
     for path, place in known.items():
         if not place.endswith(".md"):
             continue
@@ -174,7 +175,7 @@ def test_the_site_has_every_document_and_its_links_lead_to_pages() -> None:
         turned = site.turned(text, path, known)
         links = re.findall(r"\]\(((?![a-z]+:)[^)#\s]+)", turned)
         meant = {posixpath.normpath(posixpath.join(posixpath.dirname(place), x)) for x in links}
-        assert meant <= set(known.values()), path
+        assert meant <= {*known.values(), *commands}, path
         assert len(links) == len(re.findall(r"\]\(((?![a-z]+:)[^)#\s]+)", text))
     listed = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
     pages = sorted(place for place in known.values() if place.endswith(".md"))

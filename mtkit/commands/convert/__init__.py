@@ -173,7 +173,8 @@ def convert(
     to = to.lower() or format_of(target) or default_format(source)
     if not to:
         line = f"type: mtkit convert {quote(source or 'FILE')} --to gguf"
-        raise UsageError("--to is missing", hint=f"{line}; or {', '.join(sorted(_written()))}")
+        missing = f"{target} does not tell the format" if target else "--to is missing"
+        raise UsageError(missing, hint=f"{line}; or {', '.join(sorted(_written()))}")
     if (tables is not None or no_extension) and to != "mtok":
         raise UsageError("--tables, --no-tables and --no-extension go with --to mtok")
     if tables and no_extension:

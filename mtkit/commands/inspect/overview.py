@@ -38,7 +38,7 @@ def show(paths: Sequence[str], *, most: int | None, as_json: bool) -> None:
     else:
         output.write_rows(rows)
     if errors:
-        raise errors[0]
+        output.raise_last(errors)
 
 
 def _row(path: str, most: int | None) -> tuple[Any, ...]:
