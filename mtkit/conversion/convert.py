@@ -174,7 +174,7 @@ def write(
     try:
         written = module.write(source.spec, options)
     except UnsupportedError as error:
-        what = f"{module.NAME} cannot hold it (ids): {error.what}"
+        what = f"{module.NAME} cannot hold this tokenizer: {error.what}"
         raise LossError(what, source=source.source, field=error.field, hint=error.hint) from None
     except MtkitError as error:
         raise error.located(source.source) from None

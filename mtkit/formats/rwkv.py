@@ -119,11 +119,9 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         UnsupportedError: The model is another one.
     """
     if not isinstance(spec.model, models.Trie):
-        raise UnsupportedError(
-            f"{TITLE} is for greedy longest match, not {type(spec.model).__name__}"
-        )
+        raise UnsupportedError(f"it is for greedy longest match, not {type(spec.model).__name__}")
     if spec.normalizer is not None or spec.pre_tokenizer is not None:
-        raise UnsupportedError(f"{TITLE} has no normalizer and no pre-tokenizer")
+        raise UnsupportedError("it has no normalizer and no pre-tokenizer")
     lines = []
     for token_id, piece in enumerate(spec.vocabulary.pieces):
         if spec.vocabulary.type_of(token_id) is not TokenType.ABSENT and piece:

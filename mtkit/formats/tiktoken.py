@@ -178,7 +178,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
 
     normalizer = spec.normalizer
     form = normalizer.form if isinstance(normalizer, normalizers.UnicodeForm) else None
-    ranks, pattern, losses = ranks_of(replace(spec, normalizer=None) if form else spec, TITLE)
+    ranks, pattern, losses = ranks_of(replace(spec, normalizer=None) if form else spec, "tiktoken")
     lines = [
         (binascii.b2a_base64(piece, newline=False) or b"=") + f" {rank}\n".encode()
         for piece, rank in sorted(ranks.items(), key=lambda item: item[1])

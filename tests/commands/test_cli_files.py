@@ -125,7 +125,7 @@ def test_a_refusal_on_a_terminal_shows_a_text_and_what_to_type(tmp_path: Path) -
     assert "write it anyway: --allow-loss ids --allow-loss ids-possible" in found.words
     assert not target.exists()
     cannot = check_screens("convert", BBPE, "--to", "spm", "-o", target, code=4)[120]
-    assert "spm cannot hold it" in cannot.lines[0]
+    assert "spm cannot hold this tokenizer" in cannot.lines[0]
 
 
 def test_an_error_on_a_terminal_has_its_hint_on_a_line(tmp_path: Path) -> None:

@@ -33,28 +33,26 @@ def by_score(spec: TokenizerSpec) -> TokenizerSpec:
     if isinstance(spec.model, BPE) and space_rule(spec):
         spec = score_form(spec)
     if not isinstance(spec.model, ScoreBPE):
-        raise UnsupportedError(
-            f"is {type(spec.model).__name__}, the format holds byte-pair encoding by score only",
-            field="model",
-        )
+        other = "by merges" if isinstance(spec.model, BPE) else type(spec.model).__name__
+        raise UnsupportedError(f"it stores BPE by score, not {other}", field="model")
     if spec.vocabulary.scores is None or spec.vocabulary.scores.code != "f":
-        raise UnsupportedError("are not float32 numbers", field="vocabulary.scores")
+        raise UnsupportedError("scores are not float32", field="vocabulary.scores")
     types = spec.vocabulary.types or ()
     if TokenType.ABSENT in types:
-        raise UnsupportedError("has holes, the format numbers tokens by place", field="vocabulary")
+        raise UnsupportedError("ids have gaps, and it numbers tokens by place", field="vocabulary")
     for role, token_id, spelling in (("bos", 1, b"<s>"), ("eos", 2, b"</s>")):
         given = getattr(spec.special_ids, role)
         if given is None and spec.vocabulary.pieces[token_id : token_id + 1] == [spelling]:
             continue  # nobody says so, and the name leaves no doubt
         if given != token_id:
             raise UnsupportedError(
-                f"is {given}, the format knows no other than {token_id}",
+                f"the id is {given}, and it takes {token_id}",
                 field=f"special_ids.{role}",
             )
     own = isinstance(spec.decoder, AfterBos)
     if not own and spec.vocabulary.pieces[3:259] != list(BYTE_TOKENS):
         raise UnsupportedError(
-            "has no <0xHH> tokens at the ids 3 to 258, where the format has them",
+            "the <0xHH> tokens are not at ids 3 to 258",
             field="vocabulary",
         )
     return spec

@@ -37,13 +37,13 @@ def adapt(spec: TokenizerSpec) -> TokenizerSpec:
     if isinstance(spec.model, BPE):
         if space_rule(spec) is None:
             raise UnsupportedError(
-                "is a merge list for words that the format cannot cut", field="model"
+                "SentencePiece cannot split a text before it merges", field="model"
             )
         spec = score_form(spec)
     if type(spec.model) not in MODEL_TYPES:
         raise UnsupportedError(
-            f"is {type(spec.model).__name__}: the format holds Unigram, byte-pair encoding by "
-            "score, characters and words",
+            f"SentencePiece has Unigram, BPE by score, characters and words, not "
+            f"{type(spec.model).__name__}",
             field="model",
         )
     near = near_space_rule(spec)
