@@ -217,7 +217,7 @@ def _run(name: str, args: list[str]) -> int:
     except MtkitError as error:
         if os.environ.get("MTKIT_TRACEBACK"):
             raise
-        from mtkit.commands.output import write_error
+        from mtkit.commands.failures import write_error
 
         write_error(error)
         return error.exit_code

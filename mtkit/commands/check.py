@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
+from mtkit.commands.failures import raise_last
 from mtkit.commands.named import load_named, models_named
 from mtkit.commands.options import application, programs
 
@@ -116,7 +117,7 @@ def check(
         except MtkitError as error:
             errors.append(error.located(file))
     if not reports:
-        output.raise_last(errors)
+        raise_last(errors)
     if sarif:
         from mtkit.checks.sarif import document
 
@@ -132,7 +133,7 @@ def check(
         for report in reports:
             output.write_rows(_rows(report))
     if errors:  # the other files have been shown
-        output.raise_last(errors)
+        raise_last(errors)
     code = max(report.exit_code for report in reports)
     if code:
         raise typer.Exit(code)

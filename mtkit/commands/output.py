@@ -15,9 +15,7 @@ from mtkit.base.escape import escape
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any, NoReturn, TextIO
-
-    from mtkit.errors import MtkitError
+    from typing import Any, TextIO
 
 _CHUNK_LINES = 4096
 _CHUNK_NUMBERS = 1 << 16
@@ -136,29 +134,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
     return json_number(value)
-
-
-def write_error(error: MtkitError) -> None:
-    """Print an error on stderr, in one line."""
-    if sys.stderr.isatty():
-        from mtkit.commands.terminal import Screen
-
-        Screen(stderr=True).error(error)
-    else:
-        from mtkit.base.escape import printable
-
-        sys.stderr.write(f"mtkit: {printable(' '.join(str(error).split(chr(10))))}\n")
-
-
-def raise_last(errors: Sequence[MtkitError]) -> NoReturn:
-    """Print all errors but the last, and raise that: one line for each file.
-
-    Raises:
-        MtkitError: The last one.
-    """
-    for error in errors[:-1]:
-        write_error(error)
-    raise errors[-1]
 
 
 def warn(source: str, messages: Sequence[str], *, most: int = 20) -> None:

@@ -113,5 +113,5 @@ def _refusal(head: bytes) -> tuple[str, str]:
     if not head:
         return "the file is empty", ""
     if head.lstrip()[:1] == b"{":
-        return "the file is JSON, such as a tokenizer; a GGUF is needed", ""
+        return "the file is JSON, such as a tokenizer", "this is not a GGUF file"
     return other_kind(head) or (f"is {head[:4]!r}, not {MAGIC!r}", "this is not a GGUF file")

@@ -223,7 +223,7 @@ def test_an_importance_matrix_that_does_not_fit(
         (["--type", "Q4_0", "-o", "a", "--tensor-type", "a=i32"], "'i32' is no type of a", 2),
         (["--type", "Q4_0", "-o", "a", "--output-tensor-type", "q9"], "--output-tensor-type: ", 2),
         (["--type", "Q4_0", "-o", "a", "--tensor-type", "(=q4_0"], "a pattern is none", 2),
-        (["--type", "Q4_0"], "-o NEW.gguf", 2),
+        (["--type", "Q4_0"], "no output file; add -o ", 2),
         (["--type", "Q4_0", "-o", "no/such/new.gguf"], "no such folder", 2),
         (["--type", "Q4_0", "-o", "."], "folder", 2),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from mtkit.commands import output
+from mtkit.commands.failures import raise_last
 from mtkit.commands.named import folder_named
 from mtkit.errors import MtkitError
 
@@ -38,7 +39,7 @@ def show(paths: Sequence[str], *, most: int | None, as_json: bool) -> None:
     else:
         output.write_rows(rows)
     if errors:
-        output.raise_last(errors)
+        raise_last(errors)
 
 
 def _row(path: str, most: int | None) -> tuple[Any, ...]:
