@@ -60,9 +60,9 @@ def check(
     """Find problems in a GGUF, safetensors or tokenizer file, or in a model folder.
 
     The rules come from the file format, llama.cpp's loader, the tokenizer and its chat templates.
-    In a pipe each finding is a row: file, severity, code, field, offset, what; a row "skipped"
-    names a part that was not checked. Exit code 3: the file is damaged; 1: a program refuses or
-    misreads it; 0: neither.
+    In a pipe each finding is a row: file, severity, code, field, offset, what. A file without any
+    has a row "ok"; a row "skipped" names a part that was not checked. Exit code 3: the file is
+    damaged; 1: a program refuses or misreads it; 0: neither.
 
     The header, keys, tokens and tensor table of a GGUF are checked in an instant. --deep reads
     everything: NaN, infinity and zeros in tensors, merges, and a trial of the tokenizer and its
@@ -152,7 +152,7 @@ def _rows(report: Report) -> Sequence[Sequence[object]]:
             output.Escaped(printable(finding.what)),
         )
         for finding in report.findings
-    ]
+    ] or [(report.path, "ok", "", "", None, "nothing found")]
     rows += [(report.path, "skipped", "", part, None, why) for part, why in report.skipped]
     return rows
 

@@ -60,7 +60,7 @@ def asked_library(
     unlike = list(_unlike(asked, here, there))
     if unlike:
         many = f"{len(unlike)} of {len(asked)} texts"
-        raise _failed(source, f"{many} get other ids in {name}, the first is {unlike[0]!r}")
+        raise _failed(source, f"{many} get different ids in {name}, the first is {unlike[0]!r}")
     return name, ""
 
 

@@ -33,7 +33,8 @@ def odd(folder: Path) -> Path:
 
 def test_exit_codes_and_rows(mtkit: Run, tmp_path: Path) -> None:
     clean = mtkit("check", SOUND)
-    assert (clean.returncode, clean.stdout, clean.stderr) == (0, b"", b"")
+    row = f"{SOUND}\tok\t\t\t\tnothing found\n".encode()
+    assert (clean.returncode, clean.stdout, clean.stderr) == (0, row, b"")
     done = mtkit("check", odd(tmp_path))
     assert done.returncode == 1
     row, *others = [line.split("\t") for line in done.stdout.decode().splitlines()]

@@ -67,7 +67,9 @@ def test_a_contradiction_ends_the_conversion(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
     invent(monkeypatch, tmp_path, INVENTED.format(opened="pass"))
-    with pytest.raises(AnswerNo, match=r"texts get other ids in sentencepiece 9, .*nothing was"):
+    with pytest.raises(
+        AnswerNo, match=r"texts get different ids in sentencepiece 9, .*nothing was"
+    ):
         row(UNIGRAM, tmp_path / name)
     assert not (tmp_path / name).exists()
 

@@ -68,18 +68,18 @@ def show(tried: list[Tried], *, as_json: bool) -> None:
         from mtkit.commands.terminal import Screen
 
         heads = ("format:name", "file:name", "size>", "ids")
-        sizes = [output.size(dict(one.done.sizes)["total"]) if one.done else "" for one in tried]
         rows = [
-            (*_row(one)[:2], size, _row(one)[3]) for one, size in zip(tried, sizes, strict=True)
+            (name, path, "" if size is None else output.size(size), said)
+            for name, path, size, said in map(_row, tried)
         ]
         Screen().table(heads, rows, elastic=3)
     else:
         output.write_rows(map(_row, tried))
 
 
-def _row(one: Tried) -> tuple[object, ...]:
+def _row(one: Tried) -> tuple[str, str, int | None, str]:
     if one.done is None:
-        return one.name, "", "", f"not written: {one.error.what if one.error else ''}"
+        return one.name, "", None, f"not written: {one.error.what if one.error else ''}"
     first = one.done.verified[0]
     size = dict(one.done.sizes)["total"]
     return one.name, one.done.path, size, f"{first.equal} of {first.total} texts get the same ids"
