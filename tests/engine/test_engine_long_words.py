@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
+from multiprocessing import get_context
 
 import pytest
 from engine_beside_pipeline import Both
@@ -75,28 +77,32 @@ def test_what_the_end_of_a_word_decides_reaches_its_beginning(count: int, fallin
     same(spec, "".join(letters[at % 5000] for at in range(SIZE)))
 
 
-def bytes_a_byte(name: str, letters: str, call: str) -> float:
-    """How much memory a call takes, beyond what a shorter one took and a full cache has."""
-    encode = getattr(mtkit.load(FIXTURES / name), call)
+def bytes_a_byte(name: str, letters: str) -> dict[str, float]:
+    """How much memory each call takes, beyond what a shorter one took and a full cache has."""
+    tokenizer = mtkit.load(FIXTURES / name)
     word = "".join(random.Random(name).choices(letters, k=1 << 14)) * 100
-    encode(word[:100_000])
-    _, grown = forked(lambda: len(encode(word)))
-    return (grown - (10 << 20)) / len(word.encode())
+    taken = {}
+    for call in ("encode_array", "encode_ids", "encode_offsets"):
+        encode = getattr(tokenizer, call)
+        encode(word[:100_000])
+        _, grown = forked(lambda encode=encode: len(encode(word)))
+        taken[call] = (grown - (10 << 20)) / len(word.encode())
+    return taken
 
 
 @pytest.mark.parametrize("letters", ["a", "qxzjkv", " "])
 @pytest.mark.parametrize("name", FILES)
-def test_a_word_takes_at_most_16_bytes_a_byte(name: str, letters: str) -> None:
-    """A list of ids has twelve, where each byte is a token."""
-    assert bytes_a_byte(name, letters, "encode_array") < 10
-    assert bytes_a_byte(name, letters, "encode_ids") < 16
+def test_a_word_takes_at_most_17_bytes_a_byte(name: str, letters: str) -> None:
+    """A list of ids has twelve, where each byte is a token; so have ids and places.
 
-
-@pytest.mark.parametrize("letters", ["a", "qxzjkv"])
-@pytest.mark.parametrize("name", [name for name in FILES if name not in BY_STEPS])
-def test_a_word_with_its_places_takes_at_most_17(name: str, letters: str) -> None:
-    """Ids and places have twelve, the map of a .model four; steps have eight more for each byte."""
-    assert bytes_a_byte(name, letters, "encode_offsets") < 17
+    The map of a .model has four more for its places, steps eight; blanks take steps more. In a
+    new process: where earlier tests have left large free blocks a list that grows is copied.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        taken = pool.submit(bytes_a_byte, name, letters).result()
+    assert taken["encode_array"] < 10
+    assert taken["encode_ids"] < 16
+    assert name in BY_STEPS or letters == " " or taken["encode_offsets"] < 17
 
 
 @pytest.mark.slow
