@@ -299,12 +299,14 @@ def _usage(name: str, message: str) -> str:
 
 def _complete() -> int:
     """Answer a shell's completion request with the tree of all commands."""
-    import typer
-
     from mtkit.commands import command_tree
 
+    line = os.environ.get("COMP_WORDS") or os.environ.get(
+        "_TYPER_COMPLETE_ARGS", ""
+    )  # bash, others
     try:
-        command_tree(COMMANDS, typer)(prog_name="mtkit", complete_var="_MTKIT_COMPLETE")
+        tree = command_tree(COMMANDS, line.split())
+        tree(prog_name="mtkit", complete_var="_MTKIT_COMPLETE")
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # typer makes code 1 of it
             return _reader_left()

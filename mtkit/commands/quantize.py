@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 app = application()
 
 
-def type_names() -> list[str]:
-    """Names of the types, for shell completion."""
-    from mtkit.llm.quantization import TYPES
+def type_names(incomplete: str) -> list[str]:
+    """Names of the types, for shell completion, in the case of what is typed."""
+    from mtkit.gguf.types import MIXES
 
-    return [*TYPES]
+    return [name.lower() if incomplete.islower() else name for name in MIXES]
 
 
 @app.command()

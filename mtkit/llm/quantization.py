@@ -12,7 +12,7 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import refuse_unfinished
 from mtkit.gguf.in_place import settle
 from mtkit.gguf.joined import open_whole
-from mtkit.gguf.types import FILE_TYPES
+from mtkit.gguf.types import MIXES
 from mtkit.llm.importance import temporary_matrix
 from mtkit.llm.tensor_kinds import TensorKinds
 from mtkit.llm.trial import KINDS
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from mtkit.gguf import GgufFile
 
-TYPES = {name: number for number, name in FILE_TYPES.items() if " " not in name}
-"""Name of a mix -> its number."""
+TYPES = MIXES
 SHORT = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M", "MXFP4": "MXFP4_MOE"}
 """Names of llama-quantize besides -> ours."""
 _FLOATS = frozenset({"F32", "F16", "BF16", "F64"})

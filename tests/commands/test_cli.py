@@ -231,21 +231,35 @@ def test_config_sets_the_default_tokenizer(mtkit: Run) -> None:
     assert mtkit("encode", TEXT).stdout != direct
 
 
-def test_completion_knows_commands_and_options(mtkit: Run) -> None:
-    script = mtkit("completion", "bash").stdout.decode()
-    assert "_MTKIT_COMPLETE" in script
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("mtkit enc", {"encode"}),
+        ("mtkit convert", {"convert", "convert-endian"}),
+        ("mtkit h", {"hash", "help"}),
+        ("mtkit help t", {"token", "template", "trim", "topics"}),
+        ("mtkit help los", {"losses"}),
+        ("mtkit encode --no-s", {"--no-special"}),
+        ("mtkit sx pr", {"prune"}),
+        ("mtkit convert x --to mt", {"mtok"}),
+        ("mtkit convert x --type q4_k", {"q4_k_s", "q4_k_m"}),
+        ("mtkit quantize x --type Q4_K", {"Q4_K_S", "Q4_K_M"}),
+        ("mtkit quantize x y q8", {"q8_0"}),
+    ],
+)
+def test_completion_knows_commands_options_and_values(
+    line: str, words: set[str], mtkit: Run
+) -> None:
+    bash = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = mtkit(env={"_MTKIT_COMPLETE": "complete_bash", **bash})
+    assert set(done.stdout.decode().split()) == words
+    fish = {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    done = mtkit(env={"_MTKIT_COMPLETE": "complete_fish", **fish})
+    assert {row.split("\t")[0] for row in done.stdout.decode().splitlines()} == words
 
-    def complete(line: str) -> list[str]:
-        words = line.split(" ")
-        env = {
-            "_MTKIT_COMPLETE": "complete_bash",
-            "COMP_WORDS": line,
-            "COMP_CWORD": str(len(words) - 1),
-        }
-        return mtkit(env=env).stdout.decode().split()
 
-    assert "encode" in complete("mtkit enc")
-    assert "--no-special" in complete("mtkit encode --no-s")
+def test_a_completion_script_asks_mtkit(mtkit: Run) -> None:
+    assert b"_MTKIT_COMPLETE" in mtkit("completion", "bash").stdout
 
 
 def test_formats_lists_every_module(mtkit: Run) -> None:

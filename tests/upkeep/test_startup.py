@@ -74,7 +74,7 @@ sys.exit(code)
 """
 
 
-def loaded(tmp_path: Path, *args: str) -> set[str]:
+def loaded(tmp_path: Path, *args: str, **env: str) -> set[str]:
     """Names of the modules that a run of mtkit loads."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, *args],
@@ -82,7 +82,7 @@ def loaded(tmp_path: Path, *args: str) -> set[str]:
         text=True,
         check=True,
         cwd=tmp_path,
-        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path), **env},
     )
     names = set(done.stderr.splitlines())
     assert "mtkit.cli" in names
@@ -112,3 +112,22 @@ def test_a_template_s_jinja_is_in_another_process(tmp_path: Path) -> None:
     file.write_text("{{ messages[0].content }}", encoding="utf-8")
     names = loaded(tmp_path, "template", str(file), "--user", "hi")
     assert not names & (HEAVY - TYPER)
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("mtkit ", ""),
+        ("mtkit help ", ""),
+        ("mtkit dump te", "mtkit.commands.dump"),
+        ("mtkit quantize x --type q", "mtkit.commands.quantize"),
+        ("mtkit generate --te", "mtkit.commands.generate"),
+    ],
+)
+def test_a_tab_loads_no_command_but_its_own(tmp_path: Path, line: str, command: str) -> None:
+    bash = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    names = loaded(tmp_path, _MTKIT_COMPLETE="complete_bash", **bash)
+    assert not names & (HEAVY - TYPER)
+    modules = {"mtkit.commands.dump", "mtkit.commands.quantize", "mtkit.commands.generate",
+               "mtkit.commands.serve", "mtkit.commands.convert", "mtkit.llama"}  # fmt: skip
+    assert names & modules == {command} - {""}

@@ -31,12 +31,11 @@ def _written() -> list[str]:
     return [*(name for name in FORMATS if hasattr(get_format(name), "write")), "hf-model", EVERY]
 
 
-def _types() -> list[str]:
-    """Names of the types of a model's matrices, for shell completion."""
-    from mtkit.conversion.model_tensors import TYPES
-    from mtkit.llm.quantization import TYPES as QUANTIZED
+def _types(incomplete: str) -> list[str]:
+    """Names of the types of a model's matrices, for shell completion, in the case of the word."""
+    from mtkit.gguf.types import MIXES
 
-    return ["auto", *TYPES, *QUANTIZED]
+    return [name.upper() if incomplete.isupper() else name.lower() for name in ("auto", *MIXES)]
 
 
 @app.command(also={"to": "--format --output-format", "kind": "--outtype", "target": "--outfile"})
