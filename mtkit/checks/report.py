@@ -5,6 +5,7 @@ from __future__ import annotations
 from mtkit.base.escape import printable
 from mtkit.base.record import Record
 from mtkit.base.rules import Finding, Rule
+from mtkit.errors import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +67,11 @@ class Report(Record):
     kind: str
     findings: tuple[Finding, ...]
     skipped: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        kind = f" ({self.kind})" if self.kind else ""
+        found, skipped = len(self.findings), counted(len(self.skipped), "part")
+        return f"<Report on {self.path}{kind}: {counted(found, 'finding')}, {skipped} skipped>"
 
     def count(self, severity: Severity) -> int:
         """Return how many findings have a severity."""

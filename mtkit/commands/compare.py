@@ -123,7 +123,8 @@ def compare(
     elif output.is_terminal():
         _show(done, (one, other), "line" if files else "text")
     else:
-        output.write("".join(f"{line}\n" for line in _lines_of_a_pipe(done)))
+        names = _names((one, other))
+        output.write("".join(f"{line}\n" for line in _lines_of_a_pipe(done, names)))
     if done.differences and {one.stage for one in done.differences} == {"post-processor"}:
         sys.stderr.write(
             "mtkit: only added special tokens differ here; --no-special leaves them out,"
@@ -193,7 +194,7 @@ def _lines(path: str) -> Iterator[bytes]:
 _WORTH_A_BAR_BYTES = 1 << 20
 
 
-def _lines_of_a_pipe(done: Comparison) -> Iterator[str]:
+def _lines_of_a_pipe(done: Comparison, names: Sequence[str]) -> Iterator[str]:
     from mtkit.base.escape import escape
     from mtkit.errors import counted
 
@@ -203,11 +204,11 @@ def _lines_of_a_pipe(done: Comparison) -> Iterator[str]:
     yield f"{counted(done.texts, 'text')}, {verdict}; tokens {done.tokens[0]} and {done.tokens[1]}"
     for one in done.differences:
         yield f"text {one.number}\t{one.stage}\t{escape(one.text)}"
-        for name, (ids, tokens) in (("A", one.left), ("B", one.right)):
+        for name, (ids, tokens) in zip(names, (one.left, one.right), strict=True):
             start = max(one.first - 2, 0)
             pairs = zip(ids[start:], tokens[start:], strict=True)
             shown = " ".join(f"{i}:{escape(token)}" for i, token in pairs)
-            yield f"  {name} from token {start}\t{shown}"
+            yield f"  {escape(name)} from token {start}\t{shown}"
 
 
 def _show(done: Comparison, sides: Sequence[Tokenizer], what: str) -> None:

@@ -14,12 +14,13 @@ from mtkit.base.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, SupportsIndex, overload
 
     from mtkit.base.rules import Finding
     from mtkit.gguf.types import TensorType, ValueType
 
 DEFAULT_ALIGNMENT = 32
+_SHOWN = 3
 
 
 class Header(Record):
@@ -104,6 +105,45 @@ class Tensor(Record):
         """Return how messages name it, and the offset of a field, or of the row."""
         return self.label, self.places[{"shape": 1, "type": 2}.get(field, 0)]
 
+    def __repr__(self) -> str:
+        return f"<Tensor {self.name!r}: {self.type.name}, {self.shape}, {self.n_bytes} bytes>"
+
+
+class Tensors(tuple[Tensor, ...]):
+    """The rows of a tensor table, by number in file order, or by name."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, key: SupportsIndex | str, /) -> Tensor: ...
+        @overload
+        def __getitem__(self, key: slice, /) -> tuple[Tensor, ...]: ...
+        def __getitem__(self, key: Any, /) -> Any: ...
+
+    else:
+
+        def __getitem__(self, key: Any, /) -> Any:
+            return self._named(key) if isinstance(key, str) else super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in (one, one.name) for one in self)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(one.name) for one in self[:_SHOWN])
+        more = ", …" if len(self) > _SHOWN else ""
+        return f"<Tensors: {len(self)} by number or name, {shown}{more}>"
+
+    def _named(self, name: str) -> Tensor:
+        for one in self:
+            if one.name == name:
+                return one
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, [one.name for one in self], 1)
+        raise KeyError(f"{name}; did you mean {near[0]}?" if near else name)
+
 
 class Section(Record):
     """The data section, and the padding before it.
@@ -174,7 +214,7 @@ class GgufFile:
         data_offset: Start of the data section, in bytes from the start of the file; it can be past
             the end if there are no tensors.
         metadata: Key -> value; of equal keys the first counts.
-        tensors: In file order.
+        tensors: In file order; an index is a number or a name.
         names: Name -> tensor; of equal names the first counts.
         trailing_bytes: Bytes after the last tensor and its padding.
         findings: Broken rules: warnings, and also errors if reading was not strict.
@@ -191,7 +231,7 @@ class GgufFile:
         self.metadata_end = 0
         self.data_offset = 0
         self.metadata = Metadata({})
-        self.tensors: tuple[Tensor, ...] = ()
+        self.tensors = Tensors()
         self.names: dict[str, Tensor] = {}
         self.trailing_bytes = 0
         self.findings: tuple[Finding, ...] = ()
@@ -203,8 +243,14 @@ class GgufFile:
         # Type (u32) and offset (u64) are the last fields of a row.
         return self.tensors[-1].places[2] + 12 if self.tensors else self.metadata_end
 
-    def tensor_data(self, tensor: Tensor) -> memoryview:
-        """Return the bytes of a tensor, in the file's byte order, without copying."""
+    def tensor_data(self, tensor: Tensor | str) -> memoryview:
+        """Return the bytes of a tensor, in the file's byte order, without copying.
+
+        Raises:
+            KeyError: There is no tensor of that name.
+        """
+        if isinstance(tensor, str):
+            tensor = self.tensors[tensor]
         start = self.data_offset + tensor.offset
         return self.data[start : start + tensor.n_bytes]
 

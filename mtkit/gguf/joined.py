@@ -7,7 +7,7 @@ files, and their data stays where it is.
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
-from mtkit.gguf.file import GgufFile, Metadata
+from mtkit.gguf.file import GgufFile, Metadata, Tensors
 from mtkit.gguf.reader import open_gguf
 from mtkit.gguf.shards import SPLIT_KEYS, all_files
 
@@ -36,13 +36,15 @@ class JoinedGguf(GgufFile):
         entries = first.metadata.entries
         self.metadata = Metadata({key: entries[key] for key in entries if key not in SPLIT_KEYS})
         self._owners = {id(tensor): file for file in files for tensor in file.tensors}
-        self.tensors = tuple(tensor for file in files for tensor in file.tensors)
+        self.tensors = Tensors(tensor for file in files for tensor in file.tensors)
         self.names = {tensor.name: tensor for tensor in self.tensors}
         self.findings = tuple(finding for file in files for finding in file.findings)
         self.trailing_bytes = sum(file.trailing_bytes for file in files)
 
-    def tensor_data(self, tensor: Tensor) -> memoryview:
+    def tensor_data(self, tensor: Tensor | str) -> memoryview:
         """Return the bytes of a tensor, in the file that has it."""
+        if isinstance(tensor, str):
+            tensor = self.tensors[tensor]
         return self._owners[id(tensor)].tensor_data(tensor)
 
     def key_bytes(self) -> Iterator[tuple[str, memoryview]]:

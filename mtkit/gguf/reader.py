@@ -18,7 +18,7 @@ from mtkit.base.rules import BrokenRule, Findings
 from mtkit.gguf import rules
 from mtkit.gguf.array_reader import LENGTHS, ArrayReader
 from mtkit.gguf.arrays import read_array
-from mtkit.gguf.file import Entry, GgufFile, Header
+from mtkit.gguf.file import Entry, GgufFile, Header, Tensors
 from mtkit.gguf.magic import read_version
 from mtkit.gguf.tensors import data_section, read_tensor
 from mtkit.gguf.types import ARRAY, BOOL, STRING, VALUE_TYPES
@@ -87,7 +87,7 @@ def _read(file: GgufFile, findings: Findings) -> bool:
             if findings.check(rules.TENSOR, tensor, file):
                 tensors.append(tensor)
     finally:
-        file.tensors = tuple(tensors)
+        file.tensors = Tensors(tensors)
     if tensor_count > rules.MAX_ENTRIES:
         return False
     section = data_section(file, reader.offset)

@@ -8,6 +8,7 @@ conversion would give the other's bytes.
 from __future__ import annotations
 
 from mtkit.base.record import Record
+from mtkit.errors import counted
 from mtkit.gguf.arrays import GgufArray
 from mtkit.inspection.errors_of import Errors, errors_of, share
 from mtkit.inspection.sides import Side, side_of
@@ -112,6 +113,10 @@ class Difference(Record):
     measured: tuple[TensorChange, ...] = ()
     sums: Totals | None = None
     is_made: bool = False
+
+    def __repr__(self) -> str:
+        keys, tensors = counted(len(self.keys), "key"), f"{len(self.tensors)} of {self.n_tensors}"
+        return f"<Difference: {keys} and {tensors} tensors differ>"
 
     @property
     def equal(self) -> bool:

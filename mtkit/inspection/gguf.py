@@ -80,7 +80,7 @@ def inspect_gguf(source: str | os.PathLike[str] | Source) -> GgufReport:
     """
     file = open_gguf(source)
     shards = shard_set(file)
-    tensors = file.tensors
+    tensors = tuple(file.tensors)
     if shards and shards.is_complete:
         tensors = tuple(t for shard in shards.shards if shard.file for t in shard.file.tensors)
     parameters = sum(tensor.n_elements for tensor in tensors)

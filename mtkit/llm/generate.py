@@ -46,7 +46,13 @@ def generate(
         model: GGUF file, folder, or name of a repository in the hub's local cache; None: the
             user's default, or the small model that ships with mtkit.
         on_text: Called with each part of the text as soon as it is final.
-        settings: Any setting of docs/settings.md, such as ``temperature=0.8``.
+        settings: Any setting of docs/settings.md, such as ``temperature=0.8``; the names that the
+            command line has for them, such as ``temp`` and ``tokens``, mean the same.
+
+    Returns:
+        A record: ``text``, ``ids``, ``end`` (why it stopped: "eog", "length", "stop" …),
+        ``timings``, ``seed`` and the prompt's ids. With ``logprobs=True`` also the logarithm of
+        each token's probability.
 
     Raises:
         MissingExtra: llama-cpp-python is not installed.

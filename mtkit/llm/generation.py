@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mtkit.base.record import Record
+from mtkit.errors import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from mtkit.llm.runner import End, Runner, Token
     from mtkit.llm.sampling import Sampler
     from mtkit.llm.speculative.statistics import Statistics
+
+
+_SHOWN = 80
 
 
 class Timings(Record):
@@ -62,6 +66,10 @@ class Generation(Record):
     seed: int
     waiting: str
     drafting: Statistics | None = None
+
+    def __repr__(self) -> str:
+        text = self.text if len(self.text) <= _SHOWN else self.text[:_SHOWN] + "…"
+        return f"<Generation of {counted(len(self.ids), 'token')}, end {self.end!r}: {text!r}>"
 
 
 class Watcher:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from mtkit.base.record import Record
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Literal
 
     from typing_extensions import TypedDict
@@ -70,11 +72,41 @@ class Encoding(Record):
         """Return the ids, and start and end of each in turn, as int32."""
         return packed_rows([self.ids])[0], packed_rows(self.offsets)[0]
 
+    def about(self, *texts: str | bytes) -> Encoding:
+        """Keep the texts that it is of, for ``repr``; returns itself."""
+        vars(self)["_texts"] = texts
+        return self
+
     def __repr__(self) -> str:
-        pairs = list(zip(self.ids, self.tokens, strict=True))
-        shown = ", ".join(f"{number} {token!r}" for number, token in pairs[:_SHOWN])
-        more = ", …" if len(pairs) > _SHOWN else ""
+        groups = list(islice(self._groups(), _SHOWN + 1))
+        shown = ", ".join(f"{' '.join(map(str, ids))} {text!r}" for ids, text in groups[:_SHOWN])
+        more = ", …" if len(groups) > _SHOWN else ""
         return f"<Encoding of {len(self)} token{'s' * (len(self) != 1)}: {shown}{more}>"
+
+    def _groups(self) -> Iterator[tuple[list[int], str]]:
+        """Yield ids with their text; those that share a character are together."""
+        given = vars(self).get("_texts", ())
+        try:
+            texts = [text if isinstance(text, str) else text.decode() for text in given]
+        except UnicodeDecodeError:  # what offsets count there is the reference's own
+            texts = []
+        ids: list[int] = []
+        start = end = 0
+        now: int | None = None
+        for at, (place, sequence) in enumerate(zip(self.offsets, self.sequence, strict=True)):
+            is_plain = sequence is not None and sequence < len(texts) and place[0] < place[1]
+            if ids and is_plain and sequence == now and place[0] < end:
+                ids.append(self.ids[at])
+                end = max(end, place[1])
+                continue
+            if ids and now is not None:
+                yield ids, texts[now][start:end]
+            ids, now = [self.ids[at]], sequence if is_plain else None
+            start, end = place
+            if now is None:
+                yield ids, self.tokens[at]
+        if ids and now is not None:
+            yield ids, texts[now][start:end]
 
 
 def shown(token: str) -> str:

@@ -216,6 +216,10 @@ def settings_of(kind: type[S], given: Mapping[str, object]) -> S:
 def _meant(key: str, known: Mapping[str, Setting]) -> str:
     from difflib import get_close_matches
 
+    option = f"--{key.replace('_', '-')}"
+    for one in known.values():
+        if one.negates and option in (*one.options, *one.also):
+            return f"{one.name}=False"
     close = get_close_matches(key, known, 1)
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(known))}"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mtkit.base.escape import byte_escapes
+from mtkit.base.escape import byte_escapes, printable
 from mtkit.base.record import Record
+from mtkit.errors import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,12 +46,19 @@ class Comparison(Record):
         different: Number of texts with different ids.
         tokens: Number of tokens that each made.
         differences: The first of them.
+        sides: Path of each tokenizer's file.
     """
 
     texts: int
     different: int
     tokens: tuple[int, int]
     differences: tuple[Difference, ...]
+    sides: tuple[str, str] = ("", "")
+
+    def __repr__(self) -> str:
+        verdict = "all ids are equal" if self.equal else f"{self.different} differ"
+        left, right = (one or "unnamed" for one in self.sides)
+        return f"<Comparison of {left} and {right}: {counted(self.texts, 'text')}, {verdict}>"
 
     @property
     def equal(self) -> bool:
@@ -61,6 +69,7 @@ class Comparison(Record):
         """Return it as a JSON document, schema ``mtkit.compare/1``."""
         return {
             "schema": "mtkit.compare/1",
+            "files": [printable(one) for one in self.sides],
             "equal": self.equal,
             "texts": self.texts,
             "different": self.different,
@@ -113,7 +122,8 @@ def compare(
             different += 1
             if len(found) < most:
                 found.append(_describe(left, right, text, ids, count, parse_special))
-    return Comparison(count, different, (tokens[0], tokens[1]), tuple(found))
+    sides = left.source, right.source
+    return Comparison(count, different, (tokens[0], tokens[1]), tuple(found), sides)
 
 
 def lines_of(file: BinaryIO, seen: Callable[[int], None] | None = None) -> Iterator[bytes]:

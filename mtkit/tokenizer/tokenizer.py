@@ -254,10 +254,11 @@ class Tokenizer:
 
             check_type(text)
         try:
-            return self.engine.encode(text, pair, **options)
+            done = self.engine.encode(text, pair, **options)
         except Exception as error:
             explain(self._naming, error, text, "" if pair is None else pair)
             raise
+        return done.about(text) if pair is None else done.about(text, pair)
 
     def encode_batch(
         self,
@@ -273,11 +274,14 @@ class Tokenizer:
             if isinstance(each, tuple) and len(each) != 2:
                 raise TypeError(f"texts[{number}] is a tuple of {len(each)}, not a pair of texts")
         try:
-            return self.engine.encode_batch(listed, **options)
+            done = self.engine.encode_batch(listed, **options)
         except Exception as error:
             entries = (each if isinstance(each, tuple) else (each,) for each in listed)
             self._explain_batch(error, entries, options.get("parse_special"))
             raise
+        for one, each in zip(done, listed, strict=True):
+            one.about(*(each if isinstance(each, tuple) else (each,)))
+        return done
 
     def _explain_batch(
         self, error: Exception, entries: Iterable[tuple[Any, ...]], parse_special: bool | None

@@ -51,6 +51,31 @@ def test_compare_with_texts_of_ones_own() -> None:
     one, other = FIXTURES / "spm-bpe" / "tokenizer.model", FIXTURES / "bbpe-8k" / "tokenizer.json"
     done = mtkit.compare(one, other, ["a text", "another"], most=1)
     assert (done.texts, done.different, len(done.differences)) == (2, 2, 1)
+    assert done.sides == (str(one), str(other))
+    assert repr(done) == f"<Comparison of {one} and {other}: 2 texts, 2 differ>"
+    assert "all ids are equal" in repr(mtkit.compare(one, one, ["a"]))
+
+
+def test_answers_say_in_one_line_what_they_are(files: Path) -> None:
+    path = files / "model.gguf"
+    assert repr(mtkit.check(path)).startswith(f"<Report on {path} (gguf): 0 findings, ")
+    file = mtkit.open_gguf(path)
+    number = len(file.tensors)
+    assert repr(mtkit.diff(path, path)) == f"<Difference: 0 keys and 0 of {number} tensors differ>"
+    first = file.tensors[0]
+    assert file.tensors[first.name] is first
+    assert file.tensor_data(first.name) == file.tensor_data(first)
+    assert first.name in file.tensors
+    assert first in file.tensors
+    assert "nothing" not in file.tensors
+    assert file.tensors[:2] == (first, file.tensors[1])
+    with pytest.raises(KeyError, match=f"did you mean {first.name}"):
+        file.tensors[f"{first.name}x"]
+    assert (
+        repr(first)
+        == f"<Tensor {first.name!r}: {first.type.name}, {first.shape}, {first.n_bytes} bytes>"
+    )
+    assert repr(file.tensors).startswith(f"<Tensors: {number} by number or name, {first.name!r}")
 
 
 VALUES = [

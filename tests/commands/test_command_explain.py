@@ -61,6 +61,15 @@ def test_a_terminal_shows_text_ids_and_bytes() -> None:
     assert re.findall(r"\x1b\[30;4[63]m(\S+?) *\x1b", painted)[:3] == ["H", "el", "lo"]
 
 
+def test_characters_in_parts_are_whole_above_their_tokens() -> None:
+    text = "世界 🙂"
+    tokens = package.load(BBPE).encode(text)
+    assert any(b > a + 1 or tokens.offsets.count((a, b)) > 1 for a, b in tokens.offsets)
+    sent = check_screens("explain", text, "-t", BBPE)
+    assert sent[80].text.splitlines()[0].split() == ["世", "界", "│", "·", "🙂"]
+    assert "\\x" not in screen("explain", "中文", "-t", BBPE).text
+
+
 def test_pictures_have_every_step_and_token(tmp_path: Path, mtkit: Run) -> None:
     html, svg = tmp_path / "a.html", tmp_path / "a.svg"
     mtkit("explain", "Hello <|im_end|>", "-t", BBPE, "--html", html, "--svg", svg)

@@ -36,12 +36,31 @@ def test_a_text_that_the_core_hands_over_is_encoded_among_others() -> None:
 
 
 def test_an_encoding_has_a_length_and_shows_its_tokens(tokenizer: mtkit.Tokenizer) -> None:
-    encoding = tokenizer.encode("Hello")
+    encoding = tokenizer.encode("Hello", add_special_tokens=False)
     assert len(encoding) == len(encoding.ids)
-    assert f"{encoding.ids[0]} {encoding.tokens[0]!r}" in repr(encoding)
+    start, end = encoding.offsets[0]
+    assert f"{encoding.ids[0]} {'Hello'[start:end]!r}" in repr(encoding)
     long = repr(tokenizer.encode("Hello " * 1000))
     assert re.match(r"<Encoding of \d+ tokens: .*, …>$", long)
     assert len(long) < 200
+
+
+def test_an_encoding_shows_characters_whole() -> None:
+    tokenizer = mtkit.load(FIXTURES / "bbpe-8k/tokenizer.json")
+    text = "a 世界 🙂 <|im_end|>"
+    encoding = tokenizer.encode(text)
+    assert any(text[start:end] not in token for token, (start, end) in
+               zip(encoding.tokens, encoding.offsets, strict=True))  # fmt: skip
+    for shown in (encoding, tokenizer.encode_batch([text])[0], tokenizer.encode(text.encode())):
+        parts = re.findall(r"((?:\d+ )+)'([^']*)'", repr(shown))
+        assert "".join(part for _, part in parts) == text
+        assert [int(one) for ids, _ in parts for one in ids.split()] == encoding.ids
+    pair = repr(tokenizer.encode("世", "界"))
+    assert "'世'" in pair
+    assert "'界'" in pair
+    # Where bytes are not UTF-8, offsets count what the reference makes of them.
+    raw = mtkit.load(FIXTURES / "spm-bpe/tokenizer.model").encode(b"a\xff")
+    assert f"{raw.ids[0]} {raw.tokens[0]!r}" in repr(raw)
 
 
 @pytest.mark.parametrize("name", ["encode_ids", "encode_array", "encode"])

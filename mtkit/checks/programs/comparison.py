@@ -67,7 +67,8 @@ def compare_as(
             first = first_difference(*ids)
             why = f"{reading.name}: {other.error}" if other.error else stage
             found.append(Difference(number, text, first, why, shown[0], shown[1]))
-    return Comparison(len(asked), different, (tokens[0], tokens[1]), tuple(found))
+    sides = left.source, right.source
+    return Comparison(len(asked), different, (tokens[0], tokens[1]), tuple(found), sides)
 
 
 def _ids(said: Said, *, around: bool) -> list[int]:

@@ -117,12 +117,17 @@ def _draw(
 
 
 def _show(trace: Trace, tokens: Sequence[Shown]) -> None:
-    """Print tokens side by side, each over its id and its bytes; a bar stands between words."""
+    """Print tokens side by side, each over its id and its bytes; a bar stands between words.
+
+    Where tokens have parts of characters, the characters are in a line above them.
+    """
     from mtkit.commands.terminal import Screen, count, joined, part, sticky
 
     screen = Screen()
     lines = list(_lines(tokens, screen.width))
     for cells in lines:
+        if any("\\x" in one.text and not _is_text(one.raw) for one, _ in cells):
+            screen.line(*_characters(cells, trace.text))
         for place in range(3):
             parts: list[object] = []
             for at, (one, width) in enumerate(cells):
@@ -161,6 +166,36 @@ def _lines(tokens: Sequence[Shown], room: int) -> Iterator[list[tuple[Shown, int
         line.append((one, width))
     if line:
         yield line
+
+
+def _characters(cells: Sequence[tuple[Shown, int]], text: str) -> Iterator[object]:
+    """Yield the characters of a line, each over all tokens that have a part of it."""
+    from mtkit.commands.terminal import part, sticky, token_text
+
+    groups: list[list[tuple[Shown, int]]] = []
+    for one, width in cells:
+        before = [other for other, _ in groups[-1]] if groups else []
+        ends = [other.offsets[1] for other in before if other.word == one.word]
+        if one.word is not None and ends and one.offsets[0] < max(ends):
+            groups[-1].append((one, width))
+        else:
+            groups.append([(one, width)])
+    for at, group in enumerate(groups):
+        if at:
+            is_new = group[0][0].word != groups[at - 1][-1][0].word
+            yield part("dim", sticky(" │ " if is_new else " "))
+        start, end = group[0][0].offsets[0], max(one.offsets[1] for one, _ in group)
+        shown = str(token_text(text[start:end].encode("utf-8", "surrogateescape")))
+        width = sum(width for _, width in group) + len(group) - 1
+        yield part("odd" if at % 2 else "even", _fixed(shown, width, fill=at < len(groups) - 1))
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _fixed(text: str, width: int, *, fill: bool) -> output.Escaped:
