@@ -230,7 +230,7 @@ def _cell(text: str) -> str:
 
 
 def rule_table() -> str:
-    """``docs/rules.md``: the rules that files and specifications are held to."""
+    """``docs/rules.md``: the rules for files and specifications."""
     from mtkit.checks import checking, tensors
     from mtkit.checks.explanations import EXPLANATIONS
     from mtkit.gguf import rules, shards
@@ -253,12 +253,16 @@ def rule_table() -> str:
             "| code | severity | field | required by | what was found |",
             "|---|---|---|---|---|",
         ]
-        rows = [
-            f"| `{rule.code}` | {rule.severity} | {rule.field or 'any'} | {rule.source} |"
-            f" {EXPLANATIONS[rule.code]} |"
-            for rule in found
+        fields: dict[str, dict[str, None]] = {}
+        for rule in found:
+            fields.setdefault(rule.code, {})[rule.field or "any"] = None
+        rules_of = {rule.code: rule for rule in found}
+        out += [
+            f"| `{code}` | {rule.severity} | {', '.join(fields[code])} | {rule.source} |"
+            f" {EXPLANATIONS[code]} |"
+            for code, rule in rules_of.items()
         ]
-        out += [*dict.fromkeys(rows), ""]
+        out.append("")
     return "\n".join(out)
 
 

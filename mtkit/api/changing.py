@@ -36,25 +36,25 @@ def edit(
     """Change metadata, tensor names or the tokenizer of a GGUF; tensor data stays the same.
 
     Args:
-        src: The file; of a model in shards the first, of which one whole file is made.
-        dst: The new file; None changes ``src`` itself, where the new header fits.
-        keys: Key -> value. A key that is there keeps its type; a new one has that of its value,
-            whole numbers being u32, or i32 below 0.
+        src: The file, or the first shard of a sharded model; the result is one file.
+        dst: The new file; None: edit ``src`` in place, if the new header fits.
+        keys: Key -> value. An existing key keeps its type; a new key gets the type of its value:
+            u32 for an integer, or i32 if it is negative.
         unset: Keys to remove.
         rename_keys: Old name -> new name.
         rename_tensors: Old name -> new name.
-        tokenizer: The tokenizer to replace that of the file with.
-        allow_loss: Codes of losses of that tokenizer that may happen although they change ids.
-        force: Replace a file that exists.
+        tokenizer: A tokenizer that replaces the file's.
+        allow_loss: Codes of tokenizer losses to accept although ids change.
+        force: Replace an existing file.
 
     Returns:
-        The file that was written.
+        The new file.
 
     Raises:
-        UsageError: There is no such key or tensor, a value does not fit its type, or the new header
-            does not fit the place of the old one.
+        UsageError: A key or tensor does not exist, a value does not fit its type, or the new header
+            does not fit in place of the old one.
         FormatError: The file is damaged.
-        LossError: The tokenizer loses ids as a GGUF.
+        LossError: Ids would change if the tokenizer were stored in a GGUF.
         ResourceError: The disk is full.
     """
     from mtkit.gguf.draft import Draft
@@ -129,27 +129,28 @@ def quantize(
     force: bool = False,
     progress: Callable[[float], object] | None = None,
 ) -> GgufFile:
-    """Quantize a model with llama.cpp's quantizer, in a process of its own.
+    """Quantize a model with llama.cpp's quantizer, in a separate process.
 
     Args:
         src: The GGUF.
         dst: The new file.
-        kind: The name of the mix, such as "Q4_K_M".
-        pure: Every matrix is of the mix's own type.
-        imatrix: An importance matrix, as GGUF.
-        threads: How many compute; 0: one for each core.
-        allow_requantize: Take a model that is quantized already.
-        force: Replace a file that exists.
-        progress: Is told the share that is done.
+        kind: The quantization type, such as "Q4_K_M".
+        pure: Use one type for all matrices.
+        imatrix: An importance matrix in a GGUF.
+        threads: Number of threads; 0: one per core.
+        allow_requantize: Allow a model that is already quantized.
+        force: Replace an existing file.
+        progress: Called with the fraction done, 0 to 1.
 
     Returns:
-        The file that was written.
+        The new file.
 
     Raises:
         MissingExtra: llama-cpp-python is not installed.
-        UsageError: The mix is not known, or a file is there already.
+        UsageError: The type is unknown, or the output file already exists.
         FormatError: The file is damaged.
-        UnsupportedError: It is quantized already, or llama.cpp cannot quantize it so.
+        UnsupportedError: The model is already quantized, or llama.cpp cannot quantize it to this
+            type.
     """
     from mtkit.llm.quantization import file_type
     from mtkit.llm.quantization import quantize as run

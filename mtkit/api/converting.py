@@ -34,27 +34,29 @@ def convert(
 ) -> Conversion:
     """Convert a tokenizer to another format, or a whole model.
 
-    A folder with config.json and weights becomes a GGUF, as by ``convert_model``; ``to="hf-model"``
-    makes such a folder of a GGUF, as by ``convert_to_folder``. Everything else is a tokenizer.
+    A folder with config.json and weights is converted to a GGUF, like ``convert_model``;
+    ``to="hf-model"`` turns a GGUF into such a folder, like ``convert_to_folder``. Everything else
+    is read as a tokenizer.
 
     Args:
-        src: A path as ``load`` takes it, or a tokenizer.
-        dst: Where to write: a file, or a folder; None for beside the source.
-        to: Name of the format; empty for the one that the name of ``dst`` says.
-        kind: The type of the matrices of a model.
-        max_bytes: The most bytes of tensors in a file of a model; None for one file.
-        vocab_only: Convert the tokenizer of a model folder alone.
-        allow_loss: Codes of losses that may happen although they change ordinary ids.
-        options: Choices of the tokenizer's writer.
-        force: Replace files that exist.
-        progress: Called for a model with the bytes that are written and with all of them.
+        src: A tokenizer, or anything that ``load`` accepts.
+        dst: File or folder to write; None: next to the source.
+        to: Name of the format; empty: inferred from ``dst``.
+        kind: Type of a model's matrices: f32, f16, bf16, q8_0, or auto to keep their type.
+        max_bytes: Maximum bytes of tensors per file of a model; None: one file.
+        vocab_only: Convert only the tokenizer of a model folder.
+        allow_loss: Codes of losses to accept although ordinary text gets different ids.
+        options: Options for writing the tokenizer.
+        force: Replace existing files.
+        progress: Called with the bytes written and the total, for a model.
 
     Raises:
-        UsageError: The format is unknown, or a file is there already.
+        UsageError: The format is unknown, or an output file already exists.
         FormatError: A file is damaged.
-        LossError: Ordinary text would get different ids and that is not allowed.
-        UnsupportedError: The format cannot hold it, or mtkit does not convert such a model.
-        AnswerNo: The result does not give the same ids; nothing is left on the disk.
+        LossError: Ordinary text would get different ids, and that is not allowed.
+        UnsupportedError: The format cannot represent the tokenizer, or mtkit cannot convert the
+            model.
+        AnswerNo: The result does not give the same ids; nothing was written.
     """
     shared: dict[str, Any] = {"allow_loss": allow_loss, "options": options, "force": force}
     of_model: dict[str, Any] = {"kind": kind, "progress": progress, **shared}

@@ -28,11 +28,11 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
         path: A GGUF, safetensors, a tokenizer file, or a folder with a model or a tokenizer.
 
     Returns:
-        The document, schema ``mtkit.inspect/1``; its ``kind`` says which of them it is.
+        The document, schema ``mtkit.inspect/1``; ``kind`` says what the file is.
 
     Raises:
         UsageError: There is no such file.
-        FormatError: It is damaged, or of no kind that is known.
+        FormatError: The file is damaged, or its format is unknown.
     """
     name = os.path.expanduser(os.fspath(path))
     if model_folder.sniff(name):
@@ -73,16 +73,17 @@ def compare(
     """Encode texts with two tokenizers and compare ids.
 
     Args:
-        left: The first, or its path as ``load`` takes it.
-        right: The second.
-        texts: Taken one by one; None for about 200 that are built in.
+        left: The first tokenizer, or anything that ``load`` accepts.
+        right: The second one.
+        texts: Read one at a time; None: about 200 built-in ones.
         most: How many differences to describe.
-        add_special_tokens: Let the post-processors add their tokens.
-        parse_special: Recognize special tokens in the text; None: each as its reference does.
+        add_special_tokens: Add special tokens around each text.
+        parse_special: Parse special tokens in the text; None: the default of each file's own
+            library.
 
     Raises:
-        UsageError: There is no such file.
-        FormatError: One is damaged.
+        UsageError: A file does not exist.
+        FormatError: A file is damaged.
     """
     from mtkit.tokenizer.compare import compare as compare_tokenizers
     from mtkit.tokenizer.probes import texts as built_in
@@ -104,14 +105,14 @@ def diff(
     """Compare two models: metadata, tensors and chat templates.
 
     Args:
-        left: A GGUF, or a model folder, which is taken as the GGUF that it would become.
-        right: Another one.
+        left: A GGUF, or a model folder; a folder is compared as the GGUF it would convert to.
+        right: The other model.
         values: Dequantize the tensors and measure the error of each against ``left``.
 
     Raises:
         UsageError: There is no such file.
-        FormatError: One is damaged, or is no GGUF.
-        UnsupportedError: A folder cannot become a GGUF.
+        FormatError: A file is damaged or not a GGUF.
+        UnsupportedError: A folder cannot be converted to a GGUF.
     """
     from mtkit.inspection.difference import difference
 

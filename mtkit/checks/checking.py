@@ -60,7 +60,7 @@ RULES = (
     *folder_survey.RULES,
     *folder.RULES,
 )
-"""All that are here besides those of ``tensors`` for ``--deep``."""
+"""All rules of ``mtkit check`` except those of tensor data, which need ``--deep``."""
 
 
 def check(
@@ -71,19 +71,19 @@ def check(
     runs_on: Collection[str] = (),
     most: int = MOST_BYTES,
 ) -> Report:
-    """Hold a file, or a model folder, to every rule.
+    """Check a file or a model folder against all rules.
 
     Args:
-        path: A GGUF, safetensors, a tokenizer file, a folder with one or with a model, or an
-            address.
-        deep: Read the data of the tensors of a GGUF, too, and all of its tokenizer: merges, a
-            trial of it, chat templates.
-        against: A tokenizer (file, folder or ORG/NAME) whose chat templates it should have.
-        runs_on: Names of ``programs.PROGRAMS``, whose ids and decoded texts are compared.
-        most: Bytes of a file at an address to fetch.
+        path: A GGUF, safetensors or tokenizer file, a folder with a model or a tokenizer, or a
+            URL.
+        deep: Also read the tensor data of a GGUF, and test its whole tokenizer: merges, a test
+            run, chat templates.
+        against: A tokenizer (file, folder or ORG/NAME); chat templates should be the same.
+        runs_on: Programs to compare with, such as "llama.cpp": their ids and decoded texts.
+        most: Maximum bytes to fetch of a remote file.
 
     Raises:
-        UsageError: A file does not exist, or ``deep`` is asked of an address.
+        UsageError: A file does not exist, or ``deep`` is requested for a URL.
         FormatError: ``against`` is damaged.
     """
     from mtkit.programs import program_named

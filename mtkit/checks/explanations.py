@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mtkit.base.rules import Rule
 
 _AGAIN = "Download or convert the file again."
-_SPEC = "The file contradicts itself; write it again from its source."
+_SPEC = "Convert the file again from its source."
 
 EXPLANATIONS = {
     # gguf.rules
@@ -95,9 +95,9 @@ EXPLANATIONS = {
     "loader-sizes": "Context length, embedding length or block count is missing, so no program can "
     "load the model.",
     "loader-blocks": "The tensors blk.0, blk.1 and so on do not match block_count.",
-    "loader-key-type": "A hyperparameter has the wrong type; llama.cpp accepts only the one that "
-    "is named.",
-    "loader-experts": "The model uses no experts, or more experts than it has.",
+    "loader-key-type": "A hyperparameter has the wrong type; llama.cpp accepts only the type named "
+    "in the finding.",
+    "loader-experts": "expert_used_count is not between 1 and expert_count.",
     "loader-rope-scaling": "The RoPE scaling type is unknown; llama.cpp aborts.",
     "loader-per-layer": "An array with one number per layer does not have block_count numbers; "
     "llama.cpp refuses the file.",
@@ -153,44 +153,49 @@ EXPLANATIONS = {
     # spec.rules
     "text": f"A text in the tokenizer cannot be encoded as UTF-8. {_SPEC}",
     "vocabulary-holes": f"The ids of the vocabulary have gaps that are too wide. {_SPEC}",
-    "prefix-id": f"The prefix of every text is not a valid token id. {_SPEC}",
-    "vocabulary-types": f"There is not a type for every token. {_SPEC}",
-    "vocabulary-scores": f"There is not a score for every token. {_SPEC}",
-    "vocabulary-hidden": f"The hidden ids are not in the vocabulary or not ascending. {_SPEC}",
-    "vocabulary-also": "An additional spelling belongs to no id of the vocabulary, or occurs "
-    "twice. " + _SPEC,
-    "added-token-id": f"The id of an added token is negative or does not fit in 31 bits. {_SPEC}",
-    "special-id": f"The id of a special token is negative or does not fit in 31 bits. {_SPEC}",
+    "prefix-id": f"An id that is added before every text is not a valid token id. {_SPEC}",
+    "vocabulary-types": f"The number of token types is not the number of tokens. {_SPEC}",
+    "vocabulary-scores": f"The number of scores is not the number of tokens. {_SPEC}",
+    "vocabulary-hidden": "Ids that encoding never uses (hidden) are outside the vocabulary or not "
+    f"ascending. {_SPEC}",
+    "vocabulary-also": "A second spelling of a token (also) occurs twice, or its id is not in the "
+    f"vocabulary. {_SPEC}",
+    "added-token-id": f"The id of an added token is negative or does not fit in an int32. {_SPEC}",
+    "special-id": f"The id of a special token is negative or does not fit in an int32. {_SPEC}",
     "stop-id": f"A stop token is not a valid token id. {_SPEC}",
-    "truncation-size": "The length to truncate to is negative or not a number.",
-    "truncation-stride": "The stride of truncation is negative or not a number.",
+    "truncation-size": "The length to truncate to is negative or too large.",
+    "truncation-stride": "The stride of truncation is negative or too large.",
     "padding-id": "The padding token is not a valid token id.",
-    "padding-segment": "The type id of padding is negative or not a number.",
-    "padding-length": "The length to pad to is negative or not a number.",
-    "padding-multiple": "The multiple to pad to is negative or not a number.",
+    "padding-segment": "The type id of padding is negative or too large.",
+    "padding-length": "The length to pad to is negative or too large.",
+    "padding-multiple": "The multiple to pad to is negative or too large.",
     "unknown-id": f"The unknown token is not in the vocabulary. {_SPEC}",
-    "unknown-word-id": f"The unknown token is not a valid token id. {_SPEC}",
-    "word-length": "The maximum word length is negative or not a number.",
+    "unknown-word-id": "The id of the unknown token is negative or does not fit in an int32. "
+    + _SPEC,
+    "word-length": "The maximum word length is negative or too large.",
     "merges": f"A merge uses a token that is not in the vocabulary. {_SPEC}",
     "dropout": "The dropout is not between 0 and 1.",
-    "loose-pairs": f"A rank does not have exactly two ids. {_SPEC}",
-    "loose-ranks": f"The ranks are not ascending. {_SPEC}",
+    "loose-pairs": f"The list of merge pairs does not have two ids per rank. {_SPEC}",
+    "loose-ranks": f"The ranks of the merges are not ascending. {_SPEC}",
     "lowest-score": "The lowest score is not a number (NaN), so it cannot be compared.",
-    "byte-symbols": f"Byte tokens are symbols although not every token can be merged. {_SPEC}",
-    "section-begin": f"A section begins with a token that has no text. {_SPEC}",
-    "section-end": f"A section ends with a token that has no text. {_SPEC}",
-    "section-unknown-id": f"The unknown token of a section is not a valid token id. {_SPEC}",
+    "byte-symbols": "Characters that are not in the vocabulary become byte tokens before merging, "
+    f"but not every token can be merged. {_SPEC}",
+    "section-begin": "The token that opens a section, as in hybriddna vocabularies, has no "
+    f"text. {_SPEC}",
+    "section-end": "The token that closes a section, as in hybriddna vocabularies, has no "
+    f"text. {_SPEC}",
+    "section-unknown-id": f"The id of a section's unknown token is not a valid token id. {_SPEC}",
     "table-code-points": f"A character table is not ascending or goes beyond U+10FFFF. {_SPEC}",
     "table-values": f"A character table does not have a value for every character. {_SPEC}",
     "metaspace-replacement": "The replacement of a Metaspace is not a single character.",
     "delimiter": "The delimiter of a CharDelimiterSplit is not a single character.",
-    "piece-length": "The length of a FixedLength is negative or not a number.",
+    "piece-length": "The length of a FixedLength is negative or too large.",
     "slot-text": "A post-processor template uses a sequence other than A and B.",
     "slot-id": f"A post-processor template adds something that is not a valid token id. {_SPEC}",
-    "slot-segment": "A type id in a post-processor template is negative or not a number.",
+    "slot-segment": "A type id in a post-processor template is negative or too large.",
     "surrounding-id": f"The post-processor adds something that is not a valid token id. {_SPEC}",
-    "stripped-front": "The number of characters to strip at the start is negative or not a number.",
-    "stripped-back": "The number of characters to strip at the end is negative or not a number.",
+    "stripped-front": "The number of characters to strip at the start is negative or too large.",
+    "stripped-back": "The number of characters to strip at the end is negative or too large.",
     "bytewise-steps": f"A byte decoder contains steps that do not work on bytes. {_SPEC}",
     # checking
     "tokenizer": "The format's own library refuses the file or cannot read all of it.",
@@ -202,8 +207,8 @@ EXPLANATIONS = {
     "tokenizer-runs": "A pattern or a normalization table of the tokenizer cannot be compiled.",
     "token-twice": "Two ids have the same text, so encoding finds only one of them. llama.cpp "
     "before 2026 aborts on such a vocabulary.",
-    "token-spellings": "Two texts have the same id, and encoding finds both. mtkit decodes the id "
-    "to the first, the tokenizers library to either, at random.",
+    "token-spellings": "Two token texts have the same id, and encoding uses both. mtkit decodes "
+    "the id to the first; with the tokenizers library it depends on the run.",
     "token-empty": "A token has no text, so encoding never finds it; llama.cpp calls it "
     "[EMPTY_id].",
     "byte-token-form": "A byte token is not written as <0xHH>; llama.cpp refuses the file.",
@@ -253,8 +258,8 @@ EXPLANATIONS = {
     "runs-around": "The program adds different tokens around a text, such as BOS and EOS. Add them "
     "yourself, or set add_bos_token and similar keys.",
     "runs-decoding": "The program decodes ids to different text, often only different spaces.",
-    "runs-lacks": "The conversion for the program does not keep this field; no text shows a "
-    "difference.",
+    "runs-lacks": "The conversion for the program does not keep this field; none of the test texts "
+    "was affected.",
     # safetensors
     "safetensors-length": f"The header is longer than 100,000,000 bytes. {_AGAIN}",
     "safetensors-json": f"The header is not a JSON object. {_AGAIN}",
@@ -294,7 +299,7 @@ EXPLANATIONS = {
     "what is missing.",
     "folder-tensor-twice": "Two files of weights have the same tensor: files of two models are "
     "mixed.",
-    "folder-unused": "A file of weights is not one that transformers loads.",
+    "folder-unused": "transformers does not load this file of weights.",
     # folder
     "folder-architecture": "config.json names no architecture, or one that mtkit cannot convert. "
     "llama.cpp's convert_hf_to_gguf.py may support it.",

@@ -50,7 +50,7 @@ class Checking:
         source: The file; of a folder its name counts.
         asked: What it is held against.
         findings: Broken rules so far.
-        skipped: (part, why) of what was not held to any rule.
+        skipped: (part, why) of what was not checked.
         has_run: Whether its tokenizer was tried.
         ids: How many ids its tokenizer has; None where it could not be read.
     """

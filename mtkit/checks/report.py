@@ -60,7 +60,7 @@ class Report(Record):
         path: The file.
         kind: Its format: ``gguf`` or the name of a tokenizer format; empty where none is known.
         findings: Broken rules, in the order of the tables.
-        skipped: (part, why) of what was not held to any rule.
+        skipped: (part, why) of what was not checked.
     """
 
     path: str
@@ -79,7 +79,7 @@ class Report(Record):
 
     @property
     def exit_code(self) -> int:
-        """3: damaged; 1: something is refused or read otherwise by a program; 0: neither."""
+        """3: damaged; 1: a program refuses or misreads it; 0: neither."""
         if self.count("error"):
             return DAMAGED
         return FOUND if self.count("warning") else CLEAN

@@ -1,10 +1,10 @@
 """transformers tokenizers that run on mtkit.
 
-A fast tokenizer of transformers keeps an object of the tokenizers library and asks it for ids. Here
-it asks mtkit, and the library for what is not about speed: adding tokens, saving, words and
-characters of an encoding. Everything above it (padding, tensors, chat templates,
-``save_pretrained``) is transformers' own code. ``backend_tokenizer`` stays the library's object:
-what is called or changed there is the library's, and the next text is encoded by what it says then.
+A fast tokenizer of transformers gets its ids from an object of the tokenizers library. mtkit takes
+over encoding and decoding; the library still adds tokens, saves, and maps words to characters.
+Everything above it (padding, tensors, chat templates, ``save_pretrained``) is transformers' own
+code. ``backend_tokenizer`` is still the library's object: calls on it run the library, and changes
+made through it take effect with the next text.
 
     import mtkit.hf
     tokenizer = mtkit.hf.from_pretrained("Qwen/Qwen3-8B")
@@ -29,15 +29,15 @@ __all__ = ["accelerate", "from_file", "from_pretrained"]
 
 
 def from_pretrained(name_or_path: str | os.PathLike[str], **options: Any) -> Any:
-    """Return what ``AutoTokenizer.from_pretrained`` does, with mtkit inside.
+    """Load a tokenizer as ``AutoTokenizer.from_pretrained`` does, accelerated by mtkit.
 
     Args:
-        name_or_path: A repository of the hub or a folder.
+        name_or_path: A model repository (ORG/NAME) or a folder.
         options: Those of ``AutoTokenizer.from_pretrained``.
 
     Raises:
         MissingExtra: transformers is not installed.
-        UnsupportedError: The tokenizer has something that mtkit does not know.
+        UnsupportedError: The tokenizer has a part that mtkit does not support.
     """
     transformers = _transformers()
     return accelerate(transformers.AutoTokenizer.from_pretrained(name_or_path, **options))
@@ -46,17 +46,17 @@ def from_pretrained(name_or_path: str | os.PathLike[str], **options: Any) -> Any
 def from_file(path: str | os.PathLike[str], *, allow_loss: Collection[str] = ()) -> Any:
     """Return a tokenizer of transformers for a tokenizer file of any format.
 
-    It does what ``mtkit convert --to hf`` writes: a tokenizer.model, which does not say what stands
-    around a text, gets BOS in front of it, though ``mtkit.load`` adds none.
+    It encodes like the folder that ``mtkit convert --to hf`` writes. A tokenizer.model does not
+    record which special tokens go around a text: BOS is added here, but not by ``mtkit.load``.
 
     Args:
         path: A file that ``mtkit.load`` reads: a GGUF, a tokenizer.model, a .mtok, ranks …
-        allow_loss: Codes of losses that may happen on the way to a tokenizer.json.
+        allow_loss: Codes of losses to accept when converting to tokenizer.json.
 
     Raises:
         MissingExtra: transformers is not installed.
-        LossError: tokenizer.json cannot hold the tokenizer as it is.
-        UnsupportedError: It cannot be written as tokenizer.json at all.
+        LossError: As a tokenizer.json the tokenizer would give ordinary text different ids.
+        UnsupportedError: The tokenizer cannot be written as tokenizer.json.
     """
     import tempfile
 
@@ -69,14 +69,14 @@ def from_file(path: str | os.PathLike[str], *, allow_loss: Collection[str] = ())
 
 
 def accelerate(tokenizer: Any) -> Any:
-    """Let mtkit encode and decode for a fast tokenizer of transformers; returns the tokenizer.
+    """Make a fast tokenizer of transformers encode and decode with mtkit, and return it.
 
     Args:
-        tokenizer: A ``TokenizersBackend`` (``is_fast``); what was added to it counts.
+        tokenizer: A ``TokenizersBackend`` (``is_fast``), with any tokens that were added to it.
 
     Raises:
-        UsageError: It is not a fast tokenizer.
-        UnsupportedError: It has something that mtkit does not know.
+        UsageError: The tokenizer is not a fast one.
+        UnsupportedError: It has a part that mtkit does not support.
     """
     from mtkit.hf.accelerated import BACKEND, Accelerated, accelerated
     from mtkit.hf.backend import Backend

@@ -94,15 +94,16 @@ class Difference(Record):
     """Differences between two models, A and B.
 
     Attributes:
-        keys: In the order of A, then what only B has.
-        tensors: Likewise.
-        n_tensors: Tensors of A.
+        keys: Changed keys, in A's order, then those that only B has.
+        tensors: Changed tensors, in the same order.
+        n_tensors: Number of tensors in A.
         same_names: Whether both have tensors of the same names and shapes.
-        naming: Keys that only name things; of two files they are among ``keys``.
-        measured: Of equal shape, where values were asked for; those that are the same in the same
-            type are left out.
-        sums: Errors of all tensors; None where values were not asked for.
-        is_made: One side is what conversion of the other would give.
+        naming: Changed keys that only name things, if one side is a folder; with two files they are
+            among ``keys``.
+        measured: Tensors of equal shape with their errors, if ``values`` was set; identical ones
+            are left out.
+        sums: Errors of all tensors; None if ``values`` was not set.
+        is_made: One side is a folder that would convert to the other.
     """
 
     keys: tuple[KeyChange, ...]
@@ -125,7 +126,7 @@ class Difference(Record):
 
     @property
     def only_metadata(self) -> bool:
-        """Whether all tensors are the same, bytes included, and keys are not."""
+        """Whether all tensors are the same, bytes included, but keys differ."""
         return bool(self.keys) and not self.tensors and self.n_tensors > 0
 
     @property
@@ -139,7 +140,7 @@ class Difference(Record):
 
     @property
     def foreign(self) -> tuple[TensorChange, ...]:
-        """Tensors that were measured and are not made of the others."""
+        """Measured tensors too different to come from the other model."""
         return tuple(
             one for one in self.measured if one.errors and not one.errors.relative < FOREIGN
         )
@@ -157,8 +158,8 @@ def difference(
     Args:
         one: The model before.
         other: The model after.
-        values: Dequantize tensors and measure how far they are apart.
-        done: Is told the elements of each tensor that was compared.
+        values: Dequantize the tensors and measure their errors.
+        done: Called with the number of elements of each tensor compared.
     """
     a, b = (side if isinstance(side, Side) else side_of(side) for side in (one, other))
     keys = (*a.metadata, *(key for key in b.metadata if key not in a.metadata))

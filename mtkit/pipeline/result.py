@@ -42,7 +42,7 @@ _SHOWN = 8
 
 
 class Encoding(Record):
-    """One encoded text (or pair); the lists have one entry a token.
+    """One encoded text (or pair); the lists have one entry per token.
 
     Attributes:
         ids: Token ids.

@@ -21,7 +21,7 @@ _COLUMNS = ("ids", "values", "offsets", "type_ids", "special", "sequence", "atte
 
 
 class Tokens:
-    """Columns with one entry a token.
+    """Columns with one entry per token.
 
     Attributes:
         values: What each token is spelled; some post-processors look at it.

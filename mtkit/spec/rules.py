@@ -57,8 +57,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-IDS = "32-bit ids"
-ENGINE = "what mtkit computes with"
+IDS = "int32 ids"
+ENGINE = "mtkit's tokenizer engine"
 TOKENIZERS = "tokenizers"
 UNICODE = "Unicode"
 

@@ -1,9 +1,9 @@
 """The interface of tiktoken over mtkit: ``import mtkit.tiktoken as tiktoken``.
 
-The same answers and errors from the same calls, for any tokenizer that mtkit reads. ``load``,
-``model`` and ``registry`` are there as tiktoken has them, and ``Encoding(name, pat_str=…,
-mergeable_ranks=…, special_tokens=…)`` makes one of ranks. Nothing is downloaded: published
-encodings are found where tiktoken keeps them.
+The same calls give the same results and exceptions as in tiktoken, for any tokenizer that mtkit
+reads. ``load``, ``model`` and ``registry`` are modules as in tiktoken, and ``Encoding(name,
+pat_str=…, mergeable_ranks=…, special_tokens=…)`` builds an encoding from ranks. Nothing is
+downloaded: published encodings are read from tiktoken's cache.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def encoding_for_model(model_name: str) -> Encoding:
     """Return the encoding of a model.
 
     Raises:
-        KeyError: The model is not known.
+        KeyError: The model is unknown.
     """
     return get_encoding(encoding_name_for_model(model_name))
 
@@ -25,7 +25,7 @@ def encoding_name_for_model(model_name: str) -> str:
     """Return the name of a model's encoding.
 
     Raises:
-        KeyError: The model is not known.
+        KeyError: The model is unknown.
     """
     name = encoding_of_model(model_name)
     if name is None:

@@ -27,7 +27,7 @@ def get_encoding(encoding_name: str) -> Encoding:
 
     Raises:
         ValueError: There is no such encoding.
-        UsageError: Its ranks are not on this machine.
+        UsageError: Its ranks are not in the cache.
     """
     if not isinstance(encoding_name, str):
         raise ValueError(  # noqa: TRY004  as tiktoken does

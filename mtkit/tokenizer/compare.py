@@ -44,8 +44,8 @@ class Comparison(Record):
     Attributes:
         texts: Number of texts compared.
         different: Number of texts with different ids.
-        tokens: Number of tokens that each made.
-        differences: The first of them.
+        tokens: Number of tokens of each tokenizer.
+        differences: The first texts with different ids, as many as were asked for.
         sides: Path of each tokenizer's file.
     """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mtkit.programs.asking import Said
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-ASKED = "the program asked about"
+ASKED = "the program given to --runs-on"
 UNKNOWN = Rule("runs-unknown", "warning", ASKED, "file")
 REFUSED = Rule("runs-refused", "warning", ASKED, "file")
 TEXT = Rule("runs-text", "warning", ASKED, "ids")
