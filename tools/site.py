@@ -40,6 +40,11 @@ WIDE = ("loss-matrix.md", "losses.md", "performance.md", "rules.md", "settings.m
 """Pages whose tables need the room of the table of contents."""
 _LINE_ANCHOR = re.compile(r'<a id="__codeline[^>]*></a>')
 """Links without a text, one for each line of code: a voice would read them all."""
+_FOR_KEYS = {
+    "<table>": '<table tabindex="0">',  # one that is too wide scrolls, from the keyboard as well
+    '<input class="md-option"': '<input class="md-option" tabindex="-1"',  # hidden from readers
+}
+"""What the theme writes -> the same for people without a mouse."""
 _LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 
 
@@ -114,7 +119,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _finish() -> None:
-    """Name the language of pages that are not English, and take away links without a text."""
+    """Name the languages of pages, and make them usable with a keyboard and a screen reader."""
     site = os.path.join(ROOT, "build", "site")
     for folder, _, names in os.walk(site):
         for name in names:
@@ -122,6 +127,8 @@ def _finish() -> None:
                 path = os.path.join(folder, name)
                 with open(path, encoding="utf-8") as file:
                     text = _LINE_ANCHOR.sub("", file.read())
+                for written, better in _FOR_KEYS.items():
+                    text = text.replace(written, better)
                 language = LANGUAGES.get(posixpath.relpath(path, site), "en")
                 _write(path, text.replace('<html lang="en"', f'<html lang="{language}"', 1))
 

@@ -74,9 +74,8 @@ def _described(text: str, known: set[str]) -> list[str]:
     made = []
     before, _, examples = text.partition("\n  Examples:\n")
     for paragraph in before.strip("\n").split("\n\n"):
-        lines = [line.strip() for line in paragraph.splitlines()]
-        if lines:
-            made.append(f"<p>{_linked(' '.join(lines), known)}</p>")
+        if paragraph.strip():
+            made.append(f"<p>{_linked(_joined(paragraph), known)}</p>")
     if examples:
         lines = [line.removeprefix("    ") for line in examples.rstrip().splitlines()]
         made += ["## Examples", "```sh\n" + "\n".join(lines).strip("\n") + "\n```"]
@@ -91,7 +90,7 @@ def _listed(name: str, rows: str, known: set[str], parts: dict[str, str]) -> str
         if row:
             found.append([row[1], row[2] or ""])
         elif line.strip():
-            found[-1][1] += f" {line.strip()}"
+            found[-1][1] += f"\n{line.strip()}"
     made = ['<dl class="options">']
     for term, text in found:
         option = re.search(r"--([a-z][a-z0-9-]*)", term)
@@ -103,8 +102,13 @@ def _listed(name: str, rows: str, known: set[str], parts: dict[str, str]) -> str
             place = f' id="{option[1]}"'
             shown = f'<a href="#{option[1]}">{shown}</a>'
         own = known - {option[1]} if option else known
-        made.append(f"<dt{place}>{shown}</dt>\n<dd>{_linked(text.strip(), own)}</dd>")
+        made.append(f"<dt{place}>{shown}</dt>\n<dd>{_linked(_joined(text), own)}</dd>")
     return "\n".join([*made, "</dl>"])
+
+
+def _joined(text: str) -> str:
+    """Return the lines of a text as one, and words whole that a line ended in."""
+    return " ".join(re.sub(r"(?<=[a-z])-\n\s*(?!and |or )", "-", text).split())
 
 
 def _linked(text: str, known: set[str]) -> str:

@@ -31,6 +31,7 @@ _FENCE = re.compile(r"^```(\S*)\n(.*?)^```", re.M | re.S)
 _PRELUDE = """\
 set -e
 mtkit() {
+  case "$1" in compare | diff) "$PYTHON" -m mtkit "$@" || [ $? = 1 ]; return;; esac  # 1: no
   if [ "$1" != serve ]; then "$PYTHON" -m mtkit "$@"; return; fi
   "$PYTHON" -m mtkit "$@" >serve.log 2>&1 &
   for i in $(seq 300); do
