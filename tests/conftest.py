@@ -50,7 +50,12 @@ def pytest_configure() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many tests were skipped, and why."""
+    """Say which package was tested if not the checkout, how many tests were skipped, and why."""
+    import mtkit as package
+
+    tested = os.path.dirname(os.path.realpath(package.__file__))
+    if tested != os.path.join(os.path.dirname(os.path.dirname(__file__)), "mtkit"):
+        terminalreporter.line(f"tested: {tested}; PYTHONPATH=$PWD tests the checkout instead")
     reasons = Counter(
         re.sub(
             r"^shared (file|tokenizer) \S+ is not here",

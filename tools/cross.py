@@ -20,6 +20,7 @@ import shlex
 import struct
 import subprocess
 import sys
+from contextlib import suppress
 from glob import glob
 
 from benchmarks.growth_models import small_models
@@ -33,7 +34,7 @@ sys.path.append(os.path.join(ROOT, "tests", "support"))
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterable
 
 FLAGS = "-std=c++20 -O2 -static -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -Werror"
 CORE = ("tables", "text", "steps", "models", "encode", "decode")
@@ -66,27 +67,17 @@ def texts_of(seed: int, count: int) -> list[bytes]:
     return found + [text[: rng.randrange(len(text))] for text in found if len(text) > 1]
 
 
-def answers_here(sections: Mapping[str, bytes], texts: list[bytes]) -> list[str]:
+def answer_here(engine: _native.Engine, decoder: _native.Decoder, text: bytes) -> str:
     """What the core of this Python answers, as the program prints it."""
-    engine, decoder = _native.Engine(dict(sections)), _native.Decoder(dict(sections))
-
-    def answer(call: Callable[[], str]) -> str:
-        try:
-            return call()
-        except (MtkitError, _native.Deferred):
-            return ""
-
-    def numbers(found: object) -> str:
-        return "".join(f" {number}" for number in found)  # type: ignore[attr-defined]
-
-    lines = []
-    for text in texts:
-        ids = answer(lambda text=text: numbers(engine.encode_ids(text, True, None)))
-        places = answer(lambda text=text: numbers(engine.encode_offsets(text, True, None)[1]))
-        listed = [int(number) for number in ids.split()]
-        decoded = answer(lambda listed=listed: decoder.decode_bytes(listed, False).hex())
-        lines.append(f"{ids}\t{places}\t{decoded}")
-    return lines
+    answers: list[Iterable[int]] = [(), ()]
+    decoded = b""
+    with suppress(MtkitError, _native.Deferred):
+        answers[0] = engine.encode_ids(text, True, None)
+        decoded = decoder.decode_bytes(list(answers[0]), False)
+    with suppress(MtkitError, _native.Deferred):
+        answers[1] = engine.encode_offsets(text, True, None)[1]
+    numbers = ["".join(f" {number}" for number in answer) for answer in answers]
+    return "\t".join([*numbers, decoded.hex()])
 
 
 def main() -> int:
@@ -115,7 +106,9 @@ def main() -> int:
         ran = subprocess.run(
             [*shlex.split(asked.run), program, *paths], check=True, capture_output=True
         )
-        there, here = ran.stdout.decode().splitlines(), answers_here(sections, texts)
+        there = ran.stdout.decode().splitlines()
+        engine, decoder = _native.Engine(dict(sections)), _native.Decoder(dict(sections))
+        here = [answer_here(engine, decoder, text) for text in texts]
         others = [
             f"{name}: {text!r}: {one} in place of {other}"
             for text, one, other in zip(texts, there, here, strict=True)

@@ -19,15 +19,22 @@ from range_server import serving
 from screens import check_screens, screen
 from support import FIXTURES, one_line, reference
 
+from mtkit.base.binary import Source
+from mtkit.base.record import replace
+from mtkit.base.rules import Finding, Rule
+from mtkit.commands.inspect import gguf
 from mtkit.commands.inspect.plan import sizes_that_add
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
+from mtkit.inspection.gguf import inspect_gguf
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Run
+
+    from mtkit.base.rules import Severity
 
 BBPE_VOCABULARY = FIXTURES / "bbpe-8k" / "vocab.gguf"
 ANSI = "\x1b[31m[bold]evil[/bold]\u202e\nline"
@@ -84,6 +91,18 @@ def test_rows_in_a_pipe(mtkit: Run, model: Path) -> None:
         f"mtkit: {model}: warning: x.bad at offset 217: a string that is not UTF-8\n"
     )
     assert mtkit("inspect", model, "-q").stderr == b""
+
+
+@pytest.mark.parametrize("severity", ["note", "warning"])
+def test_a_note_is_no_warning(
+    model: Path, severity: Severity, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    found = Finding(Rule("odd", severity, "gguf.md", "key"), "x.bad", "odd", 3)
+    report = replace(inspect_gguf(Source.open(str(model))), findings=(found,))
+    monkeypatch.setattr(gguf, "inspect_gguf", lambda _: report)
+    asked = {"sections": ("places",), "everything": False, "pattern": None, "sort": None}
+    gguf.show(Source.open(str(model)), **asked, as_json=False, quiet=False)
+    assert ("warning" in capsys.readouterr().err) == (severity == "warning")
 
 
 def test_layers_go_by_number(mtkit: Run, model: Path) -> None:

@@ -92,6 +92,14 @@ def test_links_lead_to_files(path: Path) -> None:
             assert anchor in plain, f"{link}#{anchor}"
 
 
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_an_item_of_a_list_begins_a_line(path: Path) -> None:
+    """Wrapping a text anew must not make one item of two."""
+    text = re.sub(r"^ *```.*?^ *```", "", path.read_text("utf-8"), flags=re.M | re.S)
+    merged = r"^.*(?:[.;:] (?:[-*+]|\d+\.) |[^|] [-*+] (?:\[|\*\*)).*$"
+    assert re.findall(merged, text, re.M) == []
+
+
 def test_every_file_that_the_architecture_names_is_there() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     words = re.findall(r"`([\w./*-]+(?:/|\.(?:[ch]pp|pyi?|json|mtok)))`", text)

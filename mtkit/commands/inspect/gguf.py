@@ -39,7 +39,8 @@ def show(
         output.write_json(gguf_document(report, view.keys, view.tensors))
         return
     if not quiet:
-        output.warn(report.file.name, [str(finding) for finding in report.findings])
+        said = [finding for finding in report.findings if finding.rule.severity != "note"]
+        output.warn(report.file.name, [str(finding) for finding in said])
     whole = ("summary", "metadata", "tensors", "places")
     if output.is_terminal():
         from mtkit.commands.inspect.screen import show_screen
