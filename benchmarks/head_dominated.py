@@ -28,8 +28,9 @@ from mtkit.gguf.vocabulary_rows import EMBEDDING
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
 from mtkit.llm.open_model import open_model
 from mtkit.llm.speculative import opening, semantic_index
-from mtkit.llm.speculative.bench import LOOKUP, Bench, groups_of
+from mtkit.llm.speculative.bench import Bench
 from mtkit.llm.speculative.bench_summary import summaries
+from mtkit.llm.speculative.groups import LOOKUP, groups_of
 from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
 
 TYPES = {"F32": 0, "Q8_0": 8, "BF16": 30}

@@ -15,7 +15,8 @@ random weights do not agree. Groups as in docs/shenxing.md:
     D  C with a search behind a rejected token
     E  C that learns the ids of the text
 
-It needs PyTorch and a CUDA device.
+It needs PyTorch and a CUDA device. ``--toy`` runs all of it with tiny shapes on the CPU: that shows
+whether it works, and nothing about costs.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import json
 import math
 import random
 import statistics
+import time
 from typing import Any
 
 import torch
@@ -34,24 +36,27 @@ from torch.nn import functional
 TARGET = {"width": 4096, "layers": 36, "heads": 32, "kv_heads": 8, "inner": 12288}
 DRAFT = {"width": 896, "layers": 24, "heads": 14, "kv_heads": 2, "inner": 4864}
 VOCABULARY = 151_936
+_TOY = {"width": 64, "layers": 2, "heads": 4, "kv_heads": 2, "inner": 128}
 
 
 class Decoder(nn.Module):
     """A decoder with a cache that is full: what a step computes, whatever it says."""
 
-    def __init__(self, shape: dict[str, int], rows: int, cache: int, most: int) -> None:
+    def __init__(
+        self, shape: dict[str, int], ids: int, rows: int, cache: int, most: int, device: str
+    ) -> None:
         super().__init__()
         width, inner = shape["width"], shape["inner"]
         self.heads, self.kv_heads = shape["heads"], shape["kv_heads"]
         self.head = width // self.heads
         kv = self.kv_heads * self.head
-        options = {"dtype": torch.bfloat16, "device": "cuda"}
+        options = {"dtype": torch.bfloat16, "device": device}
 
         def matrix(*sizes: int) -> Tensor:
             return torch.randn(*sizes, **options) / math.sqrt(sizes[-1])
 
-        self.embedding = matrix(VOCABULARY, width)
-        self.output = self.embedding if rows == VOCABULARY else matrix(rows, width)
+        self.embedding = matrix(ids, width)
+        self.output = self.embedding if rows == ids else matrix(rows, width)
         qkv, out, up, down = (
             (width + 2 * kv, width),
             (width, width),
@@ -72,7 +77,7 @@ class Decoder(nn.Module):
         count = len(ids)
         kv = self.kv_heads * self.head
         end = self.cache + count
-        mask = torch.ones(count, end, dtype=torch.bool, device="cuda").tril(self.cache)
+        mask = torch.ones(count, end, dtype=torch.bool, device=ids.device).tril(self.cache)
         for (qkv, out, up, down), (keys, values) in zip(self.layers, self.caches, strict=True):
             normed = functional.rms_norm(x, x.shape[-1:], self.ones)
             q, k, v = (normed @ qkv.T).split([x.shape[-1], kv, kv], -1)
@@ -86,6 +91,28 @@ class Decoder(nn.Module):
             gate, value = (functional.rms_norm(x, x.shape[-1:], self.ones) @ up.T).chunk(2, -1)
             x = x + (functional.silu(gate) * value) @ down.T
         return (functional.rms_norm(x, x.shape[-1:], self.ones) @ self.output.T).argmax(-1)
+
+
+class Eager:
+    """A step as it is, on the CPU."""
+
+    def __init__(self, step: Any, count: int) -> None:
+        self.step, self.ids = step, torch.zeros(count, dtype=torch.long)
+
+    def __call__(self) -> list[int]:
+        """Compute the ids."""
+        with torch.no_grad():
+            found: list[int] = self.step(self.ids).tolist()
+        return found
+
+    def milliseconds(self, times: int = 5) -> float:
+        """Median time."""
+        taken = []
+        for _ in range(times):
+            start = time.perf_counter()
+            self()
+            taken.append(1000 * (time.perf_counter() - start))
+        return statistics.median(taken)
 
 
 class Captured:
@@ -126,7 +153,7 @@ def neighbors(table: Tensor, scales: Tensor) -> Any:
     """Return a search for the 50 rows most alike: the whole table is read once."""
 
     def search(ids: Tensor) -> Tensor:
-        found = torch.zeros(len(table), device="cuda")
+        found = torch.zeros(len(table), device=table.device)
         wanted = table[ids[:1]][0].to(torch.bfloat16)
         for part in range(0, len(table), 1 << 14):  # in parts: no int8 product has one row
             rows = slice(part, part + (1 << 14))
@@ -156,9 +183,7 @@ def rounds(
     # between C and B (acceptance 0.24, 0.47 of 0.50).
     lacking = {"A": 0.0, "B": 0.0, "C": outside, "D": 0.12 * outside, "E": 0.12 * outside}[group]
     written = taken = count = 0
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda.synchronize()
-    start.record()
+    start = time.perf_counter()  # every step waits for its result
     while written < tokens:
         accepted = 0
         if group != "A":
@@ -172,9 +197,7 @@ def rounds(
         written += accepted + 1
         taken += accepted
         count += 1
-    end.record()
-    torch.cuda.synchronize()
-    seconds = start.elapsed_time(end) / 1000
+    seconds = time.perf_counter() - start
     return {"tokens_per_second": written / seconds, "per_round": written / count}
 
 
@@ -187,19 +210,25 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=[0.6, 0.8, 0.9])
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--toy", action="store_true", help="tiny shapes, on the CPU")
     given = parser.parse_args()
     torch.manual_seed(1)
     most = 16
-    target = Decoder(TARGET, VOCABULARY, given.cache, most)
+    captured: Any = Captured
+    big, small, device, ids, static = TARGET, DRAFT, "cuda", VOCABULARY, given.static
+    if given.toy:
+        captured, big, small, device, ids, static = Eager, _TOY, _TOY, "cpu", 4096, 512
+        torch.set_num_threads(1)
+    target = Decoder(big, ids, ids, given.cache, most, device)
     steps: dict[str, Any] = {
-        "target": {count: Captured(target, count) for count in range(1, most + 1)},
-        "draft": Captured(Decoder(DRAFT, VOCABULARY, given.cache, 1), 1),
-        "static": Captured(Decoder(DRAFT, given.static, given.cache, 1), 1),
+        "target": {count: captured(target, count) for count in range(1, most + 1)},
+        "draft": captured(Decoder(small, ids, ids, given.cache, 1, device), 1),
+        "static": captured(Decoder(small, ids, static, given.cache, 1, device), 1),
     }
-    table = torch.randint(-127, 128, (VOCABULARY, 1024), dtype=torch.int8, device="cuda")
-    steps["search"] = Captured(neighbors(table, torch.rand(VOCABULARY, device="cuda")), 1)
+    table = torch.randint(-127, 128, (ids, 1024), dtype=torch.int8, device=device)
+    steps["search"] = captured(neighbors(table, torch.rand(ids, device=device)), 1)
     costs = {
-        "device": torch.cuda.get_device_name(),
+        "device": device if given.toy else torch.cuda.get_device_name(),
         "target": {count: step.milliseconds() for count, step in steps["target"].items()},
         **{name: steps[name].milliseconds() for name in ("draft", "static", "search")},
     }

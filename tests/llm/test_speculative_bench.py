@@ -16,8 +16,10 @@ from mtkit.base import plotting
 from mtkit.errors import MissingExtra
 from mtkit.llm.open_model import open_model
 from mtkit.llm.runner import logprob
-from mtkit.llm.speculative.bench import Bench, Run, Script, groups_of
+from mtkit.llm.speculative.bench import Bench, Run
 from mtkit.llm.speculative.bench_summary import summaries, together
+from mtkit.llm.speculative.groups import groups_of
+from mtkit.llm.speculative.scripted import Script
 from mtkit.llm.speculative.statistics import Statistics
 from mtkit.settings import DraftSettings, GenerateSettings
 from mtkit.settings.declaration import settings_of

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from drafting import own, prompts
+from support import reference
 
 from mtkit.errors import FormatError, UsageError
 from mtkit.llm.generate import generate
 from mtkit.llm.speculative import profile
 from mtkit.llm.speculative.answers import Answers, Watched, speed
+from mtkit.llm.speculative.candidates import candidates_of
 from mtkit.llm.speculative.known import Known
-from mtkit.llm.speculative.tune import Tuner, candidates_of
+from mtkit.llm.speculative.tune import Tuner
 from mtkit.settings import DraftSettings, GenerateSettings, ServedDraftSettings
 
 if TYPE_CHECKING:
@@ -146,8 +148,12 @@ def test_the_command(mtkit: Run, tmp_path: Path) -> None:
                                                 for text in prompts("code", 2)))  # fmt: skip
     argv = ("sx", "tune", target, draft, "--prompts", str(tmp_path / "prompts"), "-o", out,
             "-n", "24", "--json")  # fmt: skip
-    done = mtkit(*argv)
+    reference("matplotlib")
+    done = mtkit(*argv, "--plot", str(tmp_path / "plot.svg"))
     assert done.returncode == 0, done.stderr
+    drawn = (tmp_path / "plot.svg").read_text()
+    assert "a batch" in drawn
+    assert "lookup" in drawn
     found = json.loads(done.stdout)
     names = {one["name"]: one for one in found["candidates"]}
     assert "lookup" in names

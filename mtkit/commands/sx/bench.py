@@ -177,13 +177,14 @@ def _run(
     from mtkit.commands.progress import Progress
     from mtkit.errors import UsageError
     from mtkit.llm.open_model import open_model
-    from mtkit.llm.speculative import bench as library
     from mtkit.llm.speculative import bench_plot, bench_summary, opening, static_vocabulary
+    from mtkit.llm.speculative.bench import Bench
+    from mtkit.llm.speculative.groups import LOOKUP, PLAIN, groups_of
 
     drafting = settings.drafting
-    known = library.groups_of(drafting)
+    known = groups_of(drafting)
     if groups is not None:
-        wanted = [library.PLAIN, *groups.split(",")]
+        wanted = [PLAIN, *groups.split(",")]
         unknown = next((name for name in wanted if name not in known), None)
         if unknown is not None:
             raise UsageError(
@@ -192,7 +193,7 @@ def _run(
             )  # fmt: skip
         known = {name: group for name, group in known.items() if name in wanted}
     prompts = list(_prompts(files, count))
-    lookup = library.groups_of(drafting)[library.LOOKUP]
+    lookup = groups_of(drafting)[LOOKUP]
     assert lookup is not None
     prepared = opening.prepared(replace(settings, drafting=lookup))
     n_predict = settings.n_predict
@@ -202,7 +203,7 @@ def _run(
         n_ctx = min(longest, max(runner.model.n_ctx_train, n_predict + 2))
         texts = [(source, n, ids[-(n_ctx - n_predict) :]) for source, n, ids in texts if ids]
         runner.open_context(n_ctx + 2)
-        done = library.Bench(runner, prepared, known, rates)
+        done = Bench(runner, prepared, known, rates)
         progress, runs = Progress("writing"), []
         for at, temperature in enumerate(temperatures):
             for run in done.runs(texts, temperature, n_predict):

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.llm.speculative.answers import Answers
+    from mtkit.llm.speculative.candidates import Found
     from mtkit.llm.speculative.known import Known
-    from mtkit.llm.speculative.tune import Found
     from mtkit.settings import DraftSettings, GenerateSettings
 
 
@@ -46,6 +46,7 @@ def tune(
     ] = False,
     threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Threads.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    plot: str | None = None,
     as_json: bool = False,
 ) -> None:
     """Find the fastest way to draft.
@@ -67,6 +68,7 @@ def tune(
     """
     import time
 
+    from mtkit.base import plotting
     from mtkit.base.whole_files import check_target
     from mtkit.commands import output
     from mtkit.commands.named import model_named
@@ -74,12 +76,14 @@ def tune(
     from mtkit.commands.sx.prompt_files import prompts_of
     from mtkit.errors import UsageError
     from mtkit.llm.open_model import open_model
-    from mtkit.llm.speculative import opening
-    from mtkit.llm.speculative import tune as library
+    from mtkit.llm.speculative import candidates, opening, tune_plot
+    from mtkit.llm.speculative.tune import Tuner
     from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
 
     until = time.monotonic() + seconds
     check_target(out, force=force)
+    if plot is not None:
+        plotting.require()
     texts = list(prompts_of(prompts))[:count]
     if not texts:
         raise UsageError("has no prompts", source=prompts)
@@ -93,15 +97,17 @@ def tune(
         ids = [runner.model.tokenize(text) for text in texts]
         n_ctx = min(max(map(len, ids)) + tokens, max(runner.model.n_ctx_train, tokens + 2))
         runner.open_context(n_ctx + 2)
-        done = library.Tuner(runner, settings, f"{folder}/state.json", until)
+        done = Tuner(runner, settings, f"{folder}/state.json", until)
         answers = done.answers([one[-(n_ctx - tokens) :] for one in ids if one], tokens)
         small += _requantized(small, folder, disk, until)
         vocabularies = _vocabularies(runner, answers, folder) if small else {}
-        table = library.candidates_of(DraftSettings(draft_lookup=False), small, vocabularies)
+        table = candidates.candidates_of(DraftSettings(draft_lookup=False), small, vocabularies)
         found = done.search(table, answers, Progress("reading along").show)
         found, known = done.confirm(found, answers, tokens)
-    best = library.winner(found, exact=not no_exact)
+    best = candidates.winner(found, exact=not no_exact)
     _write(out, path, settings, best, known, folder)
+    if plot is not None:
+        tune_plot.write(answers.known, found, plot)
     if as_json:
         output.write_json(_document(out, best, found, answers))
     else:
@@ -131,7 +137,7 @@ def _requantized(drafts: Sequence[str], folder: str, disk: float, until: float) 
     from mtkit.errors import MtkitError
     from mtkit.gguf import open_gguf
     from mtkit.llm.quantization import file_type, quantize, quantized_types
-    from mtkit.llm.speculative.tune import WEIGHTS
+    from mtkit.llm.speculative.candidates import WEIGHTS
 
     found, room = [], disk * 1e9
     for draft in drafts:
@@ -157,7 +163,7 @@ def _vocabularies(runner: Any, answers: Answers, folder: str) -> dict[int, str]:
 
     from mtkit.base.whole_files import write_files
     from mtkit.llm.speculative import frequencies, static_vocabulary
-    from mtkit.llm.speculative.tune import SIZES
+    from mtkit.llm.speculative.candidates import SIZES
 
     counts: Counter[int] = Counter()
     for text in (*answers.texts, *answers.prompts):

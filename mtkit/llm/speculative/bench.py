@@ -1,21 +1,5 @@
 """Decoding with and without drafts, prompt by prompt: who is how fast, and writes the same.
 
-Groups, after the document that proposes ShenXing:
-
-=======  =========================================================================================
-A        the target alone
-A2, A4   the target alone in the configuration that makes drafting with its weights exact: so many
-         rows a token (``exactness``); only where that is more than one
-lookup   what followed the last tokens before
-B        a draft model
-C        the draft with a static vocabulary (FR-Spec)
-D        C with the trigger's search (ShenXing)
-D+       D that also learns the prompt's ids and all that are emitted
-E        C that learns those, without a search
-B@0.7    the draft's costs, with the target's own next token at this rate and another one else
-@0.7     the same without a draft's costs
-=======  =========================================================================================
-
 All groups share one target and its context, and each prompt goes through all of them in turn, so
 that what else the machine does meets all alike. Every text is a session of its own: the vocabulary
 that it learnt is forgotten before the next, and a draft reads the prompt within the time that is
@@ -26,17 +10,17 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from random import Random
 
 from mtkit.base.record import Record, replace
 from mtkit.llm.sampling import Sampler
 from mtkit.llm.speculative import calibration, exactness, opening
+from mtkit.llm.speculative.groups import PLAIN
 from mtkit.llm.speculative.known import Known
 from mtkit.llm.speculative.lookup import Lookup
 from mtkit.llm.speculative.model_draft import ModelDraft
 from mtkit.llm.speculative.policy import Policy
-from mtkit.llm.speculative.proposal import Proposal
 from mtkit.llm.speculative.rounds import Speculation
+from mtkit.llm.speculative.scripted import Script
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +30,6 @@ if TYPE_CHECKING:
     from mtkit.llm.runner import Runner
     from mtkit.settings import DraftSettings, GenerateSettings
 
-PLAIN, LOOKUP = "A", "lookup"
 _WARM_UP = 8
 """Tokens that each group writes before anything is measured: memory is touched then."""
 
@@ -75,74 +58,6 @@ class Run(Record):
     wall_seconds: float
     log_likelihood: float | None
     drafting: dict[str, Any] | None
-
-
-class Script:
-    """Proposes the tokens of a known text at a rate, and another token else.
-
-    Attributes:
-        ids: Prompt and text.
-    """
-
-    learning = None
-
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._random = Random(1)  # noqa: S311  nothing secret
-        self.ids: Sequence[int] = ()
-
-    def token(self, place: int) -> int:
-        """Return what to propose at a place of the text."""
-        known = self.ids[place] if place < len(self.ids) else 0
-        return known if self._random.random() < self._rate else abs(known - 1)
-
-    def begin(self, ids: Sequence[int]) -> None:
-        """Read nothing."""
-
-    def behind(self, ids: Sequence[int]) -> int:  # noqa: ARG002  it has read everything
-        """Return 0."""
-        return 0
-
-    def read(self, ids: Sequence[int], most: int) -> None:
-        """Read nothing."""
-
-    def propose(self, ids: Sequence[int], most: int) -> Proposal:
-        """Return what comes next, right at the rate."""
-        return Proposal([self.token(len(ids) + at) for at in range(most)])
-
-    def saw(self, outcome: object) -> None:
-        """Learn nothing."""
-
-    def reset(self) -> None:
-        """Draw the same again."""
-        self._random.seed(1)
-
-    def close(self) -> None:
-        """Free nothing."""
-
-
-def groups_of(drafting: DraftSettings) -> dict[str, DraftSettings | None]:
-    """Return what each group that these settings allow drafts with; None for nothing."""
-    common = replace(
-        drafting, draft=None, draft_lookup=False, sx_static_vocab=None, sx_quant_embd=None,
-        sx_scales=None, sx_seed_prompt=False, sx_learn=False,
-    )  # fmt: skip
-    found: dict[str, DraftSettings | None] = {
-        PLAIN: None,
-        LOOKUP: replace(common, draft_lookup=True),
-    }
-    if drafting.draft is None:
-        return found
-    found["B"] = whole = replace(common, draft=drafting.draft)
-    if drafting.sx_static_vocab is None:
-        return found
-    found["C"] = static = replace(whole, sx_static_vocab=drafting.sx_static_vocab)
-    if drafting.sx_quant_embd is not None:
-        search = replace(static, sx_quant_embd=drafting.sx_quant_embd, sx_scales=drafting.sx_scales)
-        found["D"] = search
-        found["D+"] = replace(search, sx_seed_prompt=True, sx_learn=True)
-    found["E"] = replace(static, sx_seed_prompt=True, sx_learn=True)
-    return found
 
 
 class Bench:
