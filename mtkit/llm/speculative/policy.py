@@ -17,7 +17,8 @@ from collections import deque
 from math import ceil
 from statistics import median
 
-from mtkit.llm.speculative.promise import AHEAD, HOPE, LOSS, PROBE, WORTH, expected
+from mtkit.llm.speculative.batches import Batches
+from mtkit.llm.speculative.promise import AHEAD, LOSS, PROBE, cost, could_pay, expected, fastest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,11 +42,6 @@ _LONGEST = 32
 """Plain tokens until it is thought over again."""
 _MEASURED, _SECONDS = 8.0, 1.0
 """Plain tokens that measuring may take at first, and seconds at most."""
-_OFTEN_ENOUGH, _SURELY = 2, 3
-"""Times that a batch is measured before a draft is given up for it; before all steps of a text
-compute as many rows."""
-SIZES = (4, 8, 16)
-"""Tokens in a batch that are measured, in this order: kernels compute four rows at a time."""
 
 
 class Policy:
@@ -77,7 +73,8 @@ class Policy:
             checks: Only batches whose bits were compared with those of single tokens are used.
         """
         self._most, self.known, self.width = most, known, width
-        self._auto, self._mixed, self._checks = auto, mixed, checks
+        self._auto, self._mixed = auto, mixed
+        self._batches = Batches(known, most, width, checks=checks)
         self._plain: deque[float] = deque(maxlen=7)
         self._wrote = self._lost = self._entry = self._invested = self._spent = 0.0
         # What a plain token behind a draft takes more, times how often one follows.
@@ -113,10 +110,11 @@ class Policy:
             return self.hopeless
         if self.width == 1:
             return ""
-        if not self._is_measured:
+        if not self._batches.is_measured:
             return "what it would cost is not known yet on this machine"
         known = self.known
-        number, speed = self._fastest(known.accepted / known.tried if known.tried > 1 else _FEAR)
+        rate = known.accepted / known.tried if known.tried > 1 else _FEAR
+        number, speed = self._fastest(rate)
         if number and (1 - 1 / speed) * min(left, AHEAD) > known.reading(behind):
             return ""
         step = known.verify(self.width)
@@ -137,10 +135,10 @@ class Policy:
         known = self.known
         if self._judged[0] != known.changes:
             model = lookup = True
-            enough = known.times(self._sizes[0]) >= _OFTEN_ENOUGH
-            if self._auto and self._is_measured and enough:
-                model = self._could_pay()
-                lookup = model or (self._mixed and self._could_pay(free=True))
+            if self._auto and self._batches.can_judge:
+                model = could_pay(known, self._most, self.width)
+                free = self._mixed and could_pay(known, self._most, self.width, free=True)
+                lookup = model or free
             self._judged = known.changes, lookup, model
         return self._judged
 
@@ -164,32 +162,7 @@ class Policy:
 
     @property
     def _next_size(self) -> int:
-        if not self._auto or self.hopeless or (self._checks and self.known.checked < 0):
-            return 0
-        sizes = self._sizes
-        if self.known.times(sizes[0]) < _OFTEN_ENOUGH and not self._could_pay():
-            return sizes[0]
-        return next((size for size in sizes if not self._has(size)), 0)
-
-    @property
-    def _sizes(self) -> list[int]:
-        sizes = [min(size, self._most + 1) for size in SIZES]
-        return list(dict.fromkeys([*[self.width] * (self.width > 1), *sizes]))
-
-    def _has(self, size: int) -> bool:
-        known, wide = self.known, 1 < size == self.width
-        often = known.times(size) >= (_SURELY if wide else 1)
-        return often and (not self._checks or known.checked >= size)
-
-    @property
-    def _is_measured(self) -> bool:
-        return self._has(self._sizes[0])
-
-    @property
-    def _limit(self) -> int:
-        """Return the largest number whose batch is known."""
-        rows = max(self.known.sizes)
-        return min(self._most, (min(rows, self.known.checked) if self._checks else rows) - 1)
+        return 0 if not self._auto or self.hopeless else self._batches.next()
 
     def measured(self, size: int, seconds: float) -> None:
         """Learn what a batch took that was computed for that alone."""
@@ -209,7 +182,7 @@ class Policy:
             return self._most
         alone = self.width == 1
         self._rest = _LISTEN - len(self._plain)
-        if alone and (self._rest > 0 or not self._is_measured):
+        if alone and (self._rest > 0 or not self._batches.is_measured):
             self._rest = max(self._rest, 1)
             return 0
         if alone and self._since >= _OFTEN:
@@ -220,7 +193,7 @@ class Policy:
         gain = (1 - 1 / speed) * min(left, AHEAD)
         self._entry, self._invested = float(behind), 0.0
         if number and gain > entry and (allowed > 0 or not alone):
-            if alone and number == self._limit and self.waits:  # more may be better yet
+            if alone and number == self._batches.limit and self.waits:  # more may be better yet
                 self._rest = self._next_size
                 return 0
             self._invested = entry
@@ -228,8 +201,9 @@ class Policy:
         if self.hopeless:
             self._rest = _LONGEST
             return 0
-        probe = min(PROBE, self._limit)
-        price = entry + self._cost(probe) - expected(self._accepted / self._tried, probe)
+        probe = min(PROBE, self._batches.limit)
+        gives = expected(self._accepted / self._tried, probe)
+        price = entry + cost(self.known, probe, self.width) - gives
         if price <= allowed:
             return probe
         self._rest = min(max(ceil((price - allowed) / LOSS), 1), _LONGEST)
@@ -288,21 +262,5 @@ class Policy:
         else:
             known.saw_draft(drafted, drafting)
 
-    def _cost(self, number: int) -> float:
-        return self.known.verify(max(number + 1, self.width)) + self.known.draft(number)
-
     def _fastest(self, acceptance: float) -> tuple[int, float]:
-        """Return the fastest number and its speed; 0 and 1 where none is worth it."""
-        best, speed = 0, WORTH
-        for number in range(1, self._limit + 1):
-            found = expected(acceptance, number) / (self._cost(number) + self._back)
-            if found > speed:
-                best, speed = number, found
-        return best, speed if best else 1.0
-
-    def _could_pay(self, *, free: bool = False) -> bool:
-        """Whether any number is worth it at best; ``free``: drafting costs nothing."""
-        return any(
-            expected(HOPE, number) > WORTH * (self._cost(number) - free * self.known.draft(number))
-            for number in range(1, self._most + 1)
-        )
+        return fastest(self.known, acceptance, self._batches.limit, self.width, self._back)

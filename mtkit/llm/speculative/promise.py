@@ -32,9 +32,42 @@ def expected(acceptance: float, number: int) -> float:
     return (1 - acceptance ** (number + 1)) / (1 - acceptance)
 
 
+def cost(known: Known, number: int, width: int = 1) -> float:
+    """Return the cost of a round of so many drafted tokens, and so many rows at least."""
+    return known.verify(max(number + 1, width)) + known.draft(number)
+
+
+def fastest(
+    known: Known, acceptance: float, most: int, width: int, more: float = 0.0
+) -> tuple[int, float]:
+    """Return the number that is fastest, and its speed; 0 and 1 where none is worth it.
+
+    Args:
+        known: Costs.
+        acceptance: Part of what is drafted that is right.
+        most: Largest number.
+        width: Rows that a round computes at least.
+        more: What a round costs beside that.
+    """
+    best, speed = 0, WORTH
+    for number in range(1, most + 1):
+        found = expected(acceptance, number) / (cost(known, number, width) + more)
+        if found > speed:
+            best, speed = number, found
+    return best, speed if best else 1.0
+
+
+def could_pay(known: Known, most: int, width: int, *, free: bool = False) -> bool:
+    """Whether any number is worth it at best; ``free``: drafting costs nothing."""
+    return any(
+        expected(HOPE, number) > WORTH * (cost(known, number, width) - free * known.draft(number))
+        for number in range(1, most + 1)
+    )
+
+
 def break_even(known: Known, count: int) -> float | None:
     """Return the acceptance from which on drafting so many tokens pays; None: it never does."""
-    wanted = known.verify(count + 1) + known.draft(count)
+    wanted = cost(known, count)
     if not count or wanted >= count + 1:
         return None
     low, high = 0.0, 1.0
@@ -60,13 +93,13 @@ def number_together(
     size = len(rates)
     plain = known.verify(size + others)
 
-    def cost(number: int) -> float:
+    def together(number: int) -> float:
         rows = size * (number + (not others))  # of other numbers, in a second batch
         return known.verify(rows) + (plain if others else 0) + size * known.draft(number)
 
     def speed(number: int, rates: Sequence[float]) -> float:
         tokens = others + sum(expected(rate, number) for rate in rates)
-        return tokens * plain / (cost(number) * (size + others))
+        return tokens * plain / (together(number) * (size + others))
 
     numbers, entry = range(1, most + 1), known.reading(behind)
     best = max(numbers, key=lambda number: speed(number, rates))
@@ -77,5 +110,5 @@ def number_together(
     if max(speed(number, [HOPE] * size) for number in numbers) < WORTH:
         return 0, AHEAD  # not even then
     probe = min(PROBE, most)
-    lost = cost(probe) + entry - plain * speed(probe, rates)
+    lost = together(probe) + entry - plain * speed(probe, rates)
     return probe, ceil(max(lost, plain) / (LOSS * plain))

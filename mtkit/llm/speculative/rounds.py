@@ -8,11 +8,8 @@ chooses behind them, is emitted. So each round emits at least one, and no token 
 from __future__ import annotations
 
 import time
-from collections import deque
 
-from mtkit.errors import UnsupportedError
-from mtkit.llm.speculative import calibration
-from mtkit.llm.speculative.policy import SIZES
+from mtkit.llm.speculative.measuring import Measuring, cut
 from mtkit.llm.speculative.proposal import Outcome, Proposal
 from mtkit.llm.speculative.statistics import Statistics
 from mtkit.llm.speculative.verification import Matching, Rejection, Round
@@ -73,12 +70,10 @@ class Speculation:
         self.draft, self._policy, self._clock = draft, policy, clock
         self._random, self._lazy, self._loaded = random, lazy, loaded
         self._checks = checks
+        self._measuring = Measuring(policy, clock, checks=checks)
         self.statistics = Statistics(draft.learning)
         self._declined = ""
         self._kept: list[int] = []
-        # Plain steps in a row, and the logits of the last ones where bits are to be compared.
-        self._steps = 0
-        self._rows: deque[Any] = deque(maxlen=max(SIZES))
 
     def chosen(self, runner: Runner, sampler: Sampler, limit: int, *, logprobs: bool) -> Chosen:
         """Choose tokens; whoever takes one adds it to the runner's ``ids``."""
@@ -91,8 +86,7 @@ class Speculation:
         began = len(ids)
         self.draft.begin(ids)
         self._decide(ids, limit)
-        self._steps = 0
-        self._rows.clear()
+        self._measuring.forget()
         try:
             if context.n_past == len(ids) and not runner.stop_asked:
                 kept = context.logits().copy() if logprobs else None
@@ -128,7 +122,7 @@ class Speculation:
         finally:
             self._kept = self._kept or ids[: began + 1]
             if context.is_open and context.n_past >= len(ids):
-                self._cut(context, len(ids) - 1)
+                cut(context, len(ids) - 1)
 
     def _decide(self, ids: list[int], limit: int) -> None:
         """Decide whether to draft in a text at all.
@@ -161,9 +155,7 @@ class Speculation:
         emitted: list[int] = []
         times: list[float] = []
         nothing, spent = Proposal([]), 0.0
-        keeps = self._checks and self._policy.waits
-        if not keeps:
-            self._rows.clear()
+        keeps = self._measuring.keeps()
         try:
             while len(emitted) < count and not runner.stop_asked:
                 timed = len(emitted) < _TIMED
@@ -175,9 +167,7 @@ class Speculation:
                     times.append(clock() - began)
                 spent += time.perf_counter() - start
                 emitted.append(token_id)
-                self._steps += 1
-                if keeps:
-                    self._rows.append(kept)
+                self._measuring.stepped(kept if keeps else None)
                 yield token_id, kept if logprobs else None
                 if mute and self.draft.behind(ids) is not None:
                     break
@@ -188,36 +178,16 @@ class Speculation:
             self.draft.saw(Outcome([], 0, emitted, -1))
 
     def _measure(self, context: Context, ids: list[int]) -> bool:
-        """Measure a batch where that is due, and compare its bits with those of plain steps."""
-        policy, clock = self._policy, self._clock
-        kept = len(self._rows) if self._checks else self._steps
-        size, past = policy.size_to_measure(kept), context.n_past
-        if not size or past + size > context.n_ctx:
+        """Measure a batch where that is due."""
+        policy, seconds = self._policy, self._measuring.measure(context, ids)
+        if not seconds:
             return False
-        start, began = time.perf_counter(), clock()
-        if self._checks:  # what was just computed one by one, together
-            again = ids[past - size : past]
-            self._cut(context, past - size)
-            context.decode(again, outputs="all")
-            same = all((context.logits(row) == one).all()
-                       for row, one in enumerate(list(self._rows)[-size:]))  # fmt: skip
-            seconds = clock() - began
-            policy.known.checked = max(policy.known.checked, size) if same else -1
-            if not same:
-                self._declined = _INEXACT
-                self._cut(context, past - size)
-                for token_id in again:
-                    context.step(token_id)
-        else:
-            seconds = calibration.batch_seconds(context, [ids[-1]] * size, clock)
-        policy.measured(size, seconds)
         if policy.width == 1:
-            self._declined = self._declined or policy.hopeless
+            wrong = _INEXACT if policy.known.checked < 0 else ""
+            self._declined = wrong or self._declined or policy.hopeless
             if self._declined:
                 self.statistics.stopped(self._declined)
-        self._steps = 0
-        self._rows.clear()
-        self.statistics.measure_seconds += time.perf_counter() - start
+        self.statistics.measure_seconds += seconds
         return True
 
     def _round(
@@ -231,8 +201,7 @@ class Speculation:
     ) -> Chosen:
         """Draft and verify; ``asked`` is how long it took to say how far the draft has read."""
         seen, clock = self.statistics, self._clock
-        self._steps = 0
-        self._rows.clear()
+        self._measuring.forget()
         start, began, loaded = time.perf_counter(), clock(), self._loading
         proposal = self.draft.propose(ids, count) if count > 0 else Proposal([])
         drafted_at, drafted_by = time.perf_counter(), clock()
@@ -248,7 +217,7 @@ class Speculation:
             batch += [ids[-1]] * missing  # rows that are forgotten
         elif missing > 0:  # no room for them: the ones before are computed again
             first = min(missing, past)
-            self._cut(context, past - first)
+            cut(context, past - first)
             batch = [*ids[past - first : past], *batch]
         if len(batch) == 1:
             context.step(batch[0])
@@ -268,7 +237,7 @@ class Speculation:
                 yield token_id, kept
                 resumed = clock()
             if context.n_past > past + 1 + made.accepted:
-                self._cut(context, past + 1 + made.accepted)
+                cut(context, past + 1 + made.accepted)
             self.draft.saw(made.outcome(logits if self.draft.learning is not None else None))
             spent += clock() - resumed
         except GeneratorExit:  # nobody takes what was accepted: the text has ended before
@@ -284,10 +253,6 @@ class Speculation:
     def _loading(self) -> float:
         """Return the seconds that loading what drafts has taken."""
         return 0.0 if self._lazy is None else self._lazy.spent
-
-    def _cut(self, context: Context, end: int) -> None:
-        if not context.truncate(end):
-            raise UnsupportedError("its memory cannot be cut", source=context.model.path)
 
     def reset(self) -> None:
         """Forget every text, and what was learnt from it and counted: another session begins.
