@@ -8,6 +8,7 @@ and a warning fails. ``--stage`` leaves zensical out.
 
 from __future__ import annotations
 
+import html
 import os
 import posixpath
 import re
@@ -45,6 +46,8 @@ _FOR_KEYS = {
     '<input class="md-option"': '<input class="md-option" tabindex="-1"',  # hidden from readers
 }
 """What the theme writes -> the same for people without a mouse."""
+_BAR_IN_CODE = re.compile(r"`([^`\n]*\\\|[^`\n]*)`")
+"""Code in a cell of a table, with a bar that must not end the cell."""
 _LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 
 
@@ -78,7 +81,11 @@ def turned(text: str, path: str, known: dict[str, str]) -> str:
             place, after = f"cli/{after[len('#mtkit-') : -1]}.md", ")"
         return before + posixpath.relpath(place, here or ".") + after
 
-    return _LINK.sub(link, text)
+    def code(found: re.Match[str]) -> str:  # GitHub drops the backslash, zensical keeps it
+        said = html.escape(found[1].replace("\\|", "|"), quote=False)
+        return f"<code>{re.sub('[|*_]', lambda one: f'&#{ord(one[0])};', said)}</code>"
+
+    return _BAR_IN_CODE.sub(code, _LINK.sub(link, text))
 
 
 def stage() -> None:

@@ -196,7 +196,7 @@ def _check_merges(
         for cut in range(1, len(raw))
     )
     if allowed != len(listed):
-        effect = f"{allowed} pairs can merge by rank, but the list has {len(listed)}"
+        effect = f"merging by rank allows {allowed} pairs, the list of merges has {len(listed)}"
         losses.add("ids-possible", "model.merges", effect)
     elif not model.ignore_merges:
         effect = "a word that is itself a token is never split"

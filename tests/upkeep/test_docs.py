@@ -165,6 +165,15 @@ def test_every_document_is_listed() -> None:
     assert [name for name in found if f"]({name})" not in listed] == ["README.md"]
 
 
+def test_the_index_calls_pages_by_their_titles() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\[([^\]]+)\]\(([^)#]+\.md)\)", index.partition("## ")[2])
+    assert len(links) > 40
+    for text, target in links:
+        page = (ROOT / "docs" / target).read_text(encoding="utf-8")
+        assert text == page.partition("\n")[0].removeprefix("# "), target
+
+
 def test_notice_names_a_document_that_is_there() -> None:
     named = re.findall(r"docs/\S+\.md", (ROOT / "NOTICE").read_text(encoding="utf-8"))
     assert named

@@ -117,7 +117,8 @@ def _normalizer(spec: TokenizerSpec, plan: Plan) -> Loss:
         effect = "a space is also added after each special token"
         return Loss("ids-special", "normalizer", effect)
     if "normalizer" in plan.known and not _lost_forms(found):
-        return Loss("ids-possible", "normalizer", "llama.cpp runs the same rules with its own code")
+        effect = "llama.cpp normalizes text with its own code, which can differ for rare characters"
+        return Loss("ids-possible", "normalizer", effect)
     return Loss("ids", "normalizer", "text is not normalized: llama.cpp has no such step")
 
 
@@ -175,7 +176,8 @@ def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
                 "texts that spell out a special token can be merged into that token",
             )
         ]
-    return [Loss("ids-possible", "model", "llama.cpp runs the same rules with its own code")]
+    effect = "llama.cpp splits words with its own code, which can give different ids"
+    return [Loss("ids-possible", "model", effect)]
 
 
 def _whole_words(model: object) -> bool:

@@ -31,7 +31,8 @@ def nearest(component: Any, key: str, add: AddLoss) -> Any:
     made = read_component(component_form(component), key, key)
     if made != component:
         code: LossCode = "decoding" if key == "decoder" else "ids-possible"
-        add(code, key, "the tokenizers library runs the same rules with its own code")
+        changes = "text" if key == "decoder" else "ids"
+        add(code, key, f"the tokenizers library has its own code for this: {changes} can differ")
     return made
 
 
