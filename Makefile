@@ -16,7 +16,7 @@ watched = { $(1) & pid=$$!; n=0; while kill -0 $$pid 2>/dev/null; do sleep 1; n=
   if [ -t 2 ]; then printf '\r  %s s ' $$n >&2; elif [ $$((n % 10)) = 0 ]; then echo "  $$n s" >&2; fi; \
   done; if [ -t 2 ]; then printf '\r\033[K' >&2; fi; wait $$pid; }
 
-.PHONY: demo test lint fuzz fuzz-exact fuzz-files fuzz-workbench fuzz-models fuzz-templates \
+.PHONY: demo test lint format fuzz fuzz-exact fuzz-files fuzz-workbench fuzz-models fuzz-templates \
   fuzz-native matrix docs screens sanitize sanitize-threads native bench clean
 
 ## Show the main job on the files that ship with mtkit.
@@ -34,6 +34,12 @@ lint: $(VENV)/lint
 	$(BIN)/mypy
 	$(BIN)/codespell *.md docs mtkit tools
 	$(BIN)/clang-format --dry-run -Werror native/*/*.?pp
+
+## What a formatter can mend of style.
+format: $(VENV)/lint
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i native/*/*.?pp
 
 ## A million generated cases against tokenizers; see tools/fuzz_exact.py.
 fuzz-exact: $(VENV)/tests native

@@ -1,4 +1,4 @@
-"""Build the native core for development: `X`.
+"""Build the native core for development: `python -m tools.native`.
 
 Builds with CMake and Ninja into build/native and puts the module into mtkit/, in seconds when
 little changed. Warnings are errors here, and only here: an installation must not fail on those of

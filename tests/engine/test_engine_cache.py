@@ -34,6 +34,8 @@ if not child:
     child = grandchild or os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 """
+MOST_KEPT = 8191
+"""Bytes of the largest word or chunk that is kept, as ``WordCache::MOST_KEPT`` says."""
 LETTERS = "abcdefghijklmnopqrstuvwxyzé的一0123 \n"
 
 
@@ -168,8 +170,8 @@ def test_what_is_large_stays_below_the_size(size: int) -> None:
 
 
 def test_the_largest_word_that_is_kept() -> None:
-    """A word of up to 8,191 bytes is kept once it came again, a longer one never."""
-    for size, kept in ((8191, True), (8192, False)):
+    """A word of so many bytes is kept when it came often enough, a longer one never."""
+    for size, kept in ((MOST_KEPT, True), (MOST_KEPT + 1, False)):
         tokenizer = mtkit.load()
         for _ in range(4):
             tokenizer.encode_ids("a" * size)
@@ -188,11 +190,11 @@ def test_a_size_that_is_none() -> None:
 
 @pytest.mark.parametrize("name", ["gpt2", "qwen3", "llama-3", "llama-2", "bert-base-uncased"])
 def test_what_is_large_has_the_same_ids_when_it_comes_again(name: str) -> None:
-    """Runs of Han are remembered as a whole, chunks of up to 8,191 bytes once they came again."""
+    """Runs of Han are remembered as a whole, three bytes a character, if they came again."""
     rng = random.Random(name)
     with Both(mtkit.load(shared_tokenizer(name)).spec) as both:
         both.engine._native.warm()
-        for size in (4, 5, 6, 20, 84, 85, 86, 200, 1000, 2730, 2731):
+        for size in (4, 5, 6, 20, 84, 85, 86, 200, 1000, MOST_KEPT // 3, MOST_KEPT // 3 + 1):
             run = "".join(rng.choices("的一是不了在人有我他", k=size))
             other = run[:-1] + ("他" if run[-1] != "他" else "我")
             for text in (run, other, f"a {run}。{other} b", run * 2, f"x{run} {run}y"):
