@@ -175,10 +175,10 @@ def setting_table() -> str:
         "- `generate` has all of them except those of the server.",
         "- `chat` has no session options and none for a single prompt. Its `n_predict` is -1, and",
         "  special tokens spelled out in a message are plain text.",
-        "- `perplexity`, `imatrix` and `logits` have the options of the context and of computing.",
+        "- `perplexity`, `imatrix` and `logits` have the options under Context and Computing.",
         "  `perplexity` and `imatrix` decode 2048 tokens at a time, and `--ctx` is the",
         "  window, 512.",
-        "- `serve` has the options of the context, of computing and of the sampler, and its own.\n",
+        "- `serve` has its own options, and those under Sampling, Context and Computing.\n",
     ]
     settings = {**table(ServeSettings), **table(GenerateSettings)}.values()
     for heading in ("", *HEADINGS):

@@ -37,53 +37,53 @@ PARTS = "default-model-00001-of-00002.gguf"
 TEXT = "Hello, MNN! 中文 🙂"
 SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "first": (
-        "a model, a conversion, a text",
+        "A model, a conversion, a text",
         (
             ("inspect", MODEL),
             ("convert", HF, "--to", "gguf", "-o", "demo-out/"),
             ("encode", "Hello, MNN! 中文", "-t", "demo-out/tokenizer.gguf"),
         ),
     ),
-    "help": ("the commands", (("--help",),)),
-    "inspect": ("a model", (("inspect", MODEL),)),
-    "inspect-tokenizer": ("a tokenizer", (("inspect", HF),)),
+    "help": ("The commands", (("--help",),)),
+    "inspect": ("A model", (("inspect", MODEL),)),
+    "inspect-tokenizer": ("A tokenizer", (("inspect", HF),)),
     "inspect-safetensors": (
-        "weights in several files",
+        "Weights in several files",
         (("inspect", "tests/data/safetensors/model.safetensors.index.json"),),
     ),
-    "convert": ("a conversion", (("convert", SPM, "--to", "gguf", "-o", "demo-out/"),)),
+    "convert": ("A conversion", (("convert", SPM, "--to", "gguf", "-o", "demo-out/"),)),
     "convert-refused": (
-        "a conversion that is refused",
+        "A conversion that is refused",
         (
             ("convert", HF, "--to", "vocab-merges", "-o", "demo-out/"),
             ("convert", HF, "--to", "spm"),
         ),
     ),
     "compare": (
-        "two tokenizers on the same texts",
+        "Two tokenizers on the same texts",
         (("compare", SPM, "tests/fixtures/spm-unigram/tokenizer.model"),),
     ),
-    "check": ("what is wrong with a file", (("check", MODEL), ("check", "LICENSE"))),
+    "check": ("Problems in a file", (("check", MODEL), ("check", "LICENSE"))),
     "edit": (
-        "a model with other metadata",
+        "A model with other metadata",
         (
             ("edit", MODEL, "--set", "general.name=renamed", "-o", "new.gguf"),
             ("diff", MODEL, "new.gguf"),
         ),
     ),
     "report": (
-        "a page for a browser",
+        "An HTML report",
         (("report", MODEL), ("report", MODEL, HF, "-o", "both.html")),
     ),
     "split": (
-        "a model cut and joined",
+        "Splitting and merging a model",
         (
             ("split", MODEL, "--max-size", "2M"),
             ("merge", PARTS, "-o", "whole.gguf"),
         ),
     ),
     "convert-endian": (
-        "a model for big-endian machines",
+        "A model for big-endian machines",
         (
             ("convert-endian", MODEL, "-o", "big-endian.gguf"),
             ("convert-endian", "big-endian.gguf", "-o", "back.gguf"),
@@ -91,50 +91,53 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
         ),
     ),
     "quantize": (
-        "a model in other bits",
+        "Quantizing a model",
         (
             ("quantize", MODEL, "--type", "Q4_1", "-o", "new.gguf"),
             ("quantize", MODEL, "--type", "Q4_1", "--allow-requantize", "-o", "new.gguf"),
         ),
     ),
     "trim": (
-        "a model with fewer tokens",
+        "A model with a smaller vocabulary",
         (("trim", MODEL, "--corpus", "LICENSE", "-o", "small.gguf"), ("inspect", "small.gguf")),
     ),
-    "hash": ("what a model holds", (("hash", MODEL, "--tokenizer"),)),
-    "count": ("how many tokens", (("count", "LICENSE", "tests/fixtures/spm-bpe/cases.jsonl"),)),
+    "hash": ("Hashes of a model", (("hash", MODEL, "--tokenizer"),)),
+    "count": ("Counting tokens", (("count", "LICENSE", "tests/fixtures/spm-bpe/cases.jsonl"),)),
     "corpus": (
-        "a corpus encoded",
+        "Encoding a corpus",
         (("corpus", "encode", "LICENSE", "--lines", "-t", HF, "-o", "license.npy"),),
     ),
-    "bench": ("the help of measuring: figures differ each time", (("bench", "--help"),)),
-    "dump": ("tokens by their text", (("dump", "vocab", HF, "--filter", "*中*"),)),
-    "token": ("tokens by id and text", (("token", "1000", "5000-5003", " the", "-t", HF),)),
-    "encode": ("a text to ids", (("encode", TEXT),)),
-    "trace": ("every step from text to ids", (("encode", "It's 中文", "-t", HF, "--trace"),)),
-    "explain": ("a text as its tokens", (("explain", "Hello, MNN! <|im_end|> 中文 🙂", "-t", HF),)),
-    "decode": ("ids to text", (("decode", "27362", "11", "501", "15296", "0"),)),
+    "bench": ("The help of a benchmark", (("bench", "--help"),)),
+    "dump": ("Tokens by their text", (("dump", "vocab", HF, "--filter", "*中*"),)),
+    "token": ("Tokens by id and text", (("token", "1000", "5000-5003", " the", "-t", HF),)),
+    "encode": ("From text to ids", (("encode", TEXT),)),
+    "trace": ("Every step from text to ids", (("encode", "It's 中文", "-t", HF, "--trace"),)),
+    "explain": (
+        "A text and its tokens",
+        (("explain", "Hello, MNN! <|im_end|> 中文 🙂", "-t", HF),),
+    ),
+    "decode": ("From ids to text", (("decode", "27362", "11", "501", "15296", "0"),)),
     "template": (
-        "a chat as the model reads it",
+        "A chat as the model reads it",
         (("template", "tests/fixtures/bbpe-8k", "--system", "Be brief.", "--user", "Hello!"),),
     ),
     "generate": (
-        "a model continues a text",
+        "A model continues a text",
         (("generate", "The quick brown fox", "-n", "24", "--temp", "0", "-q"),),
     ),
-    "chat": ("a question to a model", (("chat", "Hello!", "-n", "24", "--temp", "0", "-q"),)),
-    "perplexity": ("how well a model predicts a text", (("perplexity", "LICENSE"),)),
-    "imatrix": ("which weights matter", (("imatrix", "LICENSE", "-o", "imatrix.gguf"),)),
-    "logits": ("what a model expects next", (("logits", "Once upon a time"),)),
+    "chat": ("A question to a model", (("chat", "Hello!", "-n", "24", "--temp", "0", "-q"),)),
+    "perplexity": ("How well a model predicts a text", (("perplexity", "LICENSE"),)),
+    "imatrix": ("An importance matrix", (("imatrix", "LICENSE", "-o", "imatrix.gguf"),)),
+    "logits": ("What a model expects next", (("logits", "Once upon a time"),)),
     "serve": (
-        "what no server starts with",
+        "Options that the server refuses",
         (("serve", "--host", "0.0.0.0"), ("serve", "--chat-template", "lama3")),
     ),
-    "sx": ("the help of a group of commands", (("sx", "--help"),)),
-    "formats": ("the formats", (("formats",),)),
-    "config": ("what is in force", (("config",),)),
+    "sx": ("The help of a group of commands", (("sx", "--help"),)),
+    "formats": ("The formats", (("formats",),)),
+    "config": ("The settings in use", (("config",),)),
     "errors": (
-        "errors say what to do",
+        "Errors that say what to do",
         (("inspect", "LICENSE"), ("encode", "Hello", "-t", "no/such"), ("tokenise", "Hello")),
     ),
 }
@@ -243,7 +246,7 @@ def page() -> str:
     out = [
         "# Screens\n",
         "The commands on a terminal of 80 columns; below each picture is a link to 120 columns.",
-        "In a pipe they print rows separated by tabs. `make screens` draws the real output.\n",
+        "When output is piped, columns are separated by tabs. `make screens` draws real output.\n",
     ]
     for name, (title, _) in SCREENS.items():
         out.append(f"## {title}\n\n![{title}](screens/{name}-80.svg)\n")
