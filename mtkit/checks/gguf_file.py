@@ -104,8 +104,8 @@ def _vocabulary(file: GgufFile, found: Checking) -> None:
             found.tokenizer(Reading(read_spec(keys)).spec, "gguf")
         else:
             found.findings += surveyed(vocabulary.VOCABULARY, columns)
-            why = "not all of its keys could be read" if errors else "--deep does these"
-            found.skipped.append(("merges, chat templates, a trial", why))
+            why = "not all of its keys could be read" if errors else "checked with --deep"
+            found.skipped.append(("merges, chat templates, a test run", why))
     except FormatError as error:
         found.hold(gguf_keys.PARTS["vocabulary"], error)
         found.skipped.append(("tokenizer", "its keys contradict each other"))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MODEL = Rule("runs-model", "warning", "llama.cpp", "file")
 PROGRAM = "llama.cpp"
-PART = "a trial of the model in llama.cpp"
+PART = "a test run of the model in llama.cpp"
 
 
 def tried(source: Source) -> Finding | tuple[str, str] | None:

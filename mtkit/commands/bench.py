@@ -21,7 +21,7 @@ def bench(
         list[str] | None,
         typer.Argument(
             metavar="[TEXT]...",
-            help="Text files, or - for a pipe; default: texts that come with Python.",
+            help="Text files; - for standard input; default: texts that come with Python.",
         ),
     ] = None,
     tokenizer: str | None = None,
@@ -41,9 +41,9 @@ def bench(
 
     fresh: a text that the tokenizer has not seen; again: the same text a second time; decode: all
     of its ids. Times are CPU time, the median of the rounds. Loading includes the ids of one word.
-    The page Performance of the documentation compares mtkit with other libraries.
+    The documentation compares mtkit with other libraries (docs/performance.md).
 
-    Columns in a pipe: what, text, figure, unit.
+    Piped output: what, text, figure, unit.
 
     \b
     Examples:

@@ -38,7 +38,7 @@ def check(
     against: Annotated[
         str | None,
         typer.Option(
-            "--against", metavar="FILE", help="Tokenizer whose chat template the file should have."
+            "--against", metavar="FILE", help="Compare the chat template with this tokenizer's."
         ),
     ] = None,
     runs_on: Annotated[
@@ -60,18 +60,17 @@ def check(
     """Find problems in a GGUF, safetensors or tokenizer file, or in a model folder.
 
     The rules come from the file format, llama.cpp's loader, the tokenizer and its chat templates.
-    In a pipe each finding is a row: file, severity, code, field, offset, what. A file without any
-    has a row "ok"; a row "skipped" names a part that was not checked. Exit code 3: the file is
-    damaged; 1: a program refuses or misreads it; 0: neither.
+    Piped output has a row per finding: file, severity, code, field, offset, what. A file with no
+    findings has a single row, "ok"; a row "skipped" names a part that was not checked. Exit code 3:
+    the file is damaged; 1: a program refuses or misreads it; 0: neither.
 
-    The header, keys, tokens and tensor table of a GGUF are checked in an instant. --deep reads
-    everything: NaN, infinity and zeros in tensors, merges, and a trial of the tokenizer and its
-    chat templates. --against and --runs-on include that trial.
+    Without --deep, the header, keys, tokens and tensor table of a GGUF are checked. --deep reads
+    everything: NaN, infinity and zeros in tensors, merges, and a test run of the tokenizer and its
+    chat templates. --against and --runs-on include that test run.
 
-    In a folder with config.json and weights, every file is checked, and whether they fit together:
-    missing and truncated files, a wrong index, tensors that contradict config.json, a tokenizer
-    with more ids than the embedding, and everything else that makes mtkit convert refuse the
-    folder.
+    In a folder with config.json and weights, every file is checked, and so is their fit: missing
+    and truncated files, a wrong index, tensors that contradict config.json, a tokenizer with more
+    ids than the embedding has rows, and everything else that makes mtkit convert refuse the folder.
 
     --runs-on compares about 200 texts with the results of another program: llama.cpp, mnn,
     transformers, executorch, onnxruntime or sentencepiece. The last four need their own library. A
@@ -182,7 +181,7 @@ def _show(report: Report) -> None:
         code = [part(_ROLES[rule.severity], rule.severity), part("dim", rule.code)]
         screen.line(*joined([*code, part("dim", rule.source), part("hint", advice)]), indent=2)
     if report.skipped:
-        screen.heading("not looked at")
+        screen.heading("not checked")
         screen.facts([(f"  {name}", [why]) for name, why in report.skipped])
     if report.findings:
         screen.heading("")

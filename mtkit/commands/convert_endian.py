@@ -23,8 +23,8 @@ def convert_endian(
     """Change the byte order of a GGUF: to big-endian, or back to little-endian.
 
     Converting twice gives the same file. IQ1, IQ2 and IQ3 types are refused, because llama.cpp
-    decodes them on little-endian machines only. In a pipe one row: path, tensors, bytes of tensors.
-    The file appears whole or not at all.
+    decodes them on little-endian machines only. The file is written atomically. Piped output is one
+    row: path, tensors, bytes of tensors.
 
     \b
     Examples:

@@ -40,8 +40,9 @@ def count(
 ) -> None:
     """Count the tokens in texts: a row per file, and a total.
 
-    Of a folder every text file is counted, source code and subfolders included; hidden files and
-    binary files are not. In a pipe: count and name, or only the count if the text has no name.
+    In a folder, every text file is counted, including source code and subfolders, but not hidden
+    files and binary files. Piped output: count and name, or only the count if the text comes from
+    standard input or -p.
 
     \b
     Examples:

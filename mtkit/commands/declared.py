@@ -39,7 +39,7 @@ class Option(Record):
 SHARED: Mapping[str, Option] = {
     "tokenizer": Option(
         "-t --tokenizer",
-        "Tokenizer: file, folder or ORG/NAME; - for a pipe.",
+        "Tokenizer: file, folder or ORG/NAME; - for standard input.",
         "NAME",
         "-m --model",
     ),
@@ -51,7 +51,7 @@ SHARED: Mapping[str, Option] = {
     "encoding": Option("--encoding", "Name of a published tiktoken encoding.", "NAME"),
     "as_reader": Option(
         "--as",
-        "Read the file as transformers (a folder) or mnn (.mtok) does.",
+        "Read the tokenizer the way another program does: transformers (folders) or mnn (.mtok).",
         "NAME",
         values=("transformers", "mnn"),
     ),
@@ -59,7 +59,7 @@ SHARED: Mapping[str, Option] = {
     "verify_tables": Option(
         "--verify-tables", "Compare a .mtok's tables with its specification first."
     ),
-    "prompt": Option("-p --prompt", "The text, given as an option.", "TEXT"),
+    "prompt": Option("-p --prompt", "The text, as an option.", "TEXT"),
     "files": Option(
         "-f --file",
         "Read the text from a file. Repeatable.",

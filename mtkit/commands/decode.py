@@ -45,8 +45,8 @@ def decode(
 ) -> None:
     """Decode token ids to text.
 
-    Ids are separated by spaces or commas; the JSON of encode works as well. In a pipe, bytes that
-    are not valid UTF-8 are written unchanged, and a line break ends the text.
+    Ids are separated by spaces or commas; the JSON of encode works as well. When output is piped,
+    bytes that are not valid UTF-8 are written unchanged, and a line break ends the text.
 
     \b
     Examples:

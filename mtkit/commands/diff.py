@@ -47,10 +47,10 @@ def diff(
     to the tensor's standard deviation, and its worst row. Unrelated weights differ by more than
     100%.
 
-    In a pipe each difference is a row: metadata or naming, key, added, removed or changed, before,
-    after; tensor, name, the same, shape and type before and after, and with --values: largest
-    error, RMSE, cosine, relative RMSE, worst row, its relative RMSE; total, elements, bytes before
-    and after, RMSE, relative RMSE.
+    Piped output has a row per difference: metadata or naming, key, added, removed or changed,
+    before, after; tensor, name, the same, shape and type before and after, and with --values:
+    largest error, RMSE, cosine, relative RMSE, worst row, its relative RMSE; total, elements, bytes
+    before and after, RMSE, relative RMSE.
 
     \b
     Examples:

@@ -73,13 +73,13 @@ def edit(
     """Change metadata, tensor names or the tokenizer of a GGUF; tensor data stays the same.
 
     TYPE is u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool or string; TYPE[] is an array, written as
-    JSON. Without TYPE, an existing key keeps its type. The new file appears whole or not at all.
+    JSON. Without TYPE, an existing key keeps its type. The new file is written atomically.
     --in-place rewrites only the header, however large the model is; the padding before the data
-    absorbs a few bytes, and larger changes are refused. If that is interrupted, the next mtkit edit
-    of the file finishes it from FILE.journal. --tokenizer replaces the tokenizer after checking
-    that the file gives the new one's ids. For a sharded model, name the first shard: the new file
-    is the whole model, or one shard if it is called NAME-00001-of-00003.gguf. In a pipe each change
-    is a row: what, key or tensor, before, after.
+    absorbs a few bytes, and larger changes are refused. The next mtkit edit of the file completes
+    an interrupted edit from FILE.journal. --tokenizer replaces the tokenizer after checking that
+    the file gives the new one's ids. For a sharded model, name the first shard: the output is the
+    merged model; if -o has the name of a shard (NAME-00001-of-00003.gguf), only that shard is
+    written. Piped output has a row per change: what, key or tensor, before, after.
 
     \b
     Examples:

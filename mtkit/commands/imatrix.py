@@ -69,7 +69,7 @@ def imatrix(
 
     As in llama-imatrix, whole windows of --ctx tokens go through the model, and the squared inputs
     of each matrix are summed by column. The file is saved regularly; to continue an interrupted
-    run, repeat the command with --resume. --in-file without a text adds matrices up. In a pipe:
+    run, repeat the command with --resume. --in-file without a text adds matrices up. Piped output:
     path, matrices, windows.
 
     \b

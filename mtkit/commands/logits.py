@@ -48,7 +48,7 @@ def logits(
 ) -> None:
     """Show which tokens a model expects after a text, with logits and probabilities.
 
-    In a pipe each token is a row: position, rank, id, token, logit, probability.
+    Piped output has a row per token: position, rank, id, token, logit, probability.
 
     \b
     Examples:

@@ -38,7 +38,7 @@ def merge(
 ) -> None:
     """Merge the shards of a model into one file; the reverse of mtkit split.
 
-    In a pipe one row: path, tensors, bytes of tensors. The file appears whole or not at all.
+    The file is written atomically. Piped output is one row: path, tensors, bytes of tensors.
 
     \b
     Examples:

@@ -86,9 +86,27 @@ def _annotated(kind: Any, option: Option) -> Any:
 
 
 class Command(TyperCommand):
-    """A command whose options have further spellings, which help and errors do not name."""
+    """A command whose options have headings, and further spellings that help does not show."""
 
     also: Mapping[str, tuple[str, ...]]
+    headings: Sequence[str] = ()
+    """Headings in the order of the help; others follow."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, each heading's by themselves."""
+        rows: dict[str, list[tuple[str, str]]]
+        rows = {heading: [] for heading in ("Arguments", "Options", *self.headings)}
+        for param in self.get_params(ctx):
+            row = param.get_help_record(ctx)
+            if row is not None:
+                is_option = param.param_type_name == "option"
+                heading = getattr(param, "rich_help_panel", None)
+                heading = heading or ("Options" if is_option else "Arguments")
+                rows.setdefault(heading, []).append(row)
+        for heading, listed in rows.items():
+            if listed:
+                with formatter.section(heading):
+                    formatter.write_dl(listed)
 
     def make_parser(self, ctx: Any) -> Any:
         """Let the parser know the further spellings."""

@@ -80,7 +80,7 @@ def quantize(
         typer.Option("--threads", metavar="N", min=0, help="Number of threads; 0: one per core."),
     ] = 0,
     report: Annotated[
-        bool, typer.Option("--report", help="Measure how far each tensor is from the original.")
+        bool, typer.Option("--report", help="Measure each tensor's error against the original.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Do everything except write the file.")
@@ -91,9 +91,9 @@ def quantize(
     """Quantize a model with llama.cpp's quantizer, in a separate process.
 
     A model that is already quantized is refused without --allow-requantize: quantizing twice loses
-    more than once. --tensor-type, --output-tensor-type and --token-embedding-type work as in
-    llama-quantize: a pattern is a lower-case regular expression, and tensors that match are
-    excluded from the mix. The file appears whole or not at all. In a pipe one row: path, bytes of
+    more than quantizing once. --tensor-type, --output-tensor-type and --token-embedding-type work
+    as in llama-quantize: a pattern is a lower-case regular expression, and tensors that match are
+    excluded from the mix. The file is written atomically. Piped output is one row: path, bytes of
     tensors before, after; with --report also a row for each tensor that changed: name, type before,
     type after, largest error, RMSE, cosine, all after dequantization.
 

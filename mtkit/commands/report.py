@@ -40,7 +40,7 @@ def report(
     One self-contained file that loads nothing else: sizes by layer and type, searchable tables of
     tensors, metadata and tokens, how merges build a token, lengths and scripts of tokens, chat
     templates with an example, and the findings of check. Without -o it is NAME.report.html in the
-    current folder. In a pipe: path, bytes.
+    current folder. Piped output: path, bytes.
 
     \b
     Examples:

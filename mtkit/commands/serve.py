@@ -41,7 +41,7 @@ def serve(
         typer.Option(
             "--chat-template",
             metavar="NAME|TEXT",
-            help="The same: a name that llama.cpp knows, or the text of a template.",
+            help="Like --template, but the name of one of llama.cpp's templates, or the text.",
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no notes.")] = False,

@@ -33,22 +33,9 @@ _METAVARS: dict[Any, str] = {int: "N", int | None: "N", float: "X"}
 
 
 class _Command(Command):
-    """A command whose options have headings in the help."""
+    """A command whose options are settings."""
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments and options, each heading's by themselves."""
-        rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        rows |= {heading: [] for heading in HEADINGS}
-        for param in self.get_params(ctx):
-            row = param.get_help_record(ctx)
-            if row is not None:
-                is_option = param.param_type_name == "option"
-                heading = getattr(param, "rich_help_panel", None)
-                rows[heading or ("Options" if is_option else "Arguments")].append(row)
-        for heading, listed in rows.items():
-            if listed:
-                with formatter.section(heading):
-                    formatter.write_dl(listed)
+    headings = HEADINGS
 
 
 def command(
@@ -101,6 +88,7 @@ def _parameter(setting: Setting) -> Parameter:
         *setting.options,
         metavar=setting.metavar or _METAVARS.get(hint),
         help=setting.off if setting.negates else setting.help,
+        show_default="efault:" not in setting.help,
         parser=_PARSERS.get(setting.metavar or setting.name, whole) if is_whole else None,
         rich_help_panel=setting.heading or None,
     )

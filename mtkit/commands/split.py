@@ -41,8 +41,8 @@ def split(
 ) -> None:
     """Split a GGUF into shards that llama.cpp loads: NAME-00001-of-00003.gguf and so on.
 
-    A tensor larger than --max-size gets a shard of its own. All shards appear, or none. In a pipe
-    each shard is a row: path, tensors, bytes of tensors.
+    A tensor larger than --max-size gets a shard of its own. Either all shards are written, or none.
+    Piped output has a row per shard: path, tensors, bytes of tensors.
 
     \b
     Examples:

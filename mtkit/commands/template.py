@@ -33,7 +33,9 @@ def template(
     ] = None,
     messages: Annotated[
         str | None,
-        typer.Option("--messages", metavar="JSON", help="File with the messages; - for a pipe."),
+        typer.Option(
+            "--messages", metavar="JSON", help="File with the messages; - for standard input."
+        ),
     ] = None,
     user: Annotated[
         str | None, typer.Option("--user", metavar="TEXT", help="User message.")
@@ -92,9 +94,10 @@ def template(
 ) -> None:
     """Render a chat template as the transformers library does.
 
-    In a pipe the text is printed unchanged; a terminal shows control characters escaped. The
-    template runs in a separate process, limited to 10 seconds and 256 MiB. --parse works the other
-    way: it turns a model's answer into JSON with content, reasoning_content and tool_calls.
+    When output is piped, the text is printed unchanged; a terminal shows control characters
+    escaped. The template runs in a separate process, limited to 10 seconds and 256 MiB. --parse
+    works the other way: it turns a model's answer into JSON with content, reasoning_content and
+    tool_calls.
 
     \b
     Examples:

@@ -38,7 +38,7 @@ def token(
     """Look up tokens by id or text; exit code 1 if one does not exist.
 
     A text is what the token stands for (" hello", or "·hello" with a dot for each space) or how the
-    file spells it ("Ġhello"). In a pipe each token is a row: id, spelling, type, bytes in hex.
+    file spells it ("Ġhello"). Piped output has a row per token: id, spelling, type, bytes in hex.
 
     \b
     Examples:

@@ -58,9 +58,9 @@ def trim(
     The parts that a kept token is merged from, byte tokens and special tokens are kept as well.
     Rows are copied byte for byte; logits are bit-identical if 64 divides the number of rows. Texts
     made of kept tokens get the same tokens, which is checked before anything is written; other
-    texts get smaller ones. Ids change: the map is written next to the file as OUT.ids.tsv. Both
-    files appear, or neither. In a pipe: path, ids before, after, bytes of tensors before, after,
-    path of the map.
+    texts get smaller ones. Ids change: the map is written next to the file as OUT.ids.tsv. Either
+    both files are written, or neither. Piped output: path, ids before, after, bytes of tensors
+    before, after, path of the map.
 
     \b
     Examples:

@@ -85,11 +85,11 @@ class ContextSettings(Settings, heading="Context"):
         "on", "Use flash attention.", also="-fa --flash-attn", metavar="on|off|auto"
     )
     swa_full: bool = setting(
-        False, "Full-size cache for sliding-window layers; it can be cut anywhere."
+        False, "Keep a full-size cache for sliding-window layers, so that any prefix can be reused."
     )
     threads: int | None = setting(
         None,
-        "Number of threads; default: the fastest, measured.",
+        "Number of threads; default: measured.",
         1,
         MOST_THREADS,
         also="-t",
@@ -105,6 +105,15 @@ class ContextSettings(Settings, heading="Context"):
         super().__post_init__()
         if self.flash_attention == "off" and self.kv_type not in ("f32", "f16", "bf16"):
             raise UsageError(f"{self.kv_type} needs flash attention, which is off", field="kv_type")
+
+
+class ChatContextSettings(ContextSettings, heading="Context"):
+    """What a context is made with that a conversation fills."""
+
+    n_ctx: int | None = setting(
+        None, "Context size in tokens; default: 4096, at most the trained context.", 1, _MOST,
+        option="-c --ctx", also="--ctx-size",
+    )  # fmt: skip
 
 
 class SharedContextSettings(ContextSettings, heading="Context"):
@@ -251,6 +260,15 @@ class SamplerSettings(Settings, heading="Sampling"):
         ]
 
 
+class ChatSamplerSettings(SamplerSettings, heading="Sampling"):
+    """How the tokens of a conversation are chosen."""
+
+    temperature: float = setting(
+        0.0, "Temperature; 0: greedy. Default: the model's own or 0.8; when piped, 0.", 0, 1000,
+        option="--temp", also="--temperature", metavar="T",
+    )  # fmt: skip
+
+
 _AT_RANDOM = ("top_k", "top_p", "min_p", "typical", "top_n_sigma", "xtc", "xtc_threshold", "seed")
 
 
@@ -276,7 +294,7 @@ class DraftSettings(Settings, heading="Drafting"):
     )  # fmt: skip
     draft_width: int = setting(
         1,
-        "Minimum rows per step; with Q4_K weights, 4 verifies three drafted tokens exactly.",
+        "Pad each step to at least N rows; with 4, Q4_K weights are exact for up to three drafts.",
         1,
         16,
     )
@@ -290,7 +308,9 @@ class DraftSettings(Settings, heading="Drafting"):
         None, "Let the draft model propose only the ids in this vocab.txt.", metavar="FILE"
     )
     sx_quant_embd: str | None = setting(
-        None, "quant_embeddings.bin, to search for ids similar to an unknown one.", metavar="FILE"
+        None,
+        "quant_embeddings.bin, to find ids similar to one outside --sx-static-vocab.",
+        metavar="FILE",
     )
     sx_scales: str | None = setting(None, "scales.bin for --sx-quant-embd.", metavar="FILE")
     sx_topk: int = setting(50, "Maximum number of neighbors to add with an id.", 0, 65536)
@@ -299,7 +319,7 @@ class DraftSettings(Settings, heading="Drafting"):
     sx_learn: bool = setting(False, "Also propose every id emitted so far.")
     exact: bool = setting(
         True, "Greedy text is exactly the same as without drafting.",
-        off="Let greedy text differ from plain decoding where two tokens are almost equal.",
+        off="Let greedy text differ where two tokens are almost equally likely.",
     )  # fmt: skip
 
 
@@ -351,6 +371,13 @@ class AnswerSettings(ModelSettings, heading="Text"):
     drafting: DraftSettings = DraftSettings()
 
 
+class ChatSettings(AnswerSettings, heading="Text"):
+    """What a conversation is made with."""
+
+    context: ContextSettings = ChatContextSettings()
+    sampler: SamplerSettings = ChatSamplerSettings()
+
+
 class GenerateSettings(AnswerSettings, heading="Text"):
     """What a generation is made with."""
 
@@ -366,7 +393,7 @@ class GenerateSettings(AnswerSettings, heading="Text"):
         True, "Add special tokens (BOS, EOS …) as the tokenizer does.",
         off="Do not add special tokens (BOS, EOS …).", option="--no-special",
     )  # fmt: skip
-    special: bool = setting(False, "Print control tokens.", also="-sp")
+    special: bool = setting(False, "Show special tokens in the output.", also="-sp")
     logprobs: bool = setting(False, "Compute the probability of each token.", option=None)
     check_tokenizer: bool = setting(False, "Check the prompt's ids against mtkit's own tokenizer.")
     load_session: str | None = setting(
@@ -384,7 +411,7 @@ class ServeSettings(ModelSettings, heading="Serving"):
 
     host: str = setting(
         "127.0.0.1", "Address to listen on, or several separated by commas; a non-local one needs "
-        "a key.",
+        "a key.", metavar="ADDRESS",
     )  # fmt: skip
     port: int = setting(8080, "Port to listen on; 0: any free one.", 0, 65535)
     slots: int = setting(
@@ -392,12 +419,12 @@ class ServeSettings(ModelSettings, heading="Serving"):
         option="-np --slots", also="--parallel",
     )  # fmt: skip
     kv_unified: bool = setting(
-        False, "Let an answer use all of --ctx that is free; implied by auto."
+        False, "Let an answer use all of --ctx that is free; implied by --ctx auto."
     )
     context_shift: bool = setting(False, "When a slot is full, drop half of its text and continue.")
     queue: int = setting(64, "Maximum number of requests that wait for a slot.", 0, 1 << 16)
     max_held_bytes: int = setting(
-        1 << 28, "Maximum number of bytes held of request bodies that are still being received.",
+        1 << 28, "Maximum memory for incomplete request bodies, in bytes.",
         1 << 22, 1 << 40,
     )  # fmt: skip
     api_key: str | None = setting(None, "API key that requests must send.", metavar="KEY")
@@ -422,8 +449,8 @@ class ServeSettings(ModelSettings, heading="Serving"):
         None, "Tags shown by /v1/models, separated by commas.", metavar="TAGS"
     )
     n_predict: int = setting(
-        -1, "Maximum tokens per answer, unless the request says; -1: as many as fit.", -1, _MOST,
-        option="-n --tokens", also="--predict --n-predict",
+        -1, "Maximum tokens per answer, unless the request sets its own; -1: as many as fit.", -1,
+        _MOST, option="-n --tokens", also="--predict --n-predict",
     )  # fmt: skip
     pooling: Pooling | None = setting(
         None, "Pooling for /v1/embeddings; default: the model's own, or mean.",
@@ -440,7 +467,7 @@ class ServeSettings(ModelSettings, heading="Serving"):
         metavar="auto|on|off",
     )  # fmt: skip
     reasoning_budget: int = setting(
-        -1, "Maximum tokens of reasoning; 0: as --reasoning off, -1: no limit.", -1, _MOST
+        -1, "Maximum tokens of reasoning; 0: like --reasoning off, -1: no limit.", -1, _MOST
     )
     prefill_assistant: bool = setting(
         True, "Continue the last message if it is the assistant's.",

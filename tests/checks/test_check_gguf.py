@@ -332,7 +332,7 @@ def test_a_wrong_template_hides_nothing(deep: bool, tmp_path: Path) -> None:
     path.write_bytes(model(wrong))
     (finding,) = check(str(path), deep=deep).findings
     assert finding.rule.code == "gguf-chat-template"
-    why = dict(check(str(path), deep=deep).skipped)["merges, chat templates, a trial"]
+    why = dict(check(str(path), deep=deep).skipped)["merges, chat templates, a test run"]
     assert why == "not all of its keys could be read"
 
 
@@ -340,7 +340,7 @@ def test_without_deep_the_tokens_are_looked_at_and_what_is_not_is_said(tmp_path:
     path = tmp_path / "model.gguf"
     path.write_bytes(model())
     skipped = [part for part, _ in check(str(path)).skipped]
-    assert skipped == ["merges, chat templates, a trial", "tensor data"]
+    assert skipped == ["merges, chat templates, a test run", "tensor data"]
     for changes, code in (
         (with_token(1, TOKENS[0]), "token-twice"),
         (with_token(COUNT - 2, b"he\0x"), "gguf-token-nul"),

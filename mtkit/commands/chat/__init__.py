@@ -12,7 +12,7 @@ from mtkit.commands.named import model_named
 from mtkit.commands.options import application, is_given
 from mtkit.commands.setting_options import command
 from mtkit.commands.texts import check_no_file
-from mtkit.settings import AnswerSettings
+from mtkit.settings import ChatSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _THINKS = {"auto": None, "on": True, "off": False}
 
 @command(
     app,
-    AnswerSettings,
+    ChatSettings,
     also={"system": "-sys --system-prompt", "template": "--chat-template-file"},
 )
 def chat(
@@ -33,8 +33,11 @@ def chat(
         str | None, typer.Argument(metavar="MESSAGE", help="Ask this, print the answer and exit.")
     ] = None,
     *,
-    settings: AnswerSettings,
-    prompt: str | None = None,
+    settings: ChatSettings,
+    prompt: Annotated[
+        str | None,
+        typer.Option("-p", "--prompt", metavar="TEXT", help="The message, as an option."),
+    ] = None,
     files: list[str] | None = None,
     system: Annotated[
         str | None, typer.Option("--system", metavar="TEXT", help="System message.")
@@ -58,7 +61,7 @@ def chat(
         typer.Option(
             "--no-history",
             envvar="MTKIT_NO_HISTORY",
-            help="Do not keep the lines that you type for the next chat.",
+            help="Do not save the lines you type to the history.",
         ),
     ] = False,
     as_json: bool = False,
@@ -71,9 +74,9 @@ def chat(
     """Chat with a GGUF model, using its own chat template.
 
     On a terminal: a conversation; /help lists its commands, Ctrl-C stops an answer, Ctrl-D quits.
-    Reasoning is shown dim. Without --temp the temperature is the model's own or 0.8, as in other
-    programs. In a pipe: JSON messages in (or plain text), one answer out, greedy unless --temp is
-    given, without the reasoning. Without --ctx the context has up to 4096 tokens.
+    Reasoning is shown dimmed. Without --temp, the temperature is the model's own or 0.8, as in
+    other programs. With piped input: JSON messages in (or plain text), one answer out, greedy
+    unless --temp is given, without the reasoning.
 
     \b
     Examples:
@@ -122,7 +125,7 @@ def chat(
 
 def _answer_once(
     dialogue: Dialogue,
-    settings: AnswerSettings,
+    settings: ChatSettings,
     message: str | None,
     piped: bytes | None,
     system: str | None,

@@ -62,7 +62,7 @@ def convert(
             "--type",
             metavar="NAME",
             autocompletion=_types,
-            help="Type of the weights: auto, f32, f16, bf16, q8_0, or as mtkit quantize.",
+            help="Type of the weights: auto, f32, f16, bf16, q8_0, or any type of mtkit quantize.",
         ),
     ] = "auto",
     vocab_only: Annotated[
@@ -107,10 +107,11 @@ def convert(
     allow_loss: list[str] | None = None,
     bos: Annotated[
         bool | None,
-        typer.Option("--bos/--no-bos", help="Add BOS before a text; default: as SRC."),
+        typer.Option("--bos/--no-bos", help="Add BOS before a text; default: as in SRC."),
     ] = None,
     eos: Annotated[
-        bool | None, typer.Option("--eos/--no-eos", help="Add EOS after a text; default: as SRC.")
+        bool | None,
+        typer.Option("--eos/--no-eos", help="Add EOS after a text; default: as in SRC."),
     ] = None,
     tables: Annotated[
         bool | None,
@@ -136,13 +137,14 @@ def convert(
     a GGUF back into such a folder. Every other file is a tokenizer: mtkit reads the result back and
     compares ids and decoded text on about 200 texts.
 
-    Without --to, the name of DST tells the format: x.gguf, tokenizer.json, x.mtok … If several
+    Without --to, the name of DST determines the format: x.gguf, tokenizer.json, x.mtok … If several
     files are written, as for hf, a DST without a suffix is a folder.
 
-    Without --bos and --eos, the result adds the same tokens to a text as SRC. If SRC does not say
-    (tokenizer.model), BOS is added for the model families that use it.
+    Without --bos and --eos, the result adds the same tokens to a text as SRC. If SRC does not
+    record this (as in a tokenizer.model), BOS is added for the model families that use it.
 
-    Exit code 4: the format cannot hold the tokenizer, or ordinary text would get different ids.
+    Exit code 4: the format cannot represent the tokenizer, or ordinary text would get different
+    ids.
 
     \b
     Examples:
@@ -167,7 +169,7 @@ def convert(
         raise UsageError(f"two outputs are given, {dst} and {target}", hint="give DST or -o")
     target = dst if target is None else target
     if target in ("", "-"):
-        what = "-o is empty" if not target else "-o -: files are written whole, not into a pipe"
+        what = "-o is empty" if not target else "-o -: convert writes files, not standard output"
         raise UsageError(what, hint="name a file, or a folder that ends in /")
     to = to.lower() or format_of(target) or default_format(source)
     if not to:

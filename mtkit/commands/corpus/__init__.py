@@ -12,7 +12,7 @@ app = application()
 
 @app.callback()
 def corpus() -> None:
-    """Count or encode the documents of a corpus on all cores; interrupted runs resume.
+    """Count or encode the documents of a corpus on all cores; interrupted runs can be resumed.
 
     Documents are lines of JSON (.jsonl, .ndjson), rows of .parquet, or text files (.txt, .md,
     source code), also compressed (.gz, .xz, .bz2, .zst). They come from files, folders and URLs.

@@ -10,7 +10,7 @@ OPTIONS = {
     "text": Option("", "Text to encode; - for standard input.", "TEXT"),
     "messages": Option(
         "--messages",
-        "File with messages; - for standard input. Without -t, for the default model.",
+        "File with messages; - for standard input. Default tokenizer: the default model's.",
         "JSON",
     ),
     "lines": Option("--lines", "Encode line by line, one result per line."),
@@ -29,7 +29,7 @@ OPTIONS = {
     "parse_special": Option(
         "--parse-special", "Parse special tokens in the text.", also="--allow-special"
     ),
-    "bos": Option("--bos", "Add BOS before the text, instead of the file's rule."),
-    "eos": Option("--eos", "Add EOS after the text, instead of the file's rule."),
+    "bos": Option("--bos", "Add BOS before the text, overriding the file's rule."),
+    "eos": Option("--eos", "Add EOS after the text, overriding the file's rule."),
 }
 """Parameter of ``encode.run`` -> option."""

@@ -52,8 +52,9 @@ def run(
 ) -> None:
     """Encode text to token ids.
 
-    In a pipe: the ids on one line. On a terminal: a table of ids, tokens and bytes. --messages
-    encodes a whole chat as `mtkit template --ids` does, up to the beginning of the answer.
+    A terminal shows a table of ids, tokens and bytes; piped output is the ids on one line.
+    --messages encodes a whole chat as `mtkit template --ids` does, up to the beginning of the
+    answer.
 
     \b
     Examples:

@@ -22,7 +22,10 @@ def generate(
     ] = None,
     *,
     settings: GenerateSettings,
-    prompt: str | None = None,
+    prompt: Annotated[
+        str | None,
+        typer.Option("-p", "--prompt", metavar="TEXT", help="The prompt, as an option."),
+    ] = None,
     files: list[str] | None = None,
     list_devices: Annotated[
         bool, typer.Option("--devices", help="List the compute devices and exit.")

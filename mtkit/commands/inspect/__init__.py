@@ -10,6 +10,7 @@ from mtkit.commands.named import folder_named, model_named, models_named, open_n
 from mtkit.commands.options import application, whole
 
 app = application()
+_PLAN = "Options of --plan"
 
 
 @app.command(
@@ -53,29 +54,50 @@ def inspect(
     ctx: Annotated[
         int | None,
         typer.Option(
-            "-c", "--ctx", metavar="N", parser=whole, help="Context size in tokens, for --plan."
+            "-c",
+            "--ctx",
+            metavar="N",
+            parser=whole,
+            help="Context size in tokens.",
+            rich_help_panel=_PLAN,
         ),
     ] = None,
     kv_type: Annotated[
-        str, typer.Option("--kv-type", metavar="TYPE", help="KV cache type, for --plan.")
+        str,
+        typer.Option("--kv-type", metavar="TYPE", help="KV cache type.", rich_help_panel=_PLAN),
     ] = "f16",
     swa_full: Annotated[
         bool,
-        typer.Option("--swa-full", help="Full-size cache for sliding windows, for --plan."),
+        typer.Option(
+            "--swa-full",
+            help="Keep a full-size cache for sliding-window layers.",
+            rich_help_panel=_PLAN,
+        ),
     ] = False,
     slots: Annotated[
-        int, typer.Option("-np", "--slots", metavar="N", help="Number of sequences, for --plan.")
+        int,
+        typer.Option(
+            "-np", "--slots", metavar="N", help="Number of sequences.", rich_help_panel=_PLAN
+        ),
     ] = 1,
     no_mmap: Annotated[
-        bool, typer.Option("--no-mmap", help="Read the file instead of mapping it, for --plan.")
+        bool,
+        typer.Option(
+            "--no-mmap", help="Read the file instead of mapping it.", rich_help_panel=_PLAN
+        ),
     ] = False,
     no_repack: Annotated[
-        bool, typer.Option("--no-repack", help="Do not repack the weights, for --plan.")
+        bool,
+        typer.Option("--no-repack", help="Do not repack the weights.", rich_help_panel=_PLAN),
     ] = False,
     gpu_layers: Annotated[
         int,
         typer.Option(
-            "-ngl", "--gpu-layers", metavar="N", help="Layers to offload to GPUs, for --plan."
+            "-ngl",
+            "--gpu-layers",
+            metavar="N",
+            help="Layers to offload to GPUs.",
+            rich_help_panel=_PLAN,
         ),
     ] = 0,
     download: bool = False,
@@ -85,29 +107,29 @@ def inspect(
 ) -> None:
     """Show what is in a GGUF, safetensors or tokenizer file, or in a model folder.
 
-    A terminal shows a one-screen summary; --all shows everything. In a pipe each line starts with
-    its kind. For a GGUF: header, content (model, vocabulary, lora, imatrix, mmproj, draft or
-    control-vector, with details), model, quantization, hyperparameter, tokenizer, memory, shard,
-    metadata (key, type, value), tensor (name, shape with the fastest axis first, type, offset in
-    the data section, bytes), layer or place. Long arrays are shortened, with their true length;
-    mtkit dump metadata and --json print them in full.
+    A terminal shows a one-screen summary; --all shows everything. When output is piped, each line
+    starts with its kind. For a GGUF: header, content (model, vocabulary, lora, imatrix, mmproj,
+    draft or control-vector, with details), model, quantization, hyperparameter, tokenizer, memory,
+    shard, metadata (key, type, value), tensor (name, shape with the fastest axis first, type,
+    offset in the data section, bytes), layer, or place (what the bytes are used for, bytes). Long
+    arrays are shortened, with their true length; mtkit dump metadata and --json print them in full.
 
     --tensor dequantizes one tensor and shows minimum, maximum, mean and standard deviation of its
     finite values, how many are 0, NaN or infinite, and a histogram (from, to, count).
 
     For a folder with config.json and weights, the model is shown together with the GGUF it would
-    become: size in the type of the weights and in q8_0, memory, tokenizer. In a pipe: header, file,
-    type (tensors, parameters, bytes), gguf (type, bytes) or refused (why), the rows of a GGUF, and
-    tensor (name, shape with the slowest axis first, type, offset, bytes, file, tensors of the
-    GGUF). To see the tokenizer, name its tokenizer.json.
+    become: size in the type of the weights and in q8_0, memory, tokenizer. Piped output: header,
+    file, type (tensors, parameters, bytes), gguf (type, bytes) or refused (why), followed by the
+    same rows as for a GGUF, and tensor (name, shape with the slowest axis first, type, offset,
+    bytes, file, tensors of the GGUF). To see the tokenizer, name its tokenizer.json.
 
     model.safetensors.index.json shows the tensors of all shards, each with its file, and which
     files are missing.
 
-    At an address (https://, hf://, s3://), only the part of the file that describes it is fetched.
+    For a URL (https://, hf://, s3://), only the header is fetched.
 
-    Several files, or a folder of models, get one row each: path, format, bytes, name, architecture,
-    parameters, file type, tokens.
+    Several files, or the files in a folder of models, are listed one per row: path, format, bytes,
+    name, architecture, parameters, file type, tokens.
 
     \b
     Examples:

@@ -14,7 +14,7 @@ app = application()
 
 @app.callback()
 def sx() -> None:
-    """Prepare draft vocabularies for speculative decoding (docs/speculation.md).
+    """Prepare, measure and tune speculative decoding (docs/speculation.md).
 
     \b
     Examples:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def tune(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The GGUF model to speed up.")],
     drafts: Annotated[
-        list[str] | None, typer.Argument(metavar="[DRAFT]...", help="Models that may draft.")
+        list[str] | None, typer.Argument(metavar="[DRAFT]...", help="Draft models to try.")
     ] = None,
     *,
     prompts: Annotated[
@@ -30,32 +30,46 @@ def tune(
         str, typer.Option("-o", "--output", metavar="FILE", help="Profile to write, a .json file.")
     ] = "draft-profile.json",
     count: Annotated[
-        int, typer.Option("-c", "--count", metavar="N", min=1, help="Prompts to use, at most.")
+        int, typer.Option("-c", "--count", metavar="N", min=1, help="Maximum number of prompts.")
     ] = 9,
     tokens: Annotated[
-        int, typer.Option("-n", "--tokens", metavar="N", min=2, help="Tokens per text, at most.")
+        int,
+        typer.Option(
+            "-n", "--tokens", metavar="N", min=2, help="Maximum number of tokens per answer."
+        ),
     ] = 64,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="S", min=0, help="Begin nothing new after that.")
+        float,
+        typer.Option(
+            "--seconds", metavar="S", min=0, help="Start no new measurement after S seconds."
+        ),
     ] = 600,
     disk: Annotated[
-        float, typer.Option("--disk", metavar="GB", min=0, help="Space for requantized drafts.")
+        float,
+        typer.Option(
+            "--disk", metavar="GB", min=0, help="Maximum disk space for requantized drafts."
+        ),
     ] = 4,
     no_exact: Annotated[
-        bool, typer.Option("--no-exact", help="Take what need not be exact if it is faster.")
+        bool, typer.Option("--no-exact", help="Also consider drafting that may change the text.")
     ] = False,
-    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Threads.")] = 1,
+    threads: Annotated[
+        int,
+        typer.Option("--threads", metavar="N", min=1, help="Number of threads to tune for."),
+    ] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     plot: str | None = None,
     as_json: bool = False,
 ) -> None:
-    """Find the fastest way to draft.
+    """Find the fastest way to draft for a model, on this machine.
 
-    It is written as a profile, which generate, chat and serve read. Candidates are prompt lookup
-    and the draft models: as they are, in Q4_0, cut to 65,536 to 4,096 ids from the model's own
-    answers, with lookup first; exact, in one row per step or four, and not exact. Each reads along
-    with the answers, half of them with more; the best ones are then measured. What was measured is
-    kept in the cache folder: the same command goes on from there.
+    The result is a profile that generate, chat and serve read with --draft-profile.
+
+    Candidates: prompt lookup; each draft model as it is, requantized to Q4_0, and with its
+    vocabulary cut to the 65,536 … 4,096 most frequent ids of TARGET's answers; and each of these
+    after lookup. Each is tried exactly, with one or four rows per step, and inexactly. All are
+    scored on one of TARGET's answers, the better half on three, and the better half of those on
+    nine; the best two are then timed. Measurements are cached: to resume, repeat the command.
 
     Columns: candidate, milliseconds per drafted token, acceptance rate, maximum draft length, rows
     per step, expected speed against plain decoding, measured speed, texts identical to plain
