@@ -294,7 +294,15 @@ def _system_error(error: OSError) -> tuple[str, int]:
 def _usage(name: str, message: str) -> str:
     """Return typer's message about an argument as one line with a hint."""
     text = " ".join(message.split()).removesuffix(".")
-    return f"{name}: {text[:1].lower()}{text[1:]}; see mtkit {name} --help"
+    text = text[:1].lower() + text[1:]
+    text = text.replace("is not a valid float", "is not a number")
+    text = text.replace("is not a valid integer", "is not a whole number")
+    before, unexpected, rest = text.partition("got unexpected extra argument")
+    if unexpected:  # "(s) (a b)"
+        text = f"{before}unexpected argument {rest.rpartition(' (')[2].removesuffix(')')}"
+    text, _, close = text.partition(" (Possible options: ")
+    meant = f"; is it {close.removesuffix(')').replace(', ', ' or ')}?" if close else ""
+    return f"{name}: {text}{meant or ';'} see mtkit {name} --help"
 
 
 def _complete() -> int:

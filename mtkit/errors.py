@@ -30,6 +30,21 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
+def system_says(error: OSError) -> str:
+    """Return why the operating system does not give a file."""
+    import errno
+
+    words = {errno.ENOENT: "no such file", errno.EISDIR: "is a folder"}
+    return words.get(error.errno or 0) or error.strerror or str(error)
+
+
+def texts_that(number: int, total: int, what: str) -> str:
+    """Return of how many texts something is said: 1 of 9 texts gets, 2 of 9 texts get."""
+    verb, _, rest = what.partition(" ")
+    one = {"are": "is"}.get(verb, f"{verb}s")
+    return f"{number} of {counted(total, 'text')} {one if number == 1 else verb} {rest}"
+
+
 class MtkitError(Exception):
     """Base of all errors a caller may want to catch.
 

@@ -105,5 +105,5 @@ def _bounded(dims: Dims, key: str, most: int) -> int:
     """Return a count; one above the number of tensors cannot be true."""
     count = dims.key(key)
     if count > most:
-        raise FormatError(f"is {count}, the model has {counted(most, 'tensor')}", field=key)
+        raise FormatError(f"is {count}, but the model has {counted(most, 'tensor')}", field=key)
     return count

@@ -132,7 +132,7 @@ def rotary_dim(default: float, *, of_all_heads: bool = False) -> Callable[[Confi
         said = config.rope().number("partial_rotary_factor")
         part = default if said is None else said
         if not 0 <= part <= 1:
-            raise config.wrong(f"is {part}, not from 0 to 1", "partial_rotary_factor")
+            raise config.wrong(f"is {part}, not in the range 0 to 1", "partial_rotary_factor")
         width = config.count("hidden_size", "n_embd")
         heads = config.count("num_attention_heads", "n_head")
         return int(part * width) // heads if of_all_heads else int(part * (width // heads))

@@ -15,7 +15,7 @@ import stat
 import struct
 import sys
 
-from mtkit.errors import ResourceError, UsageError
+from mtkit.errors import ResourceError, UsageError, system_says
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def open_input(path: str) -> BinaryIO:
             file.close()
             raise
     except OSError as error:
-        raise UsageError(error.strerror or str(error), source=path) from None
+        raise UsageError(system_says(error), source=path) from None
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -324,7 +324,7 @@ def map_file(path: str, *, held: bool = False) -> Buffer:
             mapped.path, mapped.status = path, os.fstat(file.fileno())
             return mapped
     except OSError as error:
-        raise UsageError(error.strerror or str(error), source=path) from None
+        raise UsageError(system_says(error), source=path) from None
 
 
 def pieces(data: memoryview, size: int) -> Iterator[memoryview]:

@@ -138,7 +138,7 @@ class Pieces(Sequence[bytes]):
         items = list(values)
         ends = list(accumulate(map(len, items)))
         if ends and ends[-1] >= 1 << 32:
-            raise FormatError(f"has {ends[-1]} bytes, the limit is 4 GiB", field="vocabulary")
+            raise FormatError(f"has {ends[-1]} bytes, but the limit is 4 GiB", field="vocabulary")
         return cls(b"".join(items), Numbers.of("I", ends))
 
     def __len__(self) -> int:

@@ -159,13 +159,13 @@ class Findings:
 
 
 def _cut(size: int, left: int) -> str:
-    return f"needs {size} bytes, the file has {left} left" if size > left else ""
+    return f"needs {size} bytes, but the file has {left} left" if size > left else ""
 
 
 def too_many(value: int, element_bytes: int, left: int) -> str:
     """Tell whether the bytes that are left cannot hold a number of elements."""
     most = left // element_bytes
-    return f"is {value}, the file has {left} bytes left for at most {most}" * (value > most)
+    return f"is {value}, but the file has {left} bytes left for at most {most}" * (value > most)
 
 
 FORMAT = "the format"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
 
@@ -25,11 +27,18 @@ class Rendering(Record):
     generation: tuple[tuple[int, int], ...] = ()
 
 
+_LACKS = re.compile(r"'dict object' has no attribute ('\w+')")
+"""What Jinja says of a key that is missing."""
+
+
 class TemplateRefusal(UsageError):
     """The template does not take these messages; ``message`` is what it says itself."""
 
     def __init__(self, message: str, *, own: bool) -> None:
         said = f"the chat template refuses: {message}" if own else message
+        lacks = None if own else _LACKS.fullmatch(message)
+        if lacks:
+            said = f"a message or a value in it has no {lacks[1]}, which the chat template needs"
         super().__init__(said, hint="check the order and the roles of the messages")
         self.message = message
 

@@ -210,7 +210,7 @@ def _beside(
     if not files and pickles:
         found.add(Finding(PICKLE, PICKLE.field, pickled(pickles[0]), source=path))
     elif not files:
-        what = "there are none: the folder has a tokenizer at most"
+        what = "the folder contains no weights"
         found.add(Finding(NO_WEIGHTS, NO_WEIGHTS.field, what, source=path))
     unused = [one for one in names if one.endswith(safetensors.SUFFIX) and one not in files]
     why = f"the weights are in {shown(next(iter(files), ''))}"

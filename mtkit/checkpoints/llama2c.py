@@ -126,7 +126,7 @@ def read(source: Source) -> Checkpoint:
     wanted, size = HEADER_BYTES + FLOAT_BYTES * floats, len(reader.data)
     if size != wanted:
         raise FormatError(
-            f"has {size} bytes, the header says {wanted}",
+            f"has {size} bytes, but the header says {wanted}",
             field="size",
             hint="the file is truncated" if size < wanted else "is this a llama2.c checkpoint?",
         )

@@ -158,7 +158,7 @@ def _check_places(weights: list[Weight], count: int, reader: Reader, found: Find
             found.add(Finding(rule, _field(one.name), what, reader.offset + one.offset))
         at = max(at, one.offset + one.n_bytes)
     if at != reader.left and (len(weights) == count or at > reader.left):
-        what = f"ends at {at}, the file has {reader.left} bytes behind its header"
+        what = f"ends at {at}, but the file has {reader.left} bytes after its header"
         found.add(Finding(END, END.field, what, reader.offset))
 
 

@@ -147,5 +147,5 @@ def _compare(
             found.add(Finding(TENSOR, TENSOR.field, f"{shown(name)} has no {quoted(tensor)}"))
     size = metadata.get("total_size", total)
     if size != total and None not in inside.values():
-        what = f"is {shown(str(size))}, the tensors have {total} bytes"
+        what = f"is {shown(str(size))}, but the tensors have {total} bytes"
         found.add(Finding(TOTAL, TOTAL.field, what))

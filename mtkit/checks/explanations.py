@@ -353,8 +353,8 @@ def explain(code: str) -> list[tuple[str, str]]:
         from difflib import get_close_matches
 
         near = get_close_matches(code, known, n=3)
-        hint = f"is it {' or '.join(near)}?" if near else "docs/rules.md lists them"
-        raise UsageError(f"no rule has the code {code!r}", hint=hint)
+        hint = f"is it {' or '.join(near)}?" if near else "docs/rules.md lists the codes"
+        raise UsageError(f"unknown code {code!r}", hint=hint)
     rule = known[code]
     return [
         ("severity", rule.severity),

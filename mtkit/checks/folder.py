@@ -200,7 +200,7 @@ def of_tokenizer(survey: Survey, ids: int | None) -> Iterator[Finding]:
     wanted = survey.config.get("vocab_size")
     if type(wanted) is int and ids is not None and ids > wanted:
         source = os.path.join(survey.path, folder_files.CONFIG)
-        what = f"is {wanted}, the tokenizer has {ids} ids"
+        what = f"is {wanted}, but the tokenizer has {ids} ids"
         yield Finding(VOCABULARY, VOCABULARY.field, what, source=source)
     if not tokenizers_of(survey.path):
         what = "there is none in the folder"

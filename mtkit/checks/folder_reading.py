@@ -23,7 +23,8 @@ def _other_ids(tokenizer: Tokenizer) -> Iterator[Place]:
     except MtkitError:  # the rule below
         return
     if unlike is not None:
-        yield "tokenizer_config.json", f"{unlike}; --as transformers reads it so", None
+        hint = "--as transformers gives the ids of transformers"
+        yield "tokenizer_config.json", f"{unlike}; {hint}", None
 
 
 def _not_known(tokenizer: Tokenizer) -> Iterator[Place]:

@@ -137,7 +137,7 @@ def _types_known(keys: Keys) -> Iterator[Place]:
         return
     for number, role in enumerate(types.numbers() if types else ()):
         if role not in _ROLES:
-            yield _TYPES, f"token {number} has type {role}, not 0 to 6", None
+            yield _TYPES, f"token {number} has type {role}, not in the range 0 to 6", None
 
 
 def _id_range(keys: Keys) -> Iterator[Place]:
@@ -145,7 +145,7 @@ def _id_range(keys: Keys) -> Iterator[Place]:
     for name in ID_KEYS.values():
         number = keys.file.metadata.get(PREFIX + name)
         if tokens and type(number) is int and not 0 <= number < len(tokens):
-            what = f"is {number}, there are {len(tokens)} tokens: llama.cpp takes its default"
+            what = f"is {number}, but there are {len(tokens)} tokens: llama.cpp takes its default"
             yield PREFIX + name, what, _at(keys, PREFIX + name)
 
 

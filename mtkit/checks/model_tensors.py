@@ -72,7 +72,7 @@ def findings(file: GgufFile, tensors: Sequence[Tensor]) -> Iterator[Finding | tu
         + [Fault("unknown", surplus)] * bool(surplus),
         made,
         (MISSING, SHAPE, SURPLUS),
-        (f"is missing: {name} models have it", "the metadata say", f"{name} models have none"),
+        (f"is missing: {name} models have it", "the metadata says", f"{name} models have none"),
     )
     for one in taken:
         yield made(UNKNOWN, one, f"is not among those of {name} models that mtkit converts")

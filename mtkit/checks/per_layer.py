@@ -92,7 +92,7 @@ def _heads(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     there = {_in_layer(tensor) for tensor in tensors}
     has_attention = any((0, name) in there for name in _QUERIES)
     if heads.key not in file.metadata and has_attention:
-        yield heads.key, "is missing, but there are tensors of attention", None
+        yield heads.key, "is missing, but there are attention tensors", None
     if heads.values and not heads.is_array and width.values and not width.is_array:
         count = heads.values[0]
         if count and not own_length and width.values[0] % count:
@@ -124,7 +124,7 @@ def _none(
     for layer in blocks:
         if count.at(layer) == 0 and any((layer, name) in there for name in names):
             where = f" in layer {layer}" if count.is_array else ""
-            yield count.key, f"is 0{where}, but there are tensors of attention", count.offset
+            yield count.key, f"is 0{where}, but there are attention tensors", count.offset
             return
 
 

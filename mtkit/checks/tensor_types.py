@@ -37,7 +37,8 @@ def _types(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
             if tensor.type.name != "F32":
                 yield field, f"is of type {tensor.type.name}, llama.cpp takes F32 alone", offset
         elif tensor.type.name in _NO_PRODUCT:
-            yield field, f"is of type {tensor.type.name}, which llama.cpp cannot multiply", offset
+            what = f"is of type {tensor.type.name}, which llama.cpp cannot use in a matrix product"
+            yield field, what, offset
 
 
 def _is_single(tensor: Tensor) -> bool:

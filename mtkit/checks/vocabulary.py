@@ -172,7 +172,7 @@ def _special_range(spec: TokenizerSpec) -> Iterator[Place]:
     for role in ROLES:
         number = getattr(spec.special_ids, role)
         if number is not None and number >= spec.vocab_size:
-            yield role, f"is id {number}, there are {spec.vocab_size}", None
+            yield role, f"is id {number}, but there are {spec.vocab_size}", None
 
 
 def _special_type(spec: TokenizerSpec) -> Iterator[Place]:
@@ -206,7 +206,7 @@ def _added_missing(spec: TokenizerSpec) -> Iterator[Place]:
     ]
     for number in sorted({number for slot in slots for number in slot.ids}):
         if number >= spec.vocab_size:
-            what = f"adds id {number} around texts, there are {spec.vocab_size}"
+            what = f"adds id {number} around texts, but there are {spec.vocab_size}"
             yield "post-processor", what, None
 
 

@@ -40,14 +40,35 @@ def biases_of(texts: list[str]) -> tuple[tuple[int | str, float], ...]:
 
 
 def grammar_of(grammar: str) -> str:
-    """Return a grammar: a file's content, or the text itself."""
-    return grammar if "::=" in grammar else read_text(grammar)
+    """Return a grammar: a file's content, or the text itself.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    import os
+
+    if "::=" in grammar:
+        return grammar
+    if grammar != "-" and not os.path.exists(grammar):
+        what = f"{grammar[:60]!r} is neither a file nor GBNF"
+        raise UsageError(what, field="--grammar", hint="a rule is NAME ::= …")
+    return read_text(grammar)
 
 
 def schema_of(schema: str) -> str:
-    """Return a JSON schema: a file's content, or the text itself."""
-    is_text = schema.lstrip().startswith("{") or schema.strip() in ("true", "false")
-    return schema if is_text else read_text(schema)
+    """Return a JSON schema: a file's content, or the text itself.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    import os
+
+    if schema.lstrip().startswith("{") or schema.strip() in ("true", "false"):
+        return schema
+    if schema != "-" and not os.path.exists(schema):
+        what = f"{schema[:60]!r} is neither a file nor a JSON schema"
+        raise UsageError(what, field="--json-schema", hint='a schema is {"type": …}')
+    return read_text(schema)
 
 
 def read_text(path: str) -> str:
@@ -87,7 +108,7 @@ def prompt_of(
     hint = f'mtkit {command} "Once upon a time" or --file FILE'
     parts = [
         content if isinstance(content, bytes) else content.read()
-        for _, content in texts_of(text, prompt, files, hint, may_be_none=may_be_none)
+        for _, content in texts_of(text, prompt, files, hint, may_be_none=may_be_none, model=True)
     ]
     given = b"".join(parts)
     return given if prompt is not None or text not in (None, "-") else given.removesuffix(b"\n")

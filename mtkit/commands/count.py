@@ -92,7 +92,8 @@ def _files(path: str) -> list[str]:
             raise UsageError("has no text files", source=path)
         return found
     if path != "-" and not os.path.exists(path):
-        raise UsageError("no such file", source=path, hint='a text: mtkit count -p "a text"')
+        hint = 'to count a literal text: mtkit count -p "…"'
+        raise UsageError("no such file", source=path, hint=hint)
     return [path]
 
 

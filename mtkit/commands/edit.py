@@ -203,7 +203,7 @@ def _set(source: GgufFile, draft: Draft, text: str) -> list[Change]:
 
     name, value = _halves(text, "--set")
     if value.startswith("@") and os.path.isfile(value[1:]):
-        line = f"type: --set-file {text.replace('=@', '=', 1)}"
+        line = f"use --set-file {text.replace('=@', '=', 1)}"
         hint = f"{line}; string:{value} sets these characters"
         raise UsageError("is the name of a file", field=f"--set {name}", hint=hint)
     key = typed(name, value, source.metadata)

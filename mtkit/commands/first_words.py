@@ -152,7 +152,7 @@ def _line(right: str, args: Sequence[str]) -> str:
     given = join(args) if args else " ".join(_NEEDS.get(right, ()))
     if len(args) == 1 and right in _FILE_ALONE:
         given += f" {_FILE_ALONE[right]}"
-    return f"type: mtkit {right} {given}".rstrip()
+    return f"run: mtkit {right} {given}".rstrip()
 
 
 def _option(name: str, args: Sequence[str]) -> str:

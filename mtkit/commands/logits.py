@@ -64,7 +64,7 @@ def logits(
     from mtkit.llm.runner import context_tokens
 
     if top < 0:
-        raise UsageError(f"--top {top}: is not 0 or more")
+        raise UsageError(f"is {top}, but must be 0 or more", field="--top")
     log.is_shown = verbose
     given = prompt_of(text, prompt, files, command="logits")
     settings = replace(settings, model=model_named(settings.model))

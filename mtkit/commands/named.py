@@ -105,8 +105,8 @@ def load_named(
     source = Source.open(path, held=True)
     tokenizer = load_source(source, overrides=asked, reader=reader, verify_tables=verify_tables)
     if encoding is not None and tokenizer.format_name != "tiktoken":
-        what, hint = "is not a .tiktoken file", f"-t {encoding} looks for that encoding by name"
-        raise UsageError(what, source=path, hint=hint)
+        hint = f"for the published encoding: -t {encoding}"
+        raise UsageError("is for .tiktoken files", source=name or "", field="--encoding", hint=hint)
     if tokenizer.warnings:
         from mtkit.commands.output import warn
 

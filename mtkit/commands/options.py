@@ -145,7 +145,7 @@ def loss_codes(given: Sequence[str] | None) -> tuple[str, ...]:
 
     for code in given or ():
         if code not in LOSS_CODES:
-            what = f"--allow-loss: no loss is called {code!r}"
+            what = f"--allow-loss: unknown loss {code!r}"
             raise UsageError(what, hint=f"known: {', '.join(LOSS_CODES)}")
     return tuple(given or ())
 
@@ -157,7 +157,8 @@ def whole(given: str | int) -> int:
     try:
         return int(number) * unit
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a whole number, nor one as 8k") from None
+        what = f"{text!r} is neither a whole number nor a size like 8k"
+        raise typer.BadParameter(what) from None
 
 
 def n_bytes(text: str, option: str) -> int:

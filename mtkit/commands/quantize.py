@@ -186,7 +186,7 @@ def _words(file: str, more: list[str], kind: str, out: str | None) -> tuple[str,
         raise UsageError(f"unexpected argument {more[0]!r}", hint="mtkit quantize FILE NEW TYPE")
     if not kind:
         new = out or f"{file.removesuffix('.gguf')}-Q4_K_M.gguf"
-        line = f"type: mtkit quantize {quote(file)} --type Q4_K_M -o {quote(new)}"
+        line = f"run: mtkit quantize {quote(file)} --type Q4_K_M -o {quote(new)}"
         raise UsageError("no type given", hint=line)
     return kind, out
 

@@ -100,7 +100,7 @@ def _threads(text: str | int) -> int:
     try:
         return whole(text)
     except typer.BadParameter as error:
-        what = f"{error.message}; -t is the number of threads here, the model has its tokenizer"
+        what = f"{error.message}; -t is the number of threads here, for the model's own tokenizer"
         raise typer.BadParameter(what) from None
 
 

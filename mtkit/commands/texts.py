@@ -22,11 +22,12 @@ def texts_of(
     hint: str,
     *,
     may_be_none: bool = False,
+    model: bool = False,
 ) -> Iterator[tuple[str, BinaryIO | bytes]]:
     """Yield name and content of each text that a command is given.
 
     The argument or ``--prompt`` is bytes and has no name; a file or what comes through a pipe is
-    open, and closed afterwards.
+    open, and closed afterwards. ``model``: the command runs a model (``-m``), else a tokenizer.
 
     Raises:
         UsageError: None is given, or there are several sources, or there is no such file, or it
@@ -50,7 +51,7 @@ def texts_of(
     for path in files or ["-"]:
         with standard_input() if path == "-" else open_input(path) as file:
             if path != "-" and file.peek(4)[:4] == b"GGUF":  # type: ignore[attr-defined]  # buffered
-                hint = f"-m {path} names it as the model"
+                hint = f"-m {path} runs it" if model else f"-t {path} uses its tokenizer"
                 raise UsageError("is a model, not a text", source=path, hint=hint)
             yield path, file
 
@@ -70,10 +71,10 @@ def check_no_file(text: str | None, prompt: str | None, command: str) -> None:
     path = os.path.expanduser(text)
     if (text.lower().endswith(".gguf") and " " not in text) or _is_model(path):
         asked = f" -p {quote(prompt)}" if prompt is not None else ""
-        line = f"type: mtkit {command} -m {quote(text)}{asked}"
+        line = f"run: mtkit {command} -m {quote(text)}{asked}"
         raise UsageError("is a model, not a text", source=text, hint=line)
     if os.path.isfile(path) and prompt is None:
-        hint = f"type: mtkit {command} -f {quote(text)}; -p takes the name as the text"
+        hint = f"run: mtkit {command} -f {quote(text)}; -p takes the name as the text"
         raise UsageError("is a file, not a text", source=text, hint=hint)
 
 
@@ -94,7 +95,7 @@ def whole_texts(
     prompt: str | None, files: Sequence[str] | None, hint: str
 ) -> list[tuple[str, bytes]]:
     """Return name and bytes of each text that a command is given; as ``texts_of``."""
-    given = texts_of(None, prompt, files, hint)
+    given = texts_of(None, prompt, files, hint, model=True)
     return [
         (name, content if isinstance(content, bytes) else content.read()) for name, content in given
     ]

@@ -202,7 +202,7 @@ def _check(folder: AdapterFolder, match: Match, *, is_tied: bool) -> None:
         rows, columns = reversed(shape) if isinstance(change, Transposed) else shape
         found = [pair.b.weight.shape[0], pair.a.weight.shape[1]]
         if found != [rows, columns]:
-            what = f"adds a matrix of {found}, the base model has {[rows, columns]}"
+            what = f"adds a matrix of {found}, but the base model has {[rows, columns]}"
             raise FormatError(what, field=quoted(name), hint="check that this is its base model")
         ranks.add(pair.a.weight.shape[0])
         for one in (pair.a, pair.b):

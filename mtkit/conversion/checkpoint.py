@@ -69,7 +69,7 @@ def convert_checkpoint(
         raise error.located(path) from None
     if tokenizer.spec.vocab_size != model.n_vocab:
         raise UsageError(
-            f"has {model.n_vocab} ids, the tokenizer {tokenizer.spec.vocab_size}",
+            f"has {model.n_vocab} ids, but the tokenizer has {tokenizer.spec.vocab_size}",
             source=path,
             hint="give the tokenizer that the model was trained with",
         )

@@ -51,7 +51,7 @@ class Unlike(Record):
             " ".join(map(str, one[:_MOST_IDS])) + (" …" if len(one) > _MOST_IDS else "")
             for one in (self.there, self.here)
         ]
-        return f"{self.how}: {self.text!r} is {ids[0]} there, {ids[1]} here"
+        return f"{self.how}: {self.text!r} gives {ids[0]} there, but {ids[1]} here"
 
 
 def unlike_transformers(tokenizer: Tokenizer) -> Unlike | None:

@@ -140,7 +140,7 @@ def _add_beside(keys: dict[str, Key], source: Source, wanted: int) -> None:
     added = _added(source, settings)
     end = max(added, default=-1) + 1
     if end > wanted:
-        what = f"adds a token with the id {end - 1}, the model has {wanted} ids"
+        what = f"adds a token with the id {end - 1}, but the model has {wanted} ids"
         raise UsageError(what, source=source.name, field=CONFIG)
     fill(keys, max(end, len(keys[TOKENS].value)), source.name)
     tokens, scores, types = (list(keys[name].value) for name in (TOKENS, SCORES, TYPES))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mtkit.errors import AnswerNo, FormatError, MissingExtra, ResourceError
+from mtkit.errors import AnswerNo, FormatError, MissingExtra, ResourceError, texts_that
 from mtkit.programs import PROGRAMS
 
 TYPE_CHECKING = False
@@ -59,8 +59,8 @@ def asked_library(
         return LIBRARY.name, error.what
     unlike = list(_unlike(asked, here, there))
     if unlike:
-        many = f"{len(unlike)} of {len(asked)} texts"
-        raise _failed(source, f"{many} get different ids in {name}, the first is {unlike[0]!r}")
+        many = texts_that(len(unlike), len(asked), f"get different ids in {name}")
+        raise _failed(source, f"{many}, the first is {unlike[0]!r}")
     return name, ""
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mtkit.base.record import Record
 from mtkit.conversion.convert import asked_for
-from mtkit.conversion.verify import memory_source
-from mtkit.errors import MtkitError, NoToken
+from mtkit.conversion.verify import Comparison, memory_source, plain_ids
+from mtkit.errors import MtkitError
 from mtkit.formats import get_format
 from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -36,7 +36,7 @@ class Refusal(Record):
 
 def refusal(source: Tokenizer, to: str, options: WriteOptions) -> Refusal | None:
     """Write in memory and compare the built-in texts; None where the format cannot hold it."""
-    from mtkit.tokenizer.probes import texts
+    from mtkit.tokenizer.probes import special_texts, texts
 
     module = get_format(to)
     try:
@@ -47,14 +47,11 @@ def refusal(source: Tokenizer, to: str, options: WriteOptions) -> Refusal | None
     except MtkitError:
         return None
     losses = tuple(loss for loss in written.losses if loss.code in ("ids", "ids-possible"))
-    total, found = 0, []
-    for text in texts():
-        try:
-            here, there = (one.encode_ids(text, add_special_tokens=False) for one in (source, back))
-        except NoToken:
-            continue
-        total += 1
+    found = Comparison(source, back, written.losses, [*texts(), *special_texts(source.spec)])
+    shortest: tuple[str, tuple[int, ...], tuple[int, ...]] = ("", (), ())
+    for text in sorted(found.ordinary, key=len):
+        here, there = (plain_ids(one, text) or [] for one in (source, back))
         if here != there:
-            found.append((text, tuple(here), tuple(there)))
-    shortest = min(found, key=lambda one: len(one[0]), default=("", (), ()))
-    return Refusal(losses, len(found), total, *shortest)
+            shortest = text, tuple(here), tuple(there)
+            break
+    return Refusal(losses, len(found.ordinary), found.total, *shortest)

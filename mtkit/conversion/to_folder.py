@@ -71,7 +71,7 @@ def plan_folder(file: GgufFile, kind: str = "auto") -> FolderPlan:
     shapes = {tensor.name: tuple(reversed(tensor.shape)) for tensor in file.tensors}
     try:
         found = recognized(file.metadata, shapes)
-        refuse_faults(found.matched, found.architecture, "the metadata say")
+        refuse_faults(found.matched, found.architecture, "the metadata says")
     except MtkitError as error:
         raise error.located(file.name) from None
     return FolderPlan(

@@ -12,7 +12,14 @@ from __future__ import annotations
 
 from mtkit.base.binary import Source
 from mtkit.base.record import Record, replace
-from mtkit.errors import AnswerNo, LossError, NoToken, UnsupportedError, UsageError
+from mtkit.errors import (
+    AnswerNo,
+    LossError,
+    NoToken,
+    UnsupportedError,
+    UsageError,
+    texts_that,
+)
 from mtkit.spec.differences import unlike_fields
 from mtkit.tokenizer import probes
 from mtkit.tokenizer.probes import spellings
@@ -83,13 +90,13 @@ def verify(
     spec = module.read(main, {}).spec
     back = Tokenizer(spec, source=main.name)
     texts = [*probes.texts(), *probes.special_texts(source.spec)]
-    found = _Comparison(source, back, written.losses, texts)
+    found = Comparison(source, back, written.losses, texts)
     found.refuse_unforeseen(allowed)
     equal = spec_equal(source.spec, spec, written.losses)
     verified = [found.verified("mtkit", spec_equal=equal)]
     tabled, _ = mapped(main)
     if tabled is not None:
-        found = _Comparison(back, tabled, (), texts)
+        found = Comparison(back, tabled, (), texts)
         found.refuse_unforeseen(())
         verified.append(found.verified("mtkit by its tables"))
     for name, reading in other_readings(module).items():
@@ -98,7 +105,7 @@ def verify(
         other = Tokenizer(reading.read(main).spec, source=main.name)
         losses = dict(written.partial).get(name, written.losses)
         try:
-            found = _Comparison(source, other, losses, texts, parses=(None,))
+            found = Comparison(source, other, losses, texts, parses=(None,))
         except UnsupportedError as error:
             verified.append(Verified(reading.title, 0, 0, 0, losses=losses, unable=str(error)))
         else:
@@ -125,7 +132,7 @@ def special_marks(spec: TokenizerSpec) -> list[bytes]:
     return ["\u2581".encode(), *spellings(spec, kinds)]
 
 
-class _Comparison:
+class Comparison:
     """Two tokenizers on the same texts.
 
     Attributes:
@@ -159,14 +166,14 @@ class _Comparison:
             self._compare(text, parses)
 
     def _compare(self, text: str, parses: tuple[bool | None, ...]) -> None:
-        wanted = _ids(self.left, text)
+        wanted = plain_ids(self.left, text)
         if wanted is None:
             self.refused.append(text)
             return
         if any(self._differs(text, parse) for parse in parses):
             self.ids.append(text)
-        around = _ids(self.right, text, add_special_tokens=True)
-        if around != _ids(self.left, text, add_special_tokens=True):
+        around = plain_ids(self.right, text, add_special_tokens=True)
+        if around != plain_ids(self.left, text, add_special_tokens=True):
             self.ends.append(text)
         if around is not None and self.right.encode(text).ids != around:
             self.broken.append(text)
@@ -180,7 +187,7 @@ class _Comparison:
         """Tell whether the ids differ; what stands in front whatever one asks for aside."""
         sides = zip((self.left, self.right), self._prefixes, strict=True)
         left, right = (
-            None if (ids := _ids(side, text, parse_special=parse)) is None else ids[prefix:]
+            None if (ids := plain_ids(side, text, parse_special=parse)) is None else ids[prefix:]
             for side, prefix in sides
         )
         return left != right
@@ -199,14 +206,14 @@ class _Comparison:
         decoding = self.bytes if "decoding" in self.codes else self._special(self.bytes)
         self._explain("decode to different text", self.bytes, decoding)
         self._explain("get different ids with offsets than without", self.broken, [])
-        special = set(self._special(self.ids))
-        ordinary = [text for text in self.ids if text not in special]
+        ordinary = self.ordinary
         if ordinary and "ids" not in self.codes and "ids-possible" not in allowed:
             effects = [loss.effect for loss in self.losses if loss.code == "ids-possible"]
-            named = "; ".join(dict.fromkeys(effects))
+            causes = "; ".join(dict.fromkeys(effects))
+            some = "possible causes" if len(set(effects)) > 1 else "the cause"
             raise LossError(
-                f"{len(ordinary)} of {self.total} texts get different ids ({named}), the first is "
-                f"{ordinary[0]!r}",
+                f"{texts_that(len(ordinary), self.total, 'get different ids')}, the first is "
+                f"{ordinary[0]!r}; {some}: {causes}",
                 source=self.left.source,
                 hint="add --allow-loss ids-possible to convert anyway",
             )
@@ -215,7 +222,7 @@ class _Comparison:
         rest = [text for text in unlike if text not in foreseen]
         if rest:
             raise AnswerNo(
-                f"verification failed: {len(rest)} of {self.total} texts {what}, the first is "
+                f"verification failed: {texts_that(len(rest), self.total, what)}, the first is "
                 f"{rest[0]!r}; nothing was written",
                 source=self.left.source,
                 hint="please report this file: no listed loss explains the difference",
@@ -230,6 +237,12 @@ class _Comparison:
     def foreseen(self) -> list[str]:
         """Texts with other ids that a listed loss foresees."""
         return self.ids if self.codes & {"ids", "ids-possible"} else self._special(self.ids)
+
+    @property
+    def ordinary(self) -> list[str]:
+        """Texts with other ids that spell out no special token."""
+        special = set(self._special(self.ids))
+        return [text for text in self.ids if text not in special]
 
     def _special(self, texts: list[str]) -> list[str]:
         """Return the texts that a loss of special tokens foresees."""
@@ -255,7 +268,7 @@ class _Comparison:
         )
 
 
-def _ids(
+def plain_ids(
     tokenizer: Tokenizer,
     text: str,
     *,

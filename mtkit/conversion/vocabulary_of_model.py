@@ -99,7 +99,7 @@ def fill(new: dict[str, Key], wanted: int, source: str) -> None:
     tokens = list(new[TOKENS].value)
     if len(tokens) > wanted:
         raise UsageError(
-            f"has {wanted} ids, the tokenizer {len(tokens)}",
+            f"has {wanted} ids, but the tokenizer has {len(tokens)}",
             source=source,
             hint="give the tokenizer that the model was trained with",
         )

@@ -14,7 +14,14 @@ from contextlib import contextmanager
 
 from mtkit.base.record import Record
 from mtkit.base.text_files import visible
-from mtkit.errors import FormatError, MissingExtra, MtkitError, ResourceError, UsageError
+from mtkit.errors import (
+    FormatError,
+    MissingExtra,
+    MtkitError,
+    ResourceError,
+    UsageError,
+    system_says,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,11 +101,11 @@ def units_of(paths: Sequence[str], reading: Reading) -> tuple[list[Unit], int]:
         if files:
             what = "is empty" if len(files) == 1 else f"is empty, as all {len(files)} files are"
             raise UsageError(what, source=files[0])
-        what = f"no documents among {left_out} files" if left_out else "nothing to read"
+        what = f"no documents among {left_out} files" if left_out else "no documents"
         raise UsageError(
             what, source=paths[0] if paths else "",
-            hint="from a folder .jsonl, .ndjson, .parquet, .txt, .md and source code are taken,"
-            " also compressed; name other files",
+            hint="in folders, mtkit reads .jsonl, .ndjson, .parquet, .txt, .md and source code,"
+            " also compressed; to read other files, name them",
         )  # fmt: skip
     return units, left_out
 
@@ -146,7 +153,7 @@ def _measured(path: str) -> tuple[int, int]:
     try:
         found = os.stat(path) if path != "-" else None
     except OSError as error:
-        raise UsageError(error.strerror or str(error), source=path) from None
+        raise UsageError(system_says(error), source=path) from None
     if found is None or not stat.S_ISREG(found.st_mode):
         raise UsageError("is not a file: a corpus cannot come from a pipe", source=path)
     return found.st_size, found.st_mtime_ns

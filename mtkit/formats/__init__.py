@@ -60,7 +60,7 @@ def get_format(name: str) -> Format:
         known = f"known: {', '.join(sorted(FORMATS))}"
         meant = next((right for right, names in _MEANT.items() if name in names.split()), "")
         hint = f"is it {meant}? {known}" if meant else known
-        raise UsageError(f"no format is called {name!r}", hint=hint)
+        raise UsageError(f"unknown format {name!r}", hint=hint)
     module: Any = import_module(FORMATS[name])
     found: Format = module
     return found

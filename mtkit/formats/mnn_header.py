@@ -58,7 +58,9 @@ def read_header(data: Buffer) -> Header:
         # A missing id is 0: more of them than the file has bytes are a forged count.
         if not 0 <= count <= len(view):
             raise FormatError(
-                f"is {count}, the file has {len(view)} bytes", field="id count", offset=counts_at
+                f"is {count}, but the file has {len(view)} bytes",
+                field="id count",
+                offset=counts_at,
             )
     total = sum(counts)
     ids = (ids + [0] * (total - len(ids)))[:total]

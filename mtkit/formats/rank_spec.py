@@ -62,7 +62,7 @@ def rank_vocabulary(ranks: Mapping[bytes, int]) -> Vocabulary:
 def check_holes(size: int, count: int) -> None:
     """Raise FormatError where ids below ``size`` are too many for ``count`` tokens."""
     if is_sparse(size, count):
-        raise FormatError(f"is {size - 1}, there are {count} tokens", field="rank")
+        raise FormatError(f"is {size - 1}, but there are {count} tokens", field="rank")
 
 
 def rank_spec(

@@ -70,7 +70,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         raise FormatError("holds no token", field="line 1")
     size = max(found) + 1
     if is_sparse(size, len(found)):
-        raise FormatError(f"the highest is {size - 1}, there are {len(found)}", field="ids")
+        raise FormatError(f"the highest is {size - 1}, but there are {len(found)}", field="ids")
     types = bytearray([TokenType.ABSENT]) * size
     for token_id in found:
         types[token_id] = TokenType.NORMAL

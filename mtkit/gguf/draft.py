@@ -206,8 +206,9 @@ def _known(found: Iterable[str], name: str, kind: str) -> None:
         from difflib import get_close_matches
 
         near = get_close_matches(name, found, n=1)
-        hint = f"is it {shown(near[0])}?" if near else "mtkit inspect FILE --all lists them"
-        raise UsageError(f"there is no such {kind}", field=shown(name), hint=hint)
+        lists = f"mtkit inspect FILE --all lists the {kind}s"
+        hint = f"is it {shown(near[0])}?" if near else lists
+        raise UsageError(f"no such {kind}", field=shown(name), hint=hint)
 
 
 def _renamable(found: Iterable[str], old: str, new: str, kind: str) -> None:

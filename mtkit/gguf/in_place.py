@@ -153,10 +153,13 @@ def check(file: GgufFile, draft: Draft) -> bytes:
     room = file.data_offset if file.tensors else file.metadata_end
     hint = "-o NEW.gguf writes a new file"
     if len(head) != room:
-        what = f"the new header takes {len(head)} bytes, the old one {room}: not in place"
+        what = f"the new header needs {len(head)} bytes, but only {room} are available in place"
+        if len(head) < room:
+            what = f"the new header needs {len(head)} bytes and cannot fill the {room} in place"
         raise UsageError(what, source=file.name, hint=hint)
     if offsets != [tensor.offset for tensor in file.tensors]:
-        raise UsageError("tensors would move: not in place", source=file.name, hint=hint)
+        what = "tensors would move, which is impossible in place"
+        raise UsageError(what, source=file.name, hint=hint)
     return head
 
 

@@ -114,4 +114,10 @@ def _refusal(head: bytes) -> tuple[str, str]:
         return "the file is empty", ""
     if head.lstrip()[:1] == b"{":
         return "the file is JSON, such as a tokenizer", "this is not a GGUF file"
-    return other_kind(head) or (f"is {head[:4]!r}, not {MAGIC!r}", "this is not a GGUF file")
+    begins = f'"{head[:4].decode()}"' if _is_print(head[:4]) else head[:4].hex(" ")
+    what = f'the file begins with {begins}, not "{MAGIC.decode()}"'
+    return other_kind(head) or (what, "this is not a GGUF file")
+
+
+def _is_print(data: bytes) -> bool:
+    return data.isascii() and data.decode().isprintable()

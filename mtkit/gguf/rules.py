@@ -89,11 +89,11 @@ def _element_type(number: int) -> str:
 
 
 def _string_length(size: int) -> str:
-    return f"is {size} bytes long, the limit is {MAX_STRING_BYTES}" * (size > MAX_STRING_BYTES)
+    return f"is {size} bytes long, but the limit is {MAX_STRING_BYTES}" * (size > MAX_STRING_BYTES)
 
 
 def _strings(count: int) -> str:
-    return f"has {count} strings, the limit is {MAX_STRINGS}" * (count > MAX_STRINGS)
+    return f"has {count} strings, but the limit is {MAX_STRINGS}" * (count > MAX_STRINGS)
 
 
 def _depth(levels: int) -> str:
@@ -131,7 +131,7 @@ def _tensors_fit(count: int, header: Header, file: GgufFile) -> str:
 
 
 def _limited(count: int, *_: object) -> str:
-    return f"is {count}, the limit is {MAX_ENTRIES}" * (count > MAX_ENTRIES)
+    return f"is {count}, but the limit is {MAX_ENTRIES}" * (count > MAX_ENTRIES)
 
 
 HEADER = (
@@ -309,7 +309,7 @@ def _blocks(tensor_type: TensorType, tensor: Tensor, _: object) -> str:
     if row % tensor_type.block == 0:
         return ""
     needed = f"{tensor_type.name} needs a multiple of {tensor_type.block}"
-    return f"has {row} elements a row, {needed}"
+    return f"has {row} elements per row, but {needed}"
 
 
 NAME = (
@@ -350,7 +350,7 @@ def _held(offset: int, tensor: Tensor, section: Section) -> str:
     if left >= tensor.n_bytes:
         return ""
     start = section.start + offset
-    return f"needs {tensor.n_bytes} bytes from {start} on, the file has {max(left, 0)}"
+    return f"needs {tensor.n_bytes} bytes from {start} on, but the file has {max(left, 0)}"
 
 
 def _apart(_: int, tensor: Tensor, section: Section) -> str:

@@ -31,12 +31,13 @@ def _number(number: int, count: int) -> str:
 
 
 def _name(name: str, suffix: str) -> str:
-    return "" if name.endswith(suffix) else f"the others cannot be found: no name in {suffix}"
+    what = f"the file name does not end in {suffix}, so the other shards cannot be found"
+    return "" if name.endswith(suffix) else what
 
 
 def _said(value: object, wanted: int) -> str:
     said = "missing" if value is None else value
-    return "" if value == wanted else f"is {said}, its name says {wanted}"
+    return "" if value == wanted else f"is {said}, but its name says {wanted}"
 
 
 def _one_file(owner: str) -> str:
@@ -44,7 +45,7 @@ def _one_file(owner: str) -> str:
 
 
 def _all_tensors(wanted: int, count: int) -> str:
-    return "" if wanted == count else f"is {wanted}, the files of the set have {count}"
+    return "" if wanted == count else f"is {wanted}, but the files of the set have {count}"
 
 
 def _readable(error: str) -> str:
@@ -143,7 +144,7 @@ def all_files(file: GgufFile) -> tuple[GgufFile, ...]:
         hint = "take the files as they were: mtkit merge NAME-00001-of-0000N.gguf joins them"
         raise FormatError(what, source=file.name, hint=hint)
     if not shards.shards:
-        what = f"is file {shards.number + 1} of {shards.count}, and its name does not say so"
+        what = f"is file {shards.number + 1} of {shards.count}, but its name does not say so"
         name = f"NAME-{shards.number + 1:05d}-of-{shards.count:05d}.gguf"
         raise FormatError(what, source=file.name, hint=f"rename it to {name}, the others likewise")
     if shards.number:
@@ -151,7 +152,8 @@ def all_files(file: GgufFile) -> tuple[GgufFile, ...]:
         raise UsageError(what, source=file.name, hint=f"name {shards.shards[0].path}")
     missing = [shard.path for shard in shards.shards if shard.file is None]
     if missing:
-        what = f"{len(missing)} of {shards.count} files are missing, as {missing[0]}"
+        are = "is missing:" if len(missing) == 1 else "are missing, such as"
+        what = f"{len(missing)} of {shards.count} files {are} {missing[0]}"
         hint = "all shards must be in one folder"
         raise FormatError(what, source=file.name, hint=hint)
     return tuple(shard.file for shard in shards.shards if shard.file)

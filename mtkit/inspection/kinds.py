@@ -35,11 +35,11 @@ TITLES: dict[Kind, str] = {
     "unknown": "of no kind that is known",
 }
 NO_MODEL: dict[Kind, str] = {
-    "vocabulary": "holds a vocabulary and no weights",
-    "lora": "holds a LoRA adapter and no model",
-    "imatrix": "holds an importance matrix and no model",
-    "mmproj": "holds a multimodal projector and no language model",
-    "control-vector": "holds a control vector and no model",
+    "vocabulary": "has a vocabulary but no weights",
+    "lora": "is a LoRA adapter, not a model",
+    "imatrix": "is an importance matrix, not a model",
+    "mmproj": "is a multimodal projector, not a language model",
+    "control-vector": "is a control vector, not a model",
 }
 """What is wrong with such a file where a model is wanted."""
 DRAFTS = frozenset({"eagle3", "dflash", "gemma4-assistant"})

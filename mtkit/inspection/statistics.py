@@ -96,8 +96,8 @@ def tensor_named(files: Sequence[GgufFile], name: str) -> tuple[GgufFile, Tensor
     names = [other for file in files for other in file.names]
     near = [other for other in names if name and name in other][:3]
     near = near or get_close_matches(name, names, 3, 0.5)
-    hint = f"is it {', '.join(map(shown, near))}?" if near else "--tensors lists them"
-    raise UsageError("there is no such tensor", field=shown(name), hint=hint)
+    hint = f"is it {', '.join(map(shown, near))}?" if near else "--tensors lists the tensors"
+    raise UsageError("no such tensor", field=shown(name), hint=hint)
 
 
 def statistics(file: GgufFile, tensor: Tensor) -> Statistics:

@@ -191,7 +191,7 @@ class Context(Memory):
         size = len(ids)
         if not 0 < size <= most:
             raise ResourceError(
-                f"the encoder takes 1 to {most} tokens at once, the prompt has {size}",
+                f"the encoder takes 1 to {most} tokens at once, but the prompt has {size}",
                 hint="raise --ubatch and --batch",
             )
         self.model.check_ids(ids)

@@ -229,5 +229,5 @@ def _in_words(said: str, place: str) -> MtkitError:
             return lost(words, place)
     if "nsatisfiable" in said or said == "nothing follows it":
         reason = said.partition(": ")[2] if "nsatisfiable" in said else ""
-        return wrong(place, f"no value follows it{': ' * bool(reason)}{reason}")
+        return wrong(place, f"no value satisfies it{': ' * bool(reason)}{reason}")
     return UnsupportedError(f"cannot be enforced: {said}", field=field_of(place))

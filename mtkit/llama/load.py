@@ -51,7 +51,5 @@ def _handles(names: tuple[str, ...]) -> list[int]:
     known = {device.name: device for device in devices()}
     for name in names:
         if name not in known:
-            raise UsageError(
-                f"there is no device {name!r}", hint=f"there are {', '.join(known) or 'none'}"
-            )
+            raise UsageError(f"no device {name!r}", hint=f"available: {', '.join(known) or 'none'}")
     return [known[name].handle for name in names if known[name].kind != "CPU"]

@@ -207,7 +207,7 @@ class Model(Closing):
             raise UnsupportedError("has no tokenizer", source=self.path, hint="give ids instead")
         raw = to_bytes(text) if isinstance(text, str) else text
         if len(raw) > _MOST_TEXT_BYTES:
-            raise UsageError(f"the text has {len(raw)} bytes, the limit is {_MOST_TEXT_BYTES}")
+            raise UsageError(f"the text has {len(raw)} bytes, but the limit is {_MOST_TEXT_BYTES}")
         self._guard.check(raw, add_special=add_special)
         room = len(raw) + 8
         for _ in range(2):
@@ -290,7 +290,7 @@ class Model(Closing):
         """
         for place in scales:
             if not 0 <= place < len(self._adapters):
-                what = f"there is no adapter {place}, there are {len(self._adapters)}"
+                what = f"no adapter {place}: there are {len(self._adapters)}"
                 raise UsageError(what, field="id")
         self._adapters = [
             (handle, scales.get(place, 0.0)) for place, (handle, _) in enumerate(self._adapters)

@@ -36,7 +36,7 @@ def check_ends(schema: Any, definitions: dict[str, Any], places: dict[str, str])
         if name not in ending and one is not False:
             raise wrong(places[name], "leads back to itself without an end")
     if not _ends(schema, ending):
-        raise wrong("#", "no value that follows it comes to an end")
+        raise wrong("#", "no finite value satisfies it")
 
 
 def _ends(schema: Any, ending: set[str]) -> bool:

@@ -27,7 +27,8 @@ def check_threads(*counts: int) -> None:
     """
     for count in counts:
         if not 1 <= count <= MOST_THREADS:
-            raise UsageError(f"is {count}, not 1 to {MOST_THREADS}", field="threads")
+            what = f"is {count}, not in the range 1 to {MOST_THREADS}"
+            raise UsageError(what, field="threads")
 
 
 def resolved(settings: ContextSettings) -> ContextSettings:

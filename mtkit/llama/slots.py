@@ -53,7 +53,8 @@ class SlotContext(Context):
             ResourceError: llama.cpp cannot make it, mostly for want of memory.
         """
         if not 1 <= settings.n_seq <= MOST_SLOTS:
-            raise UsageError(f"is {settings.n_seq}, not 1 to {MOST_SLOTS}", field="slots")
+            what = f"is {settings.n_seq}, not in the range 1 to {MOST_SLOTS}"
+            raise UsageError(what, field="slots")
         super().__init__(model, settings, watched_by=watched_by)
         self.n_slots = settings.n_seq
         self.n_cells: int = self.n_ctx
@@ -177,4 +178,4 @@ class SlotContext(Context):
     def _check_slot(self, slot: int) -> None:
         self.check_open()
         if not 0 <= slot < self.n_slots:
-            raise UsageError(f"there is no slot {slot}, there are {self.n_slots}")
+            raise UsageError(f"no slot {slot}: there are {self.n_slots}")

@@ -104,7 +104,7 @@ def _check_keys(file: GgufFile, architecture: object) -> None:
     if said != "adapter" or kind != "lora":
         raise UnsupportedError("is not a LoRA adapter", hint="mtkit inspect shows what it is")
     if of != architecture:
-        what = f"is an adapter of {quoted(str(of))}, the model is {quoted(str(architecture))}"
+        what = f"is an adapter of {quoted(str(of))}, but the model is {quoted(str(architecture))}"
         raise UnsupportedError(what, field="general.architecture")
     if _ALPHA in file.metadata:
         alpha = file.metadata[_ALPHA]

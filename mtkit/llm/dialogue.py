@@ -218,7 +218,7 @@ class Dialogue:
                 if len(ids) <= n_ctx:
                     return ids
                 raise ResourceError(
-                    f"the message has {counted(len(ids), 'token')}, the context holds {n_ctx}",
+                    f"the message has {counted(len(ids), 'token')}, but the context holds {n_ctx}",
                     hint="raise --ctx, or write a shorter message",
                 )
             self.forgotten += later[0] - first

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mtkit.gguf.file import Tensor
 
 _INSTEAD: dict[str, str] = {
-    "vocabulary": "mtkit encode -t uses it",
+    "vocabulary": "use it with mtkit encode -t",
     "lora": "--lora adds it to its model",
     "imatrix": "mtkit convert --imatrix quantizes a model with it",
 }

@@ -323,7 +323,7 @@ def context_tokens(n_prompt: int, n_predict: int, asked: int | None, trained: in
         asked = n_prompt + max(n_predict, 1) - 1 if n_predict >= 0 else max(trained, n_prompt + 1)
     if n_prompt > asked:
         raise ResourceError(
-            f"the context holds {counted(asked, 'token')}, the prompt alone has {n_prompt}",
+            f"the context holds {counted(asked, 'token')}, but the prompt alone has {n_prompt}",
             hint=f"--ctx {n_prompt + max(n_predict, 1) - 1} holds them, or shorten the prompt",
         )
     return max(asked, 1)

@@ -45,7 +45,7 @@ def sliding_perplexity(
     if context.n_ctx < 2:
         raise UsageError(f"a window of {context.n_ctx} has no token to predict", hint="raise --ctx")
     if not 1 <= stride <= size:
-        raise UsageError(f"--stride {stride}: not 1 to {size}")
+        raise UsageError(f"is {stride}, not in the range 1 to {size}", field="--stride")
     scratch = np.empty(context.model.n_vocab, np.float32)
     sums = Losses()
     start = time.perf_counter()
@@ -63,7 +63,7 @@ def _windows(context: Context, ids: list[int], stride: int) -> Iterator[tuple[in
     size = context.n_ctx - context.model.add_bos
     first = 0 if context.model.add_bos else 1  # nothing predicts a token without one before it
     if len(ids) <= first:
-        raise UsageError(f"the text has {counted(len(ids), 'token')}, that is too few")
+        raise UsageError(f"the text has only {counted(len(ids), 'token')}, which is too few")
     begin, following = 0, first
     while following < len(ids):
         end = min(begin + size, len(ids))

@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from mtkit.base import cache
 from mtkit.base.process import command
-from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
+from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError, system_says
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _stamps(header: ModelHeader) -> list[tuple[int, int, int, int]]:
         try:
             now = os.stat(file.name)
         except OSError as error:
-            raise UsageError(error.strerror or str(error), source=file.name) from None
+            raise UsageError(system_says(error), source=file.name) from None
         if not S_ISREG(now.st_mode):
             raise UsageError(
                 "is a pipe or a device, models run from files",

@@ -67,7 +67,7 @@ def frequent_ids(path: str, texts: Iterable[str], coverage: float) -> list[int]:
         UsageError: The part is none, or there is nothing in them.
     """
     if not 0 < coverage <= 1:  # NaN is neither
-        raise UsageError(f"is {coverage}, not above 0 and at most 1", field="coverage")
+        raise UsageError(f"is {coverage}, but must be above 0 and at most 1", field="coverage")
     counts = frequencies.in_texts(load_source(Source.open(path)), texts)
     wanted, seen = coverage * counts.total(), 0
     if not counts:

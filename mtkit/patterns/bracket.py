@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.patterns import sets as pattern_sets
-from mtkit.patterns.errors import refuse
+from mtkit.patterns.errors import malformed, refuse
 from mtkit.patterns.escape import escaped_code, escaped_set
 from mtkit.patterns.tree import contains, intersect, negate, union
 
@@ -30,7 +30,7 @@ def bracket(cursor: Cursor, case: bool, depth: int = 0) -> Edges:
     cursor.crossing &= depth > 0
     while first or cursor.peek() != "]":
         if cursor.at >= len(cursor.text):
-            raise refuse("a [ without ]")
+            raise malformed("unclosed [")
         if nests and cursor.peek(2) in {"--", "~~"}:
             # In Rust's syntax a difference, elsewhere plain characters.
             raise refuse(f"{cursor.peek(2)} in a bracket")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.patterns import sets as pattern_sets
-from mtkit.patterns.errors import refuse
+from mtkit.patterns.errors import malformed, refuse
 from mtkit.patterns.tree import Set
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ class Cursor:
         """Take everything up to a closing string, and that."""
         stop = self.text.find(end, self.at)
         if stop < 0:
-            raise refuse(f"{what} without {end}")
+            raise malformed(f"{what} without {end}")
         found = self.text[self.at : stop]
         self.at = stop + len(end)
         return found

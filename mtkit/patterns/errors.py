@@ -1,4 +1,4 @@
-"""The one error of compiling a split pattern."""
+"""The errors of compiling a split pattern."""
 
 from __future__ import annotations
 
@@ -8,4 +8,9 @@ from mtkit.errors import UnsupportedError
 
 def refuse(what: str) -> UnsupportedError:
     """Make the error for a construct that cannot be run exactly."""
-    return UnsupportedError(f"{printable(what)} cannot be run exactly", field="split pattern")
+    return UnsupportedError(f"{printable(what)} is not supported", field="split pattern")
+
+
+def malformed(what: str) -> UnsupportedError:
+    """Make the error for what is no pattern at all."""
+    return UnsupportedError(f"is not a valid pattern: {printable(what)}", field="split pattern")

@@ -3,7 +3,7 @@ r"""What stands behind a backslash in a split pattern, and its places by name: `
 from __future__ import annotations
 
 from mtkit.patterns import sets as pattern_sets
-from mtkit.patterns.errors import refuse
+from mtkit.patterns.errors import malformed, refuse
 from mtkit.patterns.tree import Atomic, Chain, Choice, Edge, Look, Set, negate, union
 
 TYPE_CHECKING = False
@@ -96,7 +96,7 @@ def escaped_code(cursor: Cursor) -> int:
     """Take one escaped character."""
     letter = cursor.peek()
     if not letter:
-        raise refuse("a \\ at the end")
+        raise malformed("it ends in \\")
     cursor.at += 1
     if letter in CONTROLS:
         return CONTROLS[letter]
@@ -110,7 +110,8 @@ def escaped_code(cursor: Cursor) -> int:
         cursor.at += 4
         return hexadecimal(cursor.text[cursor.at - 4 : cursor.at], 0xFFFF)
     if letter.isalnum():
-        raise refuse(f"\\{letter}")
+        what = f"a backreference (\\{letter})" if letter.isdigit() else f"\\{letter}"
+        raise refuse(what)
     return ord(letter)
 
 
@@ -119,7 +120,7 @@ def hexadecimal(digits: str, most: int) -> int:
     try:
         code = int(digits, 16)
     except ValueError:
-        raise refuse(f"{digits!r} as a hexadecimal number") from None
+        raise malformed(f"{digits!r} is not a hexadecimal number") from None
     if code > most:
         raise refuse(f"{digits} as a character")
     return code

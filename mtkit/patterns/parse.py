@@ -12,7 +12,7 @@ from __future__ import annotations
 from mtkit.patterns import escape as pattern_escape
 from mtkit.patterns import sets as pattern_sets
 from mtkit.patterns.cursor import Cursor, Flags
-from mtkit.patterns.errors import refuse
+from mtkit.patterns.errors import malformed, refuse
 from mtkit.patterns.tree import Atomic, Chain, Choice, Edge, Look, Repeat, Set, negate, nullable
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ class Parser(Cursor):
             raise refuse(f"a pattern of more than {LENGTH_LIMIT} characters")
         node = self.alternatives(Flags(False, False, self.rules.anchors == "line", False))
         if self.at < len(self.text):
-            raise refuse("an unmatched )")
+            raise malformed("unmatched )")
         return node
 
     def alternatives(self, flags: Flags) -> Node:
@@ -132,7 +132,7 @@ class Parser(Cursor):
         if sign in "^$":
             return pattern_escape.anchor(self, sign, flags)
         if sign in "*+?":
-            raise refuse(f"{sign} with nothing before it")
+            raise malformed(f"{sign} has nothing before it")
         if sign == "\\":
             return pattern_escape.escape(self, flags)
         return self.literal(ord(sign), flags)
@@ -165,7 +165,7 @@ class Parser(Cursor):
         node = self.alternatives(flags)
         self.behind -= behind
         if not self.take(")"):
-            raise refuse("a ( without )")
+            raise malformed("unclosed (")
         if wrap is None:
             return node
         if wrap[0] is Atomic:
@@ -194,7 +194,7 @@ class Parser(Cursor):
                 raise refuse(f"{self.text[start : self.at]!r}")
         whole = self.take(")")
         if not whole and not self.take(":"):
-            raise refuse("a ( without )")
+            raise malformed("unclosed (")
         if not whole:
             return Flags(case, dot, lines, free)
         if not first:

@@ -116,7 +116,7 @@ class Tokens:
             return
         if stride >= size:
             raise UsageError(
-                f"is {stride}, it must be smaller than the {size} tokens that are left of"
+                f"is {stride}, but it must be smaller than the {size} tokens that are left of"
                 " max_length without special tokens",
                 field="truncation.stride",
             )

@@ -46,5 +46,5 @@ def program_named(name: str) -> Program:
         UsageError: None is called so.
     """
     if name not in PROGRAMS:
-        raise UsageError(f"no program is called {name!r}", hint=f"known: {', '.join(PROGRAMS)}")
+        raise UsageError(f"unknown program {name!r}", hint=f"known: {', '.join(PROGRAMS)}")
     return PROGRAMS[name]

@@ -43,7 +43,7 @@ async def openai(request: Request, served: Served) -> Response:
     for place, vector in enumerate(vectors):
         if asked.dimensions is not None:
             if asked.dimensions > len(vector):
-                what = f"is {asked.dimensions}, the model has {len(vector)}"
+                what = f"is {asked.dimensions}, but the model has {len(vector)}"
                 raise Problem(400, f"dimensions: {what}", field="dimensions")
             vector = vector[: asked.dimensions]
         vector = normalized(vector, _EUCLIDEAN)

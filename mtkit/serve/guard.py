@@ -101,13 +101,14 @@ class Guard:
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if not self._is_known(host):
             hint = "--allow-host NAME of mtkit serve allows a name"
-            raise Problem(403, f"this server is not called {host[:100]!r}; {hint}")
+            raise Problem(403, f"requests for host {host[:100]!r} are not allowed; {hint}")
         origin = headers.get(b"origin")
         if origin is not None and not is_open:
             name = origin.decode("latin-1").lower()
             if name.partition("://")[2] != host and not self._is_allowed(name):
                 hint = "--allow-origin URL of mtkit serve allows a page"
-                raise Problem(403, f"pages of {name[:100]!r} may not ask; {hint}")
+                what = f"requests from web pages of {name[:100]!r} are not allowed"
+                raise Problem(403, f"{what}; {hint}")
         is_open = is_open or path in _OPEN
         if self._keys and not is_open and not self._has_key(headers):
             raise Problem(

@@ -57,7 +57,7 @@ async def act(request: Request, served: Served) -> Response:
 def _path(served: Served, name: str) -> str:
     folder = served.settings.slot_save_path
     if folder is None:
-        raise Problem(501, "slots can be saved where the server has --slot-save-path")
+        raise Problem(501, "start the server with --slot-save-path to save slots")
     if not _NAME.fullmatch(name):
         raise Problem(
             400, "filename: is not the name of a file, without a folder", field="filename"

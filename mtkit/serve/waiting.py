@@ -41,7 +41,7 @@ class Waiting:
             UsageError: There is no such slot.
         """
         if not 0 <= number < len(self._slots):
-            what = f"there is no slot {number}, there are {len(self._slots)}"
+            what = f"no slot {number}: this server has {len(self._slots)}, from 0 on"
             raise UsageError(what, field="id_slot")
         return self._slots[number]
 
@@ -53,7 +53,7 @@ class Waiting:
         """
         most = len(self._slots) + self._most
         if count > most:
-            what = f"asks for {count} answers, this server takes {most} together"
+            what = f"asks for {count} answers, but this server accepts {most}, running and queued"
             raise UsageError(what, field=field)
 
     def add(self, jobs: Sequence[Job], mean_seconds: float) -> None:

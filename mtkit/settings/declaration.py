@@ -77,7 +77,8 @@ class Setting:
             return
         for one in value if isinstance(value, tuple) else (value,):
             if not self.low <= one <= self.high:  # NaN is outside every range
-                raise UsageError(f"is {one}, not {self.low} to {self.high}", field=field)
+                what = f"is {one}, not in the range {self.low} to {self.high}"
+                raise UsageError(what, field=field)
 
 
 def setting(

@@ -12,7 +12,7 @@ import os
 
 from mtkit.base.binary import package_file
 from mtkit.base.record import Record
-from mtkit.errors import UsageError
+from mtkit.errors import UsageError, system_says
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ TOKENIZER = Wanted(
         "*.gguf",
     ),
     "is a folder without a tokenizer",
-    "name a file, a folder or - for a pipe",
+    "name a file, a folder, or - for standard input",
     "--download fetches the tokenizer of a model repository",
     takes_pipe=True,
     takes_encodings=True,
@@ -169,7 +169,7 @@ def _check_way(name: str) -> None:
     try:
         os.stat(name)
     except PermissionError as error:
-        raise UsageError(error.strerror or str(error), source=name) from None
+        raise UsageError(system_says(error), source=name) from None
     except (OSError, ValueError):
         pass  # it is not there, or no name of a file
 
@@ -185,7 +185,7 @@ def _in_cache(
     from mtkit.sources.remote import is_remote
 
     if is_remote(name):
-        what = "is an address, which only mtkit inspect, check and dump read"
+        what = "is a URL, which only mtkit inspect, check and dump read"
         raise UsageError(what, source=name, hint="download the file")
     found = hub.find(name) or stores.find(name)
     is_part = found and os.path.isdir(found) and in_folder(found, wanted.files) is None

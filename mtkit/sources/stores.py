@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from mtkit.errors import FormatError, UsageError
+from mtkit.errors import FormatError, UsageError, system_says
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _blob(manifest: str, folder: str) -> str:
             text = file.read(_MOST_BYTES + 1)
         document = json.loads(text) if len(text) <= _MOST_BYTES else None
     except OSError as error:
-        raise UsageError(error.strerror or str(error), source=manifest) from None
+        raise UsageError(system_says(error), source=manifest) from None
     except (ValueError, RecursionError):
         document = None
     layers = document.get("layers") if isinstance(document, dict) else None

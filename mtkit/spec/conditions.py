@@ -55,7 +55,8 @@ def encodable(value: str, *_: object) -> str:
 
 def number(value: int, *_: object, least: int = 0, most: int = U32) -> str:
     """A whole number lies between two others."""
-    return "" if least <= value <= most else f"is {value}, not {least} to {most}"
+    is_right = least <= value <= most
+    return "" if is_right else f"is {value}, not in the range {least} to {most}"
 
 
 size = partial(number, most=U64)
@@ -110,7 +111,7 @@ def other_spellings(value: tuple[Spelling, ...], record: Vocabulary, _: object) 
 def holes(value: Vocabulary, _: object, spec: TokenizerSpec) -> str:
     """Ids are not far more than tokens."""
     ids, count = spec.vocab_size, len(value) + len(spec.added_tokens.tokens)
-    return f"the highest id is {ids - 1}, there are far fewer tokens" * is_sparse(ids, count)
+    return f"the highest id is {ids - 1}, but there are far fewer tokens" * is_sparse(ids, count)
 
 
 def merges(value: Merges, record: BPE, spec: TokenizerSpec) -> str:
@@ -144,7 +145,7 @@ def ascending(value: Numbers, *_: object, most: int = U32, strictly: bool = Fals
 
 def chance(value: float, *_: object) -> str:
     """A chance lies between never and always."""
-    return "" if 0 <= value <= 1 else f"is {value}, not a number from 0 to 1"
+    return "" if 0 <= value <= 1 else f"is {value}, not in the range 0 to 1"
 
 
 def ordered(value: float, *_: object) -> str:
@@ -161,7 +162,7 @@ def byte_symbols(value: str, record: ScoreBPE, _: object) -> str:
 def in_vocabulary(value: int, _: object, spec: TokenizerSpec) -> str:
     """An id is one of the vocabulary."""
     count = len(spec.vocabulary)
-    return "" if 0 <= value < count else f"is {value}, the vocabulary has {count} ids"
+    return "" if 0 <= value < count else f"is {value}, but the vocabulary has {count} ids"
 
 
 def with_text(value: int, record: object, spec: TokenizerSpec) -> str:

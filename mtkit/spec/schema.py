@@ -104,7 +104,7 @@ def class_named(name: object, classes: tuple[type[Record], ...], path: str) -> t
         if cls.__name__ == name:
             return cls
     raise UnsupportedError(
-        f"no component is called {name!r} here", field=path, hint="a newer mtkit wrote the file"
+        f"unknown component {name!r}", field=path, hint="a newer mtkit wrote the file"
     )
 
 

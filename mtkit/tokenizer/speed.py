@@ -7,7 +7,7 @@ import time
 from functools import partial
 
 from mtkit.base.record import Record
-from mtkit.errors import UsageError
+from mtkit.errors import UsageError, system_says
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def texts_of(paths: Sequence[str], size: int) -> dict[str, str]:
                 data = file.read(size)
             whole = getincrementaldecoder("utf-8")().decode(data, len(data) < size)
         except OSError as error:
-            raise UsageError(error.strerror or str(error), source=path) from None
+            raise UsageError(system_says(error), source=path) from None
         except UnicodeDecodeError as error:
             what = "is not valid UTF-8"
             raise UsageError(what, source=path, offset=error.start, field="text") from None

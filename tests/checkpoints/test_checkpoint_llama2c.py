@@ -162,6 +162,6 @@ def test_from_a_pipe(folder: Path, mtkit: Run) -> None:
 def test_other_tokenizer_is_refused(folder: Path) -> None:
     tokens = vocabulary()
     (folder / "tokenizer.bin").write_bytes(tokens + struct.pack("<fi", 0.0, 2) + b"zz")
-    with pytest.raises(UsageError, match="300 ids, the tokenizer 301"):
+    with pytest.raises(UsageError, match="300 ids, but the tokenizer has 301"):
         convert_checkpoint(folder / "model.bin", load(folder / "tokenizer.bin"))
     assert not (folder / "model.gguf").exists()

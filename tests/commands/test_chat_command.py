@@ -112,7 +112,7 @@ def test_a_conversation(tmp_path: Path) -> None:
     child.sendline(f"/load {saved}")
     child.expect("9 messages")
     child.sendline("/load nowhere")
-    child.expect("nowhere: No such file[^>]*> ")
+    child.expect("nowhere: no such file[^>]*> ")
     child.sendline("/clear")
     child.expect("forgotten")
     child.sendline("/regen")

@@ -139,7 +139,7 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["ecnode"], 2, "did you mean encode"),
         (["help", "encod"], 2, "did you mean encode"),
         (["--verison"], 2, "no such option: --verison; did you mean --version"),
-        (["encode", "a", "b"], 2, "unexpected extra argument"),
+        (["encode", "a", "b"], 2, "unexpected argument b"),
         (["encode", "--nothing"], 2, "mtkit encode --help"),
         (["dump"], 2, "missing argument 'WHAT'"),
         (["dump", "tensors"], 2, "needs a GGUF"),
@@ -151,16 +151,16 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["encode", "x", "--as", "onnx"], 2, "mnn"),
         (["decode", "x"], 2, "not a token id"),
         (["decode", "99999999"], 2, "no id 99999999"),
-        (["convert", str(BBPE)], 2, "--to is missing"),
-        (["convert", str(BBPE), "--to", "nothing"], 2, "no format is called"),
+        (["convert", str(BBPE)], 2, "no --to; run: "),
+        (["convert", str(BBPE), "--to", "nothing"], 2, "unknown format"),
         (["convert", str(BBPE), "--to", "mnn"], 2, "is it mtok?"),
         (["convert", str(BBPE), "a.gguf", "-o", "b.gguf"], 2, "give DST or -o"),
-        (["convert", str(BBPE), "--to", "gguf", "--allow-loss", "id"], 2, "no loss is called"),
+        (["convert", str(BBPE), "--to", "gguf", "--allow-loss", "id"], 2, "unknown loss"),
         (["convert", str(BBPE), "--to", "gguf", "--tables"], 2, "--to mtok"),
-        (["convert", str(BBPE), "--to", "mtok", "-o", "-"], 2, "not into a pipe"),
+        (["convert", str(BBPE), "--to", "mtok", "-o", "-"], 2, "not standard output"),
         (["compare", str(BBPE), str(BBPE), "-n", "-1"], 2, "-1"),
-        (["encode", "x", "--encoding", "gpt2"], 2, "not a .tiktoken file"),
-        (["convert", str(BBPE), "--to", "hf", "--encoding", "qwen"], 2, "not a .tiktoken file"),
+        (["encode", "x", "--encoding", "gpt2"], 2, "is for .tiktoken files"),
+        (["convert", str(BBPE), "--to", "hf", "--encoding", "qwen"], 2, "is for .tiktoken files"),
         (["encode", "x", "-t", str(SPM), "--bos", "--trace"], 2, "without --bos"),
         (["convert", str(BBPE), "--to", "spm"], 4, "tokenizer.json"),
         (["dump", "nothing", str(BBPE)], 2, "cannot dump"),
@@ -297,7 +297,9 @@ def test_the_output_says_the_format_in_any_case(mtkit: Run, tmp_path: Path) -> N
         assert mtkit("convert", BBPE, *args).returncode == 0
     assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
     assert mtkit("convert", BBPE, "-o", "MY.MTOK").returncode == 0
-    assert b"x.y does not tell the format" in mtkit("convert", BBPE, "-o", "x.y").stderr
+    assert (
+        b"the name x.y does not determine the format" in mtkit("convert", BBPE, "-o", "x.y").stderr
+    )
 
 
 def test_ids_come_back_from_json(mtkit: Run) -> None:

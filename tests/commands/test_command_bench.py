@@ -85,7 +85,7 @@ def test_new_text_takes_longer_than_text_seen_before_and_time_is_that_of_the_wor
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
-        (["no-such.txt"], 2, "no-such.txt: No such file or directory"),
+        (["no-such.txt"], 2, "no-such.txt: no such file"),
         (["--size", "much"], 2, "--size 'much' is not a size"),
         (["--size", ""], 2, "--size '' is not a size"),
         (["--size", "0k"], 2, "--size '0k' is not a size"),

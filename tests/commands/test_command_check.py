@@ -40,7 +40,7 @@ def test_exit_codes_and_rows(mtkit: Run, tmp_path: Path) -> None:
     row, *others = [line.split("\t") for line in done.stdout.decode().splitlines()]
     assert row[1:4] == ["warning", "gguf-id-range", "tokenizer.ggml.bos_token_id"]
     assert row[4].isdigit()
-    assert row[5].startswith("is 9999, there are ")
+    assert row[5].startswith("is 9999, but there are ")
     assert [other[1] for other in others] == ["skipped"]
     done = mtkit("check", damaged(tmp_path))
     assert done.returncode == 3
@@ -127,6 +127,6 @@ def test_screens(tmp_path: Path) -> None:
         assert bad.code == 1
         assert bad.words.startswith("✗ ")
         assert "1 warning" in bad.words
-        assert "is 9999, there are" in bad.words
+        assert "is 9999, but there are" in bad.words
         assert "mtkit check --explain gguf-id-range" in bad.words
     check_screens("check", damaged(tmp_path), code=3)

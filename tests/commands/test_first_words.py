@@ -89,7 +89,7 @@ tensors model.gguf              : mtkit dump tensors model.gguf
 vocab model.gguf                : mtkit dump vocab model.gguf
 parse --path model.gguf         : mtkit inspect --path model.gguf
 generate hi -t tokenizer.json   : -t is the number of threads here
-generate hi -c 8x               : '8x' is not a whole number, nor one as 8k
+generate hi -c 8x               : '8x' is neither a whole number nor a size like 8k
 estimate model.gguf             : mtkit inspect --plan model.gguf
 run model.gguf hi               : mtkit generate hi -m model.gguf
 run model.gguf                  : mtkit chat -m model.gguf
@@ -104,7 +104,7 @@ chat text.txt                   : mtkit chat -f text.txt
 logits model.gguf               : mtkit logits -m model.gguf
 perplexity model.gguf text.txt  : -m model.gguf
 imatrix model.gguf -o x.gguf    : -m model.gguf
-count model.gguf                : -m model.gguf
+count model.gguf                : -t model.gguf
 dump vocab.gguf                 : mtkit dump metadata vocab.gguf
 dump tokenizer.json             : mtkit dump vocab tokenizer.json
 dump tokenizer.json vocab       : mtkit dump vocab tokenizer.json
@@ -177,7 +177,7 @@ def test_is_told_what_to_type(capsys: pytest.CaptureFixture[str], line: str) -> 
     assert said.count("\n") == 1
 
 
-SUGGESTED = re.compile(r"type: mtkit (.*?)(?=; |\n|$)")
+SUGGESTED = re.compile(r"run: mtkit (.*?)(?=; |\n|$)")
 PLACEHOLDER = re.compile(
     r"\b(FILE|MODEL|TEXT|ID|FOLDER|KEY|CODE|x\.gguf|org/name|get_encoding|serve|hf)\b"
     r"|--plan|--path|-hf|((quantize|imatrix) (-m )?model.gguf|perplexity)"

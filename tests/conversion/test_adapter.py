@@ -209,7 +209,11 @@ TENSORS: list[tuple[dict[str, tuple[int, ...] | None], type[MtkitError], str]] =
     ),
     ({f"{Q}.lora_B.weight": None}, FormatError, "has no lora_B of 'model.layers.0.self_attn.q_p"),
     ({f"{Q}.lora_B.weight": (64, 5)}, FormatError, "the shapes [4, 64] and [64, 5] are no pair"),
-    ({f"{Q}.lora_B.weight": (32, 4)}, FormatError, "adds a matrix of [32, 64], the base model has"),
+    (
+        {f"{Q}.lora_B.weight": (32, 4)},
+        FormatError,
+        "adds a matrix of [32, 64], but the base model has",
+    ),
     (
         {f"{Q}x.lora_A.weight": (4, 64), f"{Q}x.lora_B.weight": (64, 4)},
         FormatError,

@@ -66,10 +66,12 @@ def test_another_class(tmp_path, capsys) -> None:
     theirs = reference("transformers").AutoTokenizer.from_pretrained(folder)
     for text in ("2023", "in 2023\n\nlo"):
         assert there.encode_ids(text) == theirs.encode(text) != here.encode_ids(text)
-    said = "transformers 5 makes a GPT2Tokenizer of it: '2023' is 258 there, 257 51 here"
+    said = "transformers 5 builds a GPT2Tokenizer instead: '2023' gives 258 there, but 257 51 here"
     assert notes(here) == (said,)
     assert notes(there) == ()
-    assert codes(folder) == {"tokenizer-class": f"{said}; --as transformers reads it so"}
+    assert codes(folder) == {
+        "tokenizer-class": f"{said}; --as transformers gives the ids of transformers"
+    }
     done = mtkit.convert(folder, tmp_path / "a.mtok")
     assert said in done.assumptions
     assert main(["inspect", str(folder)]) == 0

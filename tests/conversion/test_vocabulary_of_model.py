@@ -65,7 +65,7 @@ def test_llama_cpp_has_the_new_tokenizer(mtkit: Run, tmp_path: Path) -> None:
 def test_ids_that_do_not_fit_are_refused(mtkit: Run, tmp_path: Path) -> None:
     large = shared("gguf-vocab/ggml-vocab-gpt-2.gguf")
     done = mtkit("edit", MODEL, "--tokenizer", large, "-o", "new.gguf")
-    assert "ids, the tokenizer 50257" in one_line(done, UsageError.exit_code)
+    assert "ids, but the tokenizer has 50257" in one_line(done, UsageError.exit_code)
     assert not (tmp_path / "new.gguf").exists()
 
 

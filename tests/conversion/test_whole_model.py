@@ -137,9 +137,9 @@ def test_what_is_no_model_says_what_it_is(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "x.gguf"
     keys = [Key("general.type", "string", kind), Key("general.architecture", "string", "llama")]
     path.write_bytes(b"".join(gguf_chunks(keys, [NewTensor("a", (1,), F32, bytes(4))])))
-    with pytest.raises(UsageError, match=r"holds an? .* and no (language )?model"):
+    with pytest.raises(UsageError, match=r"is an? .*, not a (language )?model"):
         convert_to_folder(path, tmp_path / "back")
-    with pytest.raises(UnsupportedError, match=r"holds an? .* and no (language )?model"):
+    with pytest.raises(UnsupportedError, match=r"is an? .*, not a (language )?model"):
         ModelHeader(str(path))
 
 

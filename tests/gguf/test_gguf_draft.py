@@ -127,7 +127,7 @@ def test_a_set_that_is_not_whole_is_not_joined(tmp_path: Path) -> None:
     again = split(open_gguf(paths[0]), max_tensors=3)
     assert [*map(bytes_of, again)] == [*map(bytes_of, split(open_gguf(MODEL), max_tensors=3))]
     os.unlink(paths[2])
-    with pytest.raises(FormatError, match=r"1 of \d files are missing"):
+    with pytest.raises(FormatError, match=r"1 of \d files is missing"):
         merge(open_gguf(paths[0]))
     with pytest.raises(UsageError, match="is not a shard"):
         merge(open_gguf(MODEL))

@@ -80,7 +80,7 @@ def test_padding_takes_up_what_it_can(
         change(path, Key("a", "string", "x" * after))
         assert path.read_bytes() == wanted
     else:
-        with pytest.raises(UsageError, match="not in place"):
+        with pytest.raises(UsageError, match="in place"):
             change(path, Key("a", "string", "x" * after))
         assert path.read_bytes() == data
 
@@ -90,7 +90,7 @@ def test_tensors_that_would_move_are_refused(tmp_path: Path) -> None:
     tensors = [NewTensor(name, (4,), F32, bytes(16)) for name in "ab"]
     path.write_bytes(gguf_bytes([Key("general.alignment", "u32", 32)], tensors))
     data = path.read_bytes()
-    with pytest.raises(UsageError, match=r"would move|not in place"):
+    with pytest.raises(UsageError, match=r"would move|in place"):
         change(path, Key("general.alignment", "u32", 16))
     assert path.read_bytes() == data
 

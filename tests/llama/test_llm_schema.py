@@ -108,14 +108,14 @@ NONE: list[tuple[Any, str]] = [
     ({"$ref": "#/$defs/n", "$defs": {"n": {**TREE, "required": ["next"], "properties": {
         "next": {"$ref": "#/$defs/n"}}}}}, "leads back to itself without an end"),
     ({"$ref": "#/$defs/n"}, "names nothing"), ([], "is neither an object nor true"),
-    ({"const": 1, "type": "string"}, "no value follows it"), (False, "nothing follows false"),
-    ({"anyOf": [{"type": "integer"}], "type": "string"}, "no value follows it"),
+    ({"const": 1, "type": "string"}, "no value satisfies it"), (False, "nothing follows false"),
+    ({"anyOf": [{"type": "integer"}], "type": "string"}, "no value satisfies it"),
     ({"$ref": "#/$defs/a", "type": "string", "$defs": {"a": {"type": "null"}}}, "no value"),
     ({"maxLength": 100_001}, "is not a number of 0 to 100000"), ({"minItems": -1}, "is not a"),
     ({"minLength": 5, "maxLength": 2}, "minLength 5 is more than maxLength 2"),
     ({"minimum": "3"}, "minimum is not a number"), ({"multipleOf": 0}, "multipleOf is not above"),
     ({"type": "integer", "multipleOf": 5, "minimum": 6, "maximum": 9}, "no multiple of 5"),
-    ({"type": "integer", "minimum": 3, "maximum": 2}, "no value follows it"),
+    ({"type": "integer", "minimum": 3, "maximum": 2}, "no value satisfies it"),
     ({"properties": {"\ud800": {}}}, "half a character"), ({"const": "\udc00"}, "half a character"),
     ({"exclusiveMinimum": True}, "there is no minimum"),
 ]  # fmt: skip

@@ -223,7 +223,7 @@ def test_echo_and_ids_and_lines(mtkit: Run) -> None:
 def test_context_overflow_says_what_helps(mtkit: Run) -> None:
     done = mtkit("generate", "word " * 50, "-m", tiny(), "--ctx", 20)
     assert done.returncode == 5
-    assert b"the context holds 20 tokens, the prompt alone has" in done.stderr
+    assert b"the context holds 20 tokens, but the prompt alone has" in done.stderr
     assert b"; --ctx" in done.stderr
     made = answer(mtkit("generate", "Hello", "-m", tiny(), "--ctx", 9, "-n", 100, "--json"))
     assert made["end"] == "context"

@@ -57,7 +57,7 @@ def test_shares_are_as_many_as_llama_cpp_reads(lib: Any) -> None:
 
 
 def test_devices_that_are_not_there(lib: Any) -> None:
-    with pytest.raises(UsageError, match="there are CPU, GPU0, GPU1, GPU2"):
+    with pytest.raises(UsageError, match="available: CPU, GPU0, GPU1, GPU2"):
         backend_load.parameters(lib, LoadSettings(devices=("GPU9",)))
 
 

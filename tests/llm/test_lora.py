@@ -178,7 +178,7 @@ def test_scales_that_are_none(scale: str) -> None:
 BROKEN: list[tuple[str, type[MtkitError], str]] = [
     ("model", UnsupportedError, "is not a LoRA adapter"),
     ("kind", UnsupportedError, "is not a LoRA adapter"),
-    ("architecture", UnsupportedError, "is an adapter of 'qwen2', the model is 'llama'"),
+    ("architecture", UnsupportedError, "is an adapter of 'qwen2', but the model is 'llama'"),
     ("alpha", FormatError, "adapter.lora.alpha: is not a finite f32"),
     ("alpha nan", FormatError, "adapter.lora.alpha: is not a finite f32"),
     ("invocation", UnsupportedError, "begins behind certain tokens"),

@@ -119,7 +119,7 @@ def test_what_is_outside_a_range_is_refused_by_name(setting: Setting) -> None:
     cases: list[Any] = [setting.low - step, setting.high + step]
     for value in cases if whole else [*cases, float("nan")]:
         for key in setting.names:
-            with pytest.raises(UsageError, match=r"is \S+, not \S+ to \S+") as caught:
+            with pytest.raises(UsageError, match=r"is \S+, not in the range \S+ to \S+") as caught:
                 settings_of(GenerateSettings, {key: [value] if is_tuple else value})
             assert caught.value.field == key
         with pytest.raises(UsageError) as caught:
@@ -234,8 +234,8 @@ def test_commands_show_the_same_options_in_the_same_order(mtkit: Run) -> None:
 
 def test_an_option_out_of_range_is_one_line(mtkit: Run) -> None:
     for args, wanted in (
-        (("--temp", "-1"), "mtkit: --temp: is -1.0, not 0 to 1000\n"),
-        (("--n-predict", "-2"), "mtkit: --tokens: is -2, not -1 to 2147483647\n"),
+        (("--temp", "-1"), "mtkit: --temp: is -1.0, not in the range 0 to 1000\n"),
+        (("--n-predict", "-2"), "mtkit: --tokens: is -2, not in the range -1 to 2147483647\n"),
         (("--logit-bias", "5=nan"), "mtkit: --logit-bias: is nan for 5, not a number of 32 bits\n"),
         (
             ("--tensor-split", "x"),

@@ -134,7 +134,7 @@ def test_the_command(mtkit: Command, tmp_path: Path) -> None:
     ("given", "said"),
     [
         (("--groups", "A,C"), "there is no group 'C'"),
-        (("--acceptance", "1.5"), "--acceptance: is 1.5, not 0 to 1"),
+        (("--acceptance", "1.5"), "--acceptance: is 1.5, not in the range 0 to 1"),
         (("--temp", "hot"), "'hot' is not a list of numbers"),
         (("--sx-static-vocab", "v.txt"), "does nothing without --draft"),
     ],

@@ -418,5 +418,5 @@ def test_settings_that_do_nothing(given: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("value", [-1, 63])
 def test_range_of_the_draft(value: int) -> None:
-    with pytest.raises(UsageError, match="not 0 to 62"):
+    with pytest.raises(UsageError, match="not in the range 0 to 62"):
         DraftSettings(draft_lookup=True, draft_max=value)

@@ -111,7 +111,7 @@ def test_profiles_that_are_none(text: str, said: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(FormatError, match=said):
         profile.applied(DraftSettings(draft_profile=str(path)))
-    with pytest.raises(UsageError, match="No such file"):
+    with pytest.raises(UsageError, match="no such file"):
         profile.applied(DraftSettings(draft_profile=str(tmp_path / "none")))
 
 

@@ -273,7 +273,7 @@ def test_too_large_for_the_machine(tmp_path: Path, mtkit: Run) -> None:
 def test_a_vocabulary_is_no_model(mtkit: Run) -> None:
     done = mtkit("generate", "hello", "-m", FIXTURES / "bbpe-8k" / "vocab.gguf")
     assert done.returncode == 4, done.stderr
-    assert b"a vocabulary and no weights" in done.stderr
+    assert b"a vocabulary but no weights" in done.stderr
 
 
 def test_shards_that_are_missing(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_shards_that_are_missing(tmp_path: Path) -> None:
     tensor = NewTensor("token_embd.weight", (4, 1), TENSOR_TYPES[0], bytes(16))
     path = tmp_path / "m-00001-of-00002.gguf"
     path.write_bytes(gguf_bytes(keys, [tensor]))
-    with pytest.raises(FormatError, match=r"1 of 2 files are missing.*m-00002-of-00002"):
+    with pytest.raises(FormatError, match=r"1 of 2 files is missing.*m-00002-of-00002"):
         ModelHeader(str(path))
     keys[2] = Key("split.no", "u16", 1)
     second = tmp_path / "m-00002-of-00002.gguf"

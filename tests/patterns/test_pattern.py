@@ -166,7 +166,7 @@ def test_equal_patterns_are_compiled_once() -> None:
     ("pattern", "quoted"),
     [(r"(a)\1", r"\\1"), (r"\X", r"\\X"), ("(?>a+b|a)c", "atomic"), (r"\p{Klingon}", "Klingon"),
      ("(?i:ss)", "ss"), ("(" * 200 + ")" * 200, "100"), ("(((a{999}){999}){999})", "20000"),
-     ("(a|b)*a(a|b){20}", "states"), ("(", "without"), ("[a", "without"), ("a)", "unmatched"),
+     ("(a|b)*a(a|b){20}", "states"), ("(", "unclosed"), ("[a", "unclosed"), ("a)", "unmatched"),
      (r"\p{}", r"\\p\{\}"), (r"[\p{^}]", "known")],
 )  # fmt: skip
 def test_what_has_no_tables(pattern: str, quoted: str) -> None:

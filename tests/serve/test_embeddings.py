@@ -95,7 +95,7 @@ def test_answers_and_vectors_do_not_disturb_each_other(made: Any) -> None:
     ("/embedding", {}, 400, "content: is missing"),
     ("/rerank", {"query": "x", "documents": ["y"]}, 501, "its pooling is mean"),
     ("/rerank", {"query": "x"}, 400, "documents: is empty"),
-    ("/lora-adapters", [{"id": 0, "scale": 1}], 400, "there is no adapter 0, there are 0"),
+    ("/lora-adapters", [{"id": 0, "scale": 1}], 400, "no adapter 0: there are 0"),
     ("/lora-adapters", {"id": 0}, 400, "not a JSON list"),
     ("/lora-adapters", [{"scale": 1}], 400, "id: is missing"),
 ])  # fmt: skip

@@ -83,7 +83,7 @@ def test_strict_refuses_what_is_not_known() -> None:
             for name in ("keep_alive", "what_nobody_knows", "x" * 500):
                 answer = post(app, path, {**asked, name: 1})
                 assert answer.status_code == 400
-                assert message(answer) == f"{name[:100]}: is not known here"
+                assert message(answer) == f"{name[:100]}: is not a known field"
             assert post(app, path, {**asked, "user": "me", "store": False}).status_code == 200
 
 

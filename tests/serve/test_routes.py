@@ -194,16 +194,20 @@ BAD = [
     ("/v1/chat/completions", {**ASK, "messages": [{"role": "narrator", "content": ""}]}, "role"),
     ("/v1/chat/completions", {**ASK, "messages": [{"role": "user", "content": [{}]}]}, "not text"),
     ("/v1/chat/completions", {**ASK, "n": 0}, "n: "),
-    ("/v1/chat/completions", {**ASK, "n": 69}, "n: asks for 69 answers, this server takes 68"),
+    (
+        "/v1/chat/completions",
+        {**ASK, "n": 69},
+        "n: asks for 69 answers, but this server accepts 68",
+    ),
     ("/v1/chat/completions", {**ASK, "n": "2"}, "n: "),
     ("/v1/chat/completions", {**ASK, "max_tokens": -2}, "max_tokens: "),
     ("/v1/chat/completions", {**ASK, "stop": ["x"] * 257}, "stop: "),
     ("/v1/chat/completions", {**ASK, "top_logprobs": 21}, "top_logprobs: "),
     ("/v1/chat/completions", {**ASK, "tool_choice": "required"}, "tool_choice: "),
-    ("/v1/chat/completions", {**ASK, "best_of": 2}, "best_of: is not 1; nothing"),
+    ("/v1/chat/completions", {**ASK, "best_of": 2}, "best_of: only 1 is supported"),
     ("/v1/completions", {"prompt": "x", "echo": True, "logprobs": 1}, "echo: the prompt's own"),
     ("/v1/completions", {"prompt": "x", "cache_prompt": 1}, "cache_prompt: is a whole number"),
-    ("/completion", {"prompt": "x", "id_slot": 4}, "id_slot: there is no slot 4"),
+    ("/completion", {"prompt": "x", "id_slot": 4}, "id_slot: no slot 4"),
     ("/completion", {"prompt": {"multimodal_data": ["x"], "prompt_string": "x"}}, "holds media"),
     ("/v1/completions", {"max_tokens": 3}, "prompt: is missing"),
     (
@@ -445,7 +449,7 @@ def test_which_keys_are_needed(tmp_path: Path) -> None:
     file.write_text("\n")
     with pytest.raises(UsageError, match="holds no key"):
         keys_of(ServeSettings(api_key_file=str(file)))
-    with pytest.raises(UsageError, match="No such file"):
+    with pytest.raises(UsageError, match="no such file"):
         keys_of(ServeSettings(api_key_file=str(tmp_path / "none")))
 
 
@@ -568,9 +572,15 @@ def test_a_full_queue_says_when_to_come_back() -> None:
             assert 1 <= int(refused.headers["retry-after"]) <= 600
             two = await http.post("/v1/completions", json={**long, "n": 2})
             assert two.status_code == 400  # it never fits
-            assert message(two) == "n: asks for 2 answers, this server takes 1 together"
+            assert (
+                message(two)
+                == "n: asks for 2 answers, but this server accepts 1, running and queued"
+            )
             many = await http.post("/v1/completions", json={**long, "prompt": ["x", "y"]})
-            assert message(many) == "prompt: asks for 2 answers, this server takes 1 together"
+            assert (
+                message(many)
+                == "prompt: asks for 2 answers, but this server accepts 1, running and queued"
+            )
             assert (await running).status_code == 200
 
     with application(tiny("llama"), slots=1, queue=0, n_ctx=4096) as (app, served):

@@ -52,7 +52,7 @@ def test_a_job_can_name_its_slot_and_refuse_what_that_remembers() -> None:
         long.job.cancelled = True
         waits.all()
         assert waits.events[0].slot == 0
-        with pytest.raises(UsageError, match="there is no slot 2, there are 2"):
+        with pytest.raises(UsageError, match="no slot 2: this server has 2"):
             scheduler.submit([Asked(FIRST, slot=2).job])
 
 
@@ -178,7 +178,7 @@ def test_a_slot_is_saved_and_restored(tmp_path: Path) -> None:
             with pytest.raises(FormatError, match=r"does not fit|damaged|cut"):
                 broken.result(30)
             assert scheduler.slots[0].ids == []
-        with pytest.raises(UsageError, match="No such file"):
+        with pytest.raises(UsageError, match="no such file"):
             scheduler.errand(0, lambda slot: slot.restore(path + "x")).result(30)
         with pytest.raises(UsageError, match="no slot 7"):
             scheduler.errand(7, lambda slot: slot.erase())

@@ -86,7 +86,7 @@ def test_what_is_not_there_is_said(wanted: Wanted, tmp_path: Path) -> None:
     (tmp_path / ADAPTER).touch()
     with pytest.raises(UsageError, match="is the folder of a LoRA adapter; mtkit convert"):
         locate(str(tmp_path), wanted)
-    with pytest.raises(UsageError, match=r"is an address, .*; download the file"):
+    with pytest.raises(UsageError, match=r"is a URL, .*; download the file"):
         locate("https://example.org/model.gguf", wanted)
 
 

@@ -23,7 +23,7 @@ _KEYS = without(DECODER, "rope.dimension_sections")
 def _rotary(config: Config) -> int:
     share = config.rope().number("partial_rotary_factor")
     if share is None or not 0 <= share <= 1:
-        raise config.wrong(f"is {share}, not from 0 to 1", "partial_rotary_factor")
+        raise config.wrong(f"is {share}, not in the range 0 to 1", "partial_rotary_factor")
     return int(head_dim(config) * share)
 
 

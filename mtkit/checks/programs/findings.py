@@ -6,7 +6,7 @@ from mtkit.base.escape import escape
 from mtkit.base.record import replace
 from mtkit.base.rules import Finding, Rule
 from mtkit.checks.programs.reading import Reading, read_by
-from mtkit.errors import FormatError, MtkitError, UnsupportedError, counted
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, texts_that
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,16 +104,16 @@ def _unlike(
             unlike.setdefault(rule, []).append(f"{_text(text)}: {shown}")
     for rule in RULES:
         if rule in unlike:
-            many = f"{len(unlike[rule])} of {counted(total, 'text')}"
-            yield rule, f"{many} {_VERBS[rule]} in {reading.name}, the first: {unlike[rule][0]}"
+            many = texts_that(len(unlike[rule]), total, _VERBS[rule].format(reading.name))
+            yield rule, f"{many}, the first: {unlike[rule][0]}"
 
 
 _VERBS = {
-    TEXT: "are refused",
-    IDS: "get different ids",
-    SPECIAL: "that spell out special tokens get different ids",
-    AROUND: "get different tokens around them",
-    DECODING: "decode to different text",
+    TEXT: "are refused in {}",
+    IDS: "get different ids in {}",
+    SPECIAL: "get different ids in {} because special tokens are spelled out",
+    AROUND: "get different tokens around them in {}",
+    DECODING: "decode to different text in {}",
 }
 
 

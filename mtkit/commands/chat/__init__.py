@@ -74,9 +74,10 @@ def chat(
     """Chat with a GGUF model, using its own chat template.
 
     On a terminal: a conversation; /help lists its commands, Ctrl-C stops an answer, Ctrl-D quits.
-    Reasoning is shown dimmed. Without --temp, the temperature is the model's own or 0.8, as in
-    other programs. With piped input: JSON messages in (or plain text), one answer out, greedy
-    unless --temp is given, without the reasoning.
+    Reasoning is shown dimmed. The temperature is the model's own or 0.8, as in other programs.
+
+    With piped input: JSON messages (or plain text) in, one greedy answer out, without the
+    reasoning.
 
     \b
     Examples:

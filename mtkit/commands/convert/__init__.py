@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 app = application()
+_FILES = (".json", ".gguf", ".model", ".mtok", ".tiktoken", ".bin", ".txt", ".safetensors")
 EVERY = "all"
 """``--to``: every format that can be written, a folder each."""
 
@@ -173,9 +174,9 @@ def convert(
         raise UsageError(what, hint="name a file, or a folder that ends in /")
     to = to.lower() or format_of(target) or default_format(source)
     if not to:
-        line = f"type: mtkit convert {quote(source or 'FILE')} --to gguf"
-        missing = f"{target} does not tell the format" if target else "--to is missing"
-        raise UsageError(missing, hint=f"{line}; or {', '.join(sorted(_written()))}")
+        line = f"run: mtkit convert {quote(source or 'FILE')} --to gguf"
+        missing = f"the name {target} does not determine the format" if target else "no --to"
+        raise UsageError(missing, hint=f"{line}; formats: {', '.join(sorted(_written()))}")
     if (tables is not None or no_extension) and to != "mtok":
         raise UsageError("--tables, --no-tables and --no-extension go with --to mtok")
     if tables and no_extension:
@@ -246,9 +247,11 @@ def _model(
     if folder is not None:
         return model.to_gguf(folder, asked)
     if asked.given() and source is not None and not os.path.exists(source):
-        raise UsageError(
-            "no such folder", source=source, hint="add --download to download ORG/NAME"
-        )
+        from mtkit.sources import hub
+
+        name = source if hub.parse(source) and not source.endswith(_FILES) else ""
+        hint = f"add --download to download {name}" if name else ""
+        raise UsageError("no such folder" if name else "no such file", source=source, hint=hint)
     asked.refuse(
         "does not go with --vocab-only" if asked.vocab_only else "is for a model folder",
         ("--vocab-only",),

@@ -127,16 +127,16 @@ def examples(one: Verified) -> str:
 def verdict(one: Verified) -> str:
     """Say how what was written compares with its source, for one reader."""
     if one.unable:
-        return f"as {one.reader}: cannot be run: {one.unable}"
+        return f"by {one.reader}: cannot be run: {one.unable}"
     parts = []
     if one.spec_equal is not None:
-        parts.append("spec equal" if one.spec_equal else "spec DIFFERS")
-    text = f"ids equal on {one.equal} of {one.total} texts"
+        parts.append("same specification" if one.spec_equal else "another specification")
+    text = f"same ids on {one.equal} of {one.total} texts"
     if one.explained:
         text += f" ({one.explained} differ as listed: {examples(one)})"
     parts.append(text)
     if one.decoded < one.total:
-        parts.append(f"{one.decoded} decode alike")
+        parts.append(f"{one.decoded} decode to the same text")
     if one.refused:
         parts.append(f"the source has no tokens for {one.refused} more")
-    return f"as {one.reader}: " + ", ".join(parts)
+    return f"read back by {one.reader}: " + ", ".join(parts)

@@ -86,7 +86,7 @@ def show_refusal(error: LossError, tokenizer: Tokenizer, to: str, options: Write
     for effect, where in loss_texts(found.losses, verbose=False):
         screen.line(effect, part("dim", where), indent=2, hanging=2)
     if found.text:
-        screen.line(f'"{token_text(found.text.encode())}"', indent=4, hanging=2)
+        screen.line(output.Escaped(f'"{token_text(found.text.encode())}"'), indent=4, hanging=2)
         screen.facts(_ids(found))
     codes = dict.fromkeys(loss.code for loss in found.losses)
     said = " ".join(f"--allow-loss {code}" for code in codes)

@@ -79,7 +79,7 @@ def dump(
     if what not in SUBJECTS:
         hint = f"known: {', '.join(SUBJECTS)}"
         if os.path.exists(what):
-            hint = f"type: mtkit {_line(file, what)}; {hint}"
+            hint = f"run: mtkit {_line(file, what)}; {hint}"
         raise UsageError(f"cannot dump {what!r}", hint=hint)
     module = import_module(SUBJECTS[what])
     if SUBJECTS[what].endswith(".tokenizer"):
@@ -93,7 +93,7 @@ def dump(
     if file is None:
         raise UsageError(f"dump {what} needs a GGUF file")
     if what == "tensors" and file.endswith((".safetensors", ".safetensors.index.json")):
-        hint = f"type: mtkit inspect --tensors {file}"
+        hint = f"run: mtkit inspect --tensors {file}"
         raise UsageError("dump tensors is for a GGUF", source=file, hint=hint)
     source = open_named(_gguf_of(file), download=download)
     module.show(what, source, pattern=pattern, as_json=as_json)
@@ -121,5 +121,5 @@ def _gguf_of(name: str) -> str:
     try:
         return model_named(name)
     except UsageError as error:
-        error.hint = f"type: mtkit inspect {name}"
+        error.hint = f"run: mtkit inspect {name}"
         raise

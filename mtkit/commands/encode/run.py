@@ -68,7 +68,7 @@ def run(
     if parse_special and no_parse_special:
         raise UsageError("--parse-special and --no-parse-special exclude each other")
     if truncate is not None and truncate < 0:
-        raise UsageError(f"--truncate {truncate}: is not 0 or more")
+        raise UsageError(f"is {truncate}, but must be 0 or more", field="--truncate")
     if sum((only_ids, only_tokens, count, offsets, trace)) > 1:
         raise UsageError("give only one of --ids, --tokens, --count, --offsets and --trace")
     if trace and (bos or eos or truncate is not None):

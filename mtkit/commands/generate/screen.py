@@ -238,12 +238,14 @@ def show_drafting(seen: Statistics) -> None:
     """Write what became of drafted tokens to stderr."""
     extra = [("measuring", seen.measure_seconds), ("loading the draft", seen.load_seconds)]
     took = "".join(f"; {seconds:.3f} s of {what}" for what, seconds in extra if seconds >= _LITTLE)
-    if seen.declined and not seen.drafted:
-        note(f"drafting   nothing: {seen.reason} (--no-draft-auto drafts all the same){took}")
+    if not seen.drafted:
+        reason = seen.reason or "no draft promised to be faster"
+        again = " (--no-draft-auto drafts all the same)" if seen.declined else ""
+        note(f"drafting   nothing: {reason}{again}{took}")
         return
     note(
         f"drafting   {seen.draft_seconds:8.3f} s {seen.drafted:6d} tokens, "
-        f"{seen.acceptance:.0%} accepted, {seen.per_round:.2f} tokens a round{took}"
+        f"{seen.acceptance:.0%} accepted, {seen.per_round:.2f} tokens per round{took}"
     )
 
 

@@ -134,7 +134,8 @@ def _numbers(text: str, option: str, low: float, high: float) -> list[float]:
         ) from None
     for number in found:
         if not low <= number <= high:
-            raise UsageError(f"is {number:g}, not {low} to {high}", field=option)
+            what = f"is {number:g}, not in the range {low} to {high}"
+            raise UsageError(what, field=option)
     return found
 
 

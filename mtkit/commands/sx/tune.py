@@ -61,7 +61,7 @@ def tune(
     plot: str | None = None,
     as_json: bool = False,
 ) -> None:
-    """Find the fastest way to draft for a model, on this machine.
+    """Find the fastest way to draft.
 
     The result is a profile that generate, chat and serve read with --draft-profile.
 

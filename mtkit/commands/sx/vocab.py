@@ -76,7 +76,7 @@ def vocab(
     metadata = open_gguf(path).metadata
     n_vocab = len(array_of(metadata, "tokenizer.ggml.tokens", "string"))
     if not 0 < size <= n_vocab:
-        raise UsageError(f"has {n_vocab} ids, not {size}", source=path, hint="-n sets how many")
+        raise UsageError(f"is {size}, not in the range 1 to {n_vocab}", source=path, field="-n")
     counts = dict(_counted(path, files or [], freq or [], prompts, n_predict, n_vocab))
     total: Counter[int] = sum(counts.values(), Counter())
     if not total:

@@ -97,7 +97,7 @@ def charsmap(keys: Keys) -> bytes:
     data = bytes(found.numbers().data)
     size = int.from_bytes(data[:4], "little")
     if len(data) < 4 or size > len(data) - 4:
-        raise keys.error(CHARSMAP, f"is {len(data)} bytes long, its trie {size} bytes")
+        raise keys.error(CHARSMAP, f"is {len(data)} bytes long, but its trie says {size} bytes")
     return data
 
 

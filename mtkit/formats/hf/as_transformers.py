@@ -70,7 +70,7 @@ def read_as_transformers(source: Source) -> Reading:
     )
     document = with_tokens(document, added)
     spec = specification(document, Beside(source), vocabulary, model, added)
-    return Reading(spec, (f"makes a {name} of it",))
+    return Reading(spec, (f"builds a {name} instead",))
 
 
 def _class_of(source: Source, settings: Settings, document: dict[str, Any]) -> str:

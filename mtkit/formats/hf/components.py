@@ -254,7 +254,7 @@ def read_component(value: Any, where: str, stage: str) -> Any:
     if found is not None:
         return found.read(at)
     if type(name) is str:
-        what = f"no {stage.replace('_', '-')} is called {shown(name)}"
+        what = f"unknown {stage.replace('_', '-')} {shown(name)}"
         raise UnsupportedError(what, field=at.path("type"))
     at.string("type")
     raise AssertionError

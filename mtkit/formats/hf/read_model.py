@@ -61,7 +61,7 @@ def _kind(at: Fields) -> str:
     if "type" in at:
         kind = at.string("type")
         if kind not in ("BPE", "WordPiece", "WordLevel", "Unigram"):
-            raise UnsupportedError(f"no model is called {shown(kind)}", field=at.path("type"))
+            raise UnsupportedError(f"unknown tokenizer model {shown(kind)}", field=at.path("type"))
         return kind
     if type(at.get("vocab")) is list:
         return "Unigram"
@@ -79,11 +79,12 @@ def _ids(at: Fields) -> dict[str, int]:
     numbers = ids.values()
     if set(map(type, numbers)) - {int}:
         bad = next(token for token, number in ids.items() if type(number) is not int)
-        raise FormatError(f"{shown(bad)} has {shown(ids[bad])} for an id", field=where)
+        what = f"the id of {shown(bad)} is {shown(ids[bad])}, not a whole number"
+        raise FormatError(what, field=where)
     if ids and not 0 <= min(numbers) <= max(numbers) < (1 << 32):
         bad = next(token for token, number in ids.items() if not 0 <= number < (1 << 32))
         raise FormatError(
-            f"{shown(bad)} has the id {shown(ids[bad])}, outside 32 bits", field=where
+            f"the id of {shown(bad)} is {shown(ids[bad])}, outside 32 bits", field=where
         )
     return ids
 
@@ -91,7 +92,7 @@ def _ids(at: Fields) -> dict[str, int]:
 def _check_holes(size: int, count: int) -> None:
     if is_sparse(size, count):
         raise UnsupportedError(
-            f"the highest id is {size - 1}, there are only {count} tokens", field=_VOCAB
+            f"the highest id is {size - 1}, but there are only {count} tokens", field=_VOCAB
         )
 
 
@@ -218,7 +219,9 @@ def _unigram(at: Fields, scored: Dictionary | None) -> tuple[Vocabulary, Unigram
     vocabulary = scored.vocabulary() if scored else _scored(at)
     unk = at.optional_integer("unk_id")
     if unk is not None and unk >= len(vocabulary):
-        raise FormatError(f"is {unk}, there are {len(vocabulary)} tokens", field=at.path("unk_id"))
+        raise FormatError(
+            f"is {unk}, but there are {len(vocabulary)} tokens", field=at.path("unk_id")
+        )
     return vocabulary, Unigram(unk, byte_fallback=at.boolean("byte_fallback", default=False))
 
 

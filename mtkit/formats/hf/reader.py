@@ -58,7 +58,7 @@ def read_spec(source: Source) -> Reading:
     _check_small_parts(root)
     if root.string("version", "1.0") != "1.0":
         raise UnsupportedError(
-            f"is {shown(root.get('version'))}, only 1.0 is known", field="version"
+            f"is {shown(root.get('version'))}, but only 1.0 is known", field="version"
         )
     vocabulary, model = read_model(root, dictionary)
     beside = Beside(source)

@@ -97,7 +97,7 @@ def _slot(place: Fields, special: Fields) -> Slot:
         return Slot(text=text, type_id=type_id)
     name = inner.string("id")
     if name not in special:
-        raise FormatError(f"has no {shown(name)}, a template uses it", field=special.where)
+        raise FormatError(f"has no {shown(name)}, but a template uses it", field=special.where)
     return Slot(ids=_ids(special.object(name)), type_id=type_id, name=name)
 
 

@@ -168,7 +168,7 @@ def _missing(count: int, there: int) -> int:
         FormatError: There are too many to be meant.
     """
     if is_sparse(count, there):
-        what = f"is {count}, there are {there} tokens"
+        what = f"is {count}, but there are {there} tokens"
         raise FormatError(what, field="count", offset=0, hint="the file is truncated")
     return count - there
 

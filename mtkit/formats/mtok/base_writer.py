@@ -38,7 +38,7 @@ def string(text: Union[str, bytes]) -> bytes:
     """
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     if len(data) > STRING_LIMIT:
-        raise UnsupportedError(f"a text has {len(data)} bytes, the format holds {STRING_LIMIT}")
+        raise UnsupportedError(f"a text has {len(data)} bytes, but the format holds {STRING_LIMIT}")
     return len(data).to_bytes(2, "little") + data
 
 

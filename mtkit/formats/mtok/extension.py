@@ -86,7 +86,8 @@ def find(data: Buffer) -> Extension | None:
     at = size - _FOOT.size
     head, base_length, base_crc, crc, file_length, _, _ = _FOOT.unpack_from(view, at)
     if file_length != size:
-        raise _damaged(f"says {file_length}, the file has {size} bytes", "file length", at + 24)
+        what = f"says {file_length}, but the file has {size} bytes"
+        raise _damaged(what, "file length", at + 24)
     if not 0 < base_length <= head <= at - _HEAD.size or head % HEAD_ALIGNMENT:
         raise _damaged(f"base of {base_length} bytes, head at {head}", "head offset", at)
     mark, version, count, _ = _HEAD.unpack_from(view, head)
@@ -94,14 +95,14 @@ def find(data: Buffer) -> Extension | None:
         raise _damaged(f"is {bytes(mark)!r}, not {MARK!r}", "head", head)
     if version != VERSION:
         raise UnsupportedError(
-            f"is {version}, this mtkit knows {VERSION}",
+            f"is {version}, but this mtkit knows {VERSION}",
             field="extension version",
             offset=head + 4,
             hint="a newer mtkit reads it; --as mnn reads the base alone",
         )
     table = head + _HEAD.size
     if count > (at - table) // _ENTRY.size:
-        raise _damaged(f"is {count}, the file ends before", "section count", head + 8)
+        raise _damaged(f"is {count}, but the file ends before", "section count", head + 8)
     sections, flags = {}, {}
     lowest = table + count * _ENTRY.size
     for number in range(count):

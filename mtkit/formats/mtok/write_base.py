@@ -100,7 +100,7 @@ def dense_pieces(spec: TokenizerSpec) -> list[bytes]:
     ids = [token.id for token in added_tokens(spec)]
     highest = max(ids, default=-1)
     if is_sparse(highest + 1, len(pieces) + len(ids)):
-        raise UnsupportedError(f"the highest id is {highest}, there are far fewer tokens")
+        raise UnsupportedError(f"the highest id is {highest}, but there are far fewer tokens")
     pieces += [None] * (highest + 1 - len(pieces))
     letters = spells_bytes(spec.decoder)
     for token in added_tokens(spec):

@@ -176,11 +176,9 @@ def read_spaces(settings: Settings, *, suffix: bool) -> Spaces:
     if charsmap:
         size = int.from_bytes(charsmap[:4], "little")
         if len(charsmap) <= 4 or size >= len(charsmap) or not size or size % TRIE_BLOCK:
-            raise damaged(
-                f"says its trie has {size} bytes, {max(len(charsmap) - 4, 0)} follow",
-                "precompiled_charsmap",
-                0,
-            )
+            left = max(len(charsmap) - 4, 0)
+            what = f"says its trie has {size} bytes, but {left} follow, the replacements included"
+            raise damaged(what if size else "its trie is empty", "precompiled_charsmap", 0)
     return Spaces(
         charsmap=charsmap,
         add_dummy_prefix=settings.truth(3, True),

@@ -117,7 +117,7 @@ def typed(spec: TokenizerSpec) -> Vocabulary:
     types = [TokenType.NORMAL if kind == TokenType.UNDEFINED else kind for kind in types]
     if TokenType.ABSENT in types:
         raise UnsupportedError(
-            f"has no token {types.index(TokenType.ABSENT)}, the format numbers pieces by place",
+            f"has no token {types.index(TokenType.ABSENT)}, but the format numbers pieces by place",
             field="vocabulary",
         )
     return Vocabulary(Pieces.of(pieces), Numbers("B", bytes(types)), Numbers.of("f", scores))

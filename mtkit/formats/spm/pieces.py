@@ -186,7 +186,7 @@ def check_pieces(vocabulary: Vocabulary, *, byte_fallback: bool, kind_of_model: 
         if first != token_id:
             wrong = f"is the same as pieces[{first}]"
         elif len(piece) > LONGEST_PIECE:
-            wrong = f"is {len(piece)} bytes long, the limit is {LONGEST_PIECE}"
+            wrong = f"is {len(piece)} bytes long, but the limit is {LONGEST_PIECE}"
         elif b"\0" in piece:
             wrong = "contains a NUL"
         elif kind_of_model == UNIGRAM and not isfinite(score):

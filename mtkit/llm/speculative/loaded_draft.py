@@ -5,12 +5,12 @@ from __future__ import annotations
 from mtkit.base.closing import Closing
 from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError, UsageError
-from mtkit.gguf import open_gguf
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.rows import Rows
 from mtkit.gguf.vocabulary_rows import EMBEDDING, HEAD
 from mtkit.llama import Context
 from mtkit.llm.open_model import open_model
+from mtkit.llm.preflight import ModelHeader
 from mtkit.llm.speculative import draft_files
 from mtkit.llm.speculative.draft_vocabulary import Shared, Static, Whole
 from mtkit.llm.speculative.drafts import FirstOf, Lazy
@@ -71,7 +71,7 @@ class LoadedDraft(Closing):
         drafting = settings.drafting
         if drafting.draft is None:
             return
-        self.file = open_gguf(locate(drafting.draft, MODEL).path)
+        self.file = ModelHeader(locate(drafting.draft, MODEL).path).file
         self._whole, self._ids = draft_files.find(self.file, drafting.sx_static_vocab)
         self._check_ids(self.file.name)
         self._grows = self._ids is not None and is_dynamic(drafting)
@@ -239,5 +239,5 @@ def _difference(target: Runner, draft: GgufFile) -> str:
             return ""
     for token_id, (one, other) in enumerate(zip(ours, theirs, strict=False)):
         if one != other:
-            return f"id {token_id} is {other!r}, the model's is {one!r}"
+            return f"id {token_id} is {other!r}, but the model's is {one!r}"
     return ""

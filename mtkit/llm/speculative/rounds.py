@@ -208,6 +208,7 @@ class Speculation:
         loaded = self._loading - loaded
         if loaded and self._lazy is not None:
             seen.load_seconds += self._lazy.wall_seconds
+            seen.reason = self._lazy.failed or seen.reason
             start += self._lazy.wall_seconds
             seen.learning = self.draft.learning
         drafted, past, first = proposal.ids, context.n_past, 0

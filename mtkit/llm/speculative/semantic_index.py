@@ -12,7 +12,7 @@ import json
 import os
 
 from mtkit.base.whole_files import write_files
-from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.errors import FormatError, UnsupportedError, UsageError, system_says
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def read(embeddings: str, scales: str, queries: Rows) -> Any:
             with open(path, "rb") as file:
                 found = os.fstat(file.fileno()).st_size
         except OSError as error:
-            raise UsageError(error.strerror or str(error), source=path) from None
+            raise UsageError(system_says(error), source=path) from None
         if found != size:
             raise FormatError(
                 f"has {found} bytes, not {size}: the model's table is {queries.count} x "

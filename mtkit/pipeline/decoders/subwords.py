@@ -64,7 +64,7 @@ def denormalize(decoder: object, text: bytes) -> bytes:
 def _check(token_id: int, vocabulary: Vocabulary) -> None:
     if not 0 <= token_id < len(vocabulary):
         raise UsageError(
-            f"is {token_id}, the vocabulary has the ids 0 to {len(vocabulary) - 1}", field="id"
+            f"is {token_id}, but the vocabulary has the ids 0 to {len(vocabulary) - 1}", field="id"
         )
 
 

@@ -34,7 +34,7 @@ _NOTHING_ASKED: dict[str, tuple[Any, ...]] = {
     "structured_outputs": (), "use_beam_search": (False,), "prompt_logprobs": (),
 }  # fmt: skip
 """Fields that ask for what cannot be given, and the values with which they do not."""
-_REFUSED = "asks for what is not done here"
+_REFUSED = "is not supported"
 _MOST_NAMES = 100
 """That are told apart; any client can make up more."""
 
@@ -66,12 +66,12 @@ class Unknown:
             if harmless is not None:
                 if not any(type(value) is type(one) and value == one for one in harmless):
                     known = " or ".join(msgspec.json.encode(one).decode() for one in harmless)
-                    what = f"is not {known}; nothing else is done here" if known else _REFUSED
+                    what = f"only {known} is supported" if known else _REFUSED
                     raise Problem(400, f"{name}: {what}", field=name)
             elif self._strict and name not in _NO_EFFECT:
-                raise Problem(400, f"{name[:100]}: is not known here", field=name[:100])
+                raise Problem(400, f"{name[:100]}: is not a known field", field=name[:100])
             name = name[:100]
-            self._pass(name, f"requests have the field {name}, which changes nothing here")
+            self._pass(name, f"requests have the field {name}, which has no effect")
 
     def leave_out(self, kind: str) -> None:
         """See to a tool of a type that only other servers have.
@@ -80,7 +80,7 @@ class Unknown:
             Problem: It is refused.
         """
         if self._strict:
-            raise Problem(400, f"tools: the type {kind[:100]} is not known here", field="tools")
+            raise Problem(400, f"tools: the type {kind[:100]} is not supported", field="tools")
         self._pass(f"tools: {kind[:100]}", f"tools of the type {kind[:100]} are left out")
 
     def _pass(self, name: str, said: str) -> None:
