@@ -29,7 +29,7 @@ from tools.python_reference import reference
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = {
-    "byte-level BPE": "bbpe-8k/tokenizer.json",
+    "Byte-level BPE": "bbpe-8k/tokenizer.json",
     "SentencePiece BPE": "spm-bpe/tokenizer.model",
     "SentencePiece Unigram": "spm-unigram/tokenizer.model",
     "WordPiece": "wordpiece/tokenizer.json",

@@ -155,7 +155,7 @@ def _pattern_and_letters(spec: TokenizerSpec, what: str) -> tuple[Regex, pre_tok
     steps = list(flat(spec.pre_tokenizer))
     letters = steps[-1] if steps else None
     if not isinstance(letters, pre_tokenizers.ByteLevel):
-        raise UnsupportedError(f"{what} holds byte-level BPE only")
+        raise UnsupportedError(f"{what} supports byte-level BPE only")
     if letters.use_regex and len(steps) == 1:
         return Regex(pre_tokenizers.BYTE_LEVEL_SPLIT), letters
     split = steps[0]

@@ -119,7 +119,8 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         UnsupportedError: The model is another one.
     """
     if not isinstance(spec.model, models.Trie):
-        raise UnsupportedError(f"it is for greedy longest match, not {type(spec.model).__name__}")
+        name = type(spec.model).__name__
+        raise UnsupportedError(f"RWKV encodes by greedy longest match, not {name}")
     if spec.normalizer is not None or spec.pre_tokenizer is not None:
         raise UnsupportedError("it has no normalizer and no pre-tokenizer")
     lines = []

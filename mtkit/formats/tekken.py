@@ -161,7 +161,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         [rank for _, rank in ordered] != expected
     ):
         raise UnsupportedError(
-            f"{TITLE} has special tokens first and the pieces behind them, without a gap"
+            f"{TITLE} needs the special tokens first, and then all other ids without a gap"
         )
     wrong = next((at for at in range(BYTES) if ordered[at][0] != bytes([at])), None)
     if wrong is not None:

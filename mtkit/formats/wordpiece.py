@@ -143,7 +143,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     model = spec.model
     if not isinstance(model, models.WordPiece) or model.prefix != "##":
         name = type(model).__name__
-        raise UnsupportedError(f"{TITLE} holds WordPiece with ## only, not {name}")
+        raise UnsupportedError(f"{TITLE} supports WordPiece with ## only, not {name}")
     pieces = spec.vocabulary.pieces
     if model.unk is None or _UNK not in pieces.ids:
         raise UnsupportedError(f"{TITLE} needs an unknown token, and is known by a line [UNK]")

@@ -34,7 +34,7 @@ def by_score(spec: TokenizerSpec) -> TokenizerSpec:
         spec = score_form(spec)
     if not isinstance(spec.model, ScoreBPE):
         other = "by merges" if isinstance(spec.model, BPE) else type(spec.model).__name__
-        raise UnsupportedError(f"it stores BPE by score, not {other}", field="model")
+        raise UnsupportedError(f"llama2.c stores BPE by score, not {other}", field="model")
     if spec.vocabulary.scores is None or spec.vocabulary.scores.code != "f":
         raise UnsupportedError("scores are not float32", field="vocabulary.scores")
     types = spec.vocabulary.types or ()

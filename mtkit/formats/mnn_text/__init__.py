@@ -173,6 +173,8 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     for name in HELD:
         if getattr(back, name) != getattr(spec, name):
             raise UnsupportedError(
-                f"{TITLE} has rules of its own here", field=name, hint="write a .mtok"
+                "MNN's text formats have other, fixed rules for this",
+                field=name,
+                hint="write a .mtok",
             )
     return Written({"tokenizer.txt": data}, with_remainder(spec, back, []))

@@ -40,7 +40,7 @@ def write_spec(spec: TokenizerSpec, title: str, read: Callable[[Source], Reading
 
     model = spec.model
     if not isinstance(model, models.BPE):
-        raise UnsupportedError(f"{title} holds a merge list, not {type(model).__name__}")
+        raise UnsupportedError(f"{title} needs a merge list, not {type(model).__name__}")
     if model.merges.unlisted:
         raise UnsupportedError("a merge has a part that is not a token")
     family = _family_of(spec)
