@@ -49,6 +49,14 @@ def pytest_configure() -> None:
         pytest.exit(f"no native core in {where} (MTKIT_REQUIRE_NATIVE is set)", 1)
 
 
+def pytest_unconfigure() -> None:
+    """Close what llama_cpp opens when it is imported: a worker would end with warnings of it."""
+    module = sys.modules.get("llama_cpp._utils")
+    for name in ("outnull_file", "errnull_file"):
+        if (file := getattr(module, name, None)) is not None:
+            file.close()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which package was tested if not the checkout, how many tests were skipped, and why."""
     import mtkit as package

@@ -49,7 +49,7 @@ def message_ids(
     text = rendered(messages, tools)
     ids = model.tokenize(text, add_special=False, parse_special=True)
     texts = "\n".join(strings([messages, tools]))
-    controls = _controls_in(model, ids) | _controls(model, texts)
+    controls = _controls_in(model, ids) | control_tokens(model, texts)
 
     def marked(marks: TextMarks) -> str:
         try:
@@ -68,9 +68,9 @@ def message_ids(
             others = TextMarks(controls, made + text + texts, other=True)
             if others.removed(marked(others)) != marks.removed(made):
                 return _refused(messages, controls, texts)
-        seen = _controls(model, made)
+        seen = control_tokens(model, made)
         if controls.keys() >= seen.keys():
-            return _ids(model, made, controls, marks)
+            return rendered_ids(model, made, controls, marks)
         controls |= seen  # what a spelling held that is broken now
     return ids
 
@@ -84,7 +84,7 @@ def _refused(messages: Sequence[Any], controls: Iterable[str], texts: str) -> No
     )
 
 
-def _controls(model: Model, text: str) -> dict[str, int]:
+def control_tokens(model: Model, text: str) -> dict[str, int]:
     """Return the control tokens that are recognized in a text, the longest spelling first."""
     return _controls_in(model, model.tokenize(text, add_special=False, parse_special=True))
 
@@ -97,7 +97,7 @@ def _controls_in(model: Model, ids: Sequence[int]) -> dict[str, int]:
     }
 
 
-def _ids(model: Model, text: str, controls: dict[str, int], marks: TextMarks) -> list[int]:
+def rendered_ids(model: Model, text: str, controls: dict[str, int], marks: TextMarks) -> list[int]:
     """Return the ids of a rendered text; the parts with marks are texts of messages."""
     import re
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -135,7 +136,7 @@ def test_where_pipes_cannot_be_waited_for_a_thread_holds_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As on Windows."""
-    monkeypatch.setattr(chat_process, "_poll", lambda *_: None)
+    monkeypatch.setattr(chat_process, "select", SimpleNamespace())
     threads = threading.active_count()
     for _ in range(2):
         assert render("{{ messages[0].content }}", USER).text == "hi"

@@ -251,12 +251,18 @@ def test_an_echoed_prompt_stands_out(tmp_path: Path, env: dict[str, str], dim: b
     assert ("\x1b[0m" in text) is dim
 
 
-def test_text_cannot_steer_the_terminal() -> None:
-    from mtkit.commands.generate.screen import _shown
+def test_text_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    from mtkit.commands.generate.screen import TextOut
 
     family = "\U0001f468\u200d\U0001f469 \t语\n"  # a joiner is no danger
-    assert _shown(family) == family
-    assert _shown("a\x1b[2J\u202e\r") == "a\\x1b[2J\\u202e\\r"
+    monkeypatch.setenv("FORCE_COLOR", "always")
+    out = TextOut()
+    out.write(f"{family}a\x1b[2J\u202e\r")
+    out.flush()
+    shown = capsysbinary.readouterr().out.decode()
+    assert shown == f"{family}a\\x1b[2J\\u202e\\r"
 
 
 def test_notes_break_between_words(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from screens import check_screens, screen
 from support import FIXTURES, one_line
 
-from mtkit.commands.output import _indented
+from mtkit.commands.output import write_json
 from mtkit.formats.mtok.extension import append, find
 from mtkit.gguf.magic import HEAD_BYTES, other_kind
 
@@ -318,7 +319,12 @@ def test_json_is_indented_on_a_terminal_and_a_line_in_a_pipe(mtkit: Run) -> None
 
 @given(_JSON)
 def test_indented_json_is_the_same_document(value: object) -> None:
-    shown = _indented(value)
+    written = io.BytesIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FORCE_COLOR", "always")  # as on a terminal
+        patch.setattr(sys, "stdout", io.TextIOWrapper(written))
+        write_json(value)
+        shown = written.getvalue().decode()
     assert json.loads(shown) == json.loads(json.dumps(value))
-    for line in shown.splitlines():
+    for line in shown.split("\n"):
         assert line == line.rstrip()

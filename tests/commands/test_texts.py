@@ -16,7 +16,7 @@ from support import FIXTURES
 from tokenizers import Tokenizer
 
 from mtkit import load
-from mtkit.commands.encode.run import _truncated
+from mtkit.commands.encode.run import truncated
 from mtkit.commands.texts import lines_of
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def test_truncation_is_that_of_the_tokenizers_library(mtkit: Run, most: int) -> 
 @given(st.text(max_size=60), st.integers(2, 30))
 def test_what_is_kept_of_a_truncated_text_is_its_beginning(text: str, most: int) -> None:
     encoding = load(str(WORDPIECE)).encode(text)
-    cut = _truncated(encoding, most)
+    cut = truncated(encoding, most)
     assert len(cut.ids) == min(most, len(encoding.ids))
     assert cut.ids == [*encoding.ids[: len(cut.ids) - 1], encoding.ids[-1]]
 

@@ -44,13 +44,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that gets the path of each model for which a child is started."""
     found: list[str] = []
-    real = trial._passes
+    real = trial.run_child
 
-    def counted(header: ModelHeader, *arguments: Any, **options: Any) -> bool:
-        found.append(header.path)
-        return real(header, *arguments, **options)
+    def counted(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, bytes] | None:
+        found.append(arguments[0])
+        return real(arguments, seconds)
 
-    monkeypatch.setattr(trial, "_passes", counted)
+    monkeypatch.setattr(trial, "run_child", counted)
     return found
 
 
@@ -159,13 +159,13 @@ def test_the_cache_stays_small(
 def test_a_file_that_is_replaced_meanwhile(
     model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(header: ModelHeader, *_: object, **__: object) -> bool:
+    def slow(*_: object) -> tuple[int, bytes, bytes]:
         part = model.with_name("part")
         shutil.copy2(model, part)
         part.replace(model)
-        return bool(header)
+        return 0, b"done\n", b""
 
-    monkeypatch.setattr(trial, "_passes", slow)
+    monkeypatch.setattr(trial, "run_child", slow)
     with pytest.raises(UsageError, match="was changed while it was tried; wait"):
         try_out(ModelHeader(str(model)), SETTINGS)
     assert not cache.exists()

@@ -12,7 +12,7 @@ from support import reference
 from mtkit.chat.rendering import TemplateRefusal
 from mtkit.errors import ResourceError, UsageError
 from mtkit.llama import Model
-from mtkit.llm.message_ids import _controls, _ids, message_ids
+from mtkit.llm.message_ids import control_tokens, message_ids, rendered_ids
 from mtkit.llm.text_marks import TextMarks
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def test_cutting_changes_no_other_id(model: Model) -> None:
         seen += "mark" in text
         marks = TextMarks((), text)
         given = text.replace("mark", f"ma{marks.mark}rk")
-        cut = _ids(model, given, _controls(model, given), marks)
+        cut = rendered_ids(model, given, control_tokens(model, given), marks)
         assert cut == model.tokenize(text, add_special=False, parse_special=True), text
     assert seen > 100
 

@@ -184,7 +184,7 @@ def test_a_template_without_a_process_is_the_servers_fault(
     def lost(*_: object) -> None:
         raise ProcessLost("the process of the chat template ended (signal 9)")
 
-    monkeypatch.setattr("mtkit.chat.pool._answered", lost)
+    monkeypatch.setattr("mtkit.chat.process.Process.ask", lost)
     for path in (CHAT, MESSAGES, "/apply-template"):
         answer = post(made[0], path, ASK)
         assert answer.status_code == 503

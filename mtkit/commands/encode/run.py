@@ -271,7 +271,7 @@ def _encoder(
     def encoded(text: str | bytes) -> Encoding:
         found = tokenizer.encode(text, add_special_tokens=template, parse_special=parse_special)
         found = tokenizer.surround(found, front, back) if bos or eos else found
-        return found if most is None else _truncated(found, most)
+        return found if most is None else truncated(found, most)
 
     def ids(text: str | bytes) -> Ids:
         if most is not None:
@@ -283,7 +283,7 @@ def _encoder(
     return ids, encoded
 
 
-def _truncated(encoding: Encoding, most: int) -> Encoding:
+def truncated(encoding: Encoding, most: int) -> Encoding:
     """Cut the end of a text so that what stands around it stays, as the tokenizers library does."""
     from mtkit.base.record import fields
     from mtkit.errors import UsageError
