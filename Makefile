@@ -32,7 +32,7 @@ lint: $(VENV)/lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/codespell *.md docs mtkit tools
+	$(BIN)/codespell *.md docs mtkit native tools
 	$(BIN)/clang-format --dry-run -Werror native/*/*.?pp
 
 ## What a formatter can mend of style.

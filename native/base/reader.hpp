@@ -68,6 +68,12 @@ class Reader {
     std::size_t offset_ = 0;
 };
 
+// A reader that begins within a file.
+inline Reader reader_at(std::span<const std::byte> data, std::size_t offset, const char *field) {
+    if (offset > data.size()) throw FormatError("begins behind the file", field, offset);
+    return Reader(data.subspan(offset));
+}
+
 // A string of the program: u32 length, bytes.
 inline std::string_view read_text(Reader &program, const char *field) {
     const auto size = program.scalar<std::uint32_t>(field);

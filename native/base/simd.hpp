@@ -19,7 +19,7 @@
 
 #if defined(MTKIT_AVX)
 #if !defined(__clang__)
-// GCC 12 warns of values that its own header leaves uninitialised on purpose.
+// GCC 12 warns of values that its own header leaves uninitialized on purpose.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

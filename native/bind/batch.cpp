@@ -9,7 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "bind/bound_engine.hpp"
 #include "bind/text_argument.hpp"
 
@@ -18,7 +17,6 @@ using namespace nb::literals;
 namespace {
 
 using Numbers = nb::typed<nb::list, int>;
-using Texts = nb::typed<nb::list, nb::object>;
 
 // Consecutive texts of a batch, whose ids lie behind each other.
 struct Share {
@@ -33,24 +31,16 @@ class Batch {
     Batch(const BoundEngine &engine, const Texts &texts, bool add_special_tokens,
           Choice parse_special)
         : engine_(engine.engine()), add_special_tokens_(add_special_tokens),
-          parse_special_(parse_special), sizes_(texts.size()) {
-        texts_.reserve(texts.size());
-        for (const nb::handle text : texts) {
-            auto &argument = texts_.emplace_back();
-            try {
-                argument.emplace(text).shrink();
-                bytes_ += argument->text().size();
-            } catch (const nb::python_error &error) {
-                if (!error.matches(PyExc_UnicodeEncodeError)) throw; // else a lone surrogate
-            }
-        }
+          parse_special_(parse_special), texts_(arguments_of(texts)), sizes_(texts_.size()) {
+        for (const auto &text : texts_)
+            if (text) bytes_ += text->text().size();
     }
 
     // Encode, the GIL released; `threads` at most, this one among them: no more than there are
     // processors, and than have enough to do.
     void run(std::size_t threads) {
         threads = std::min<std::size_t>(threads, std::max(1U, std::thread::hardware_concurrency()));
-        cut(threads > 1 ? threads * SHARES : 1);
+        divide(threads > 1 ? threads * SHARES : 1);
         threads = std::min({threads, shares_.size(), bytes_ / LEAST_BYTES + 1});
         const nb::gil_scoped_release unlocked;
         std::atomic<std::size_t> next = 0;
@@ -76,8 +66,8 @@ class Batch {
     [[nodiscard]] std::size_t count() const { return sizes_.size(); }
 
   private:
-    // Shares of about as many bytes each.
-    void cut(std::size_t count) {
+    // Make shares of about as many bytes each.
+    void divide(std::size_t count) {
         shares_ = std::vector<Share>(std::max<std::size_t>(1, std::min(count, texts_.size())));
         std::size_t text = 0;
         std::size_t seen = 0;
@@ -102,18 +92,12 @@ class Batch {
         }
     }
 
-    // Errors of a text are the pipeline's to word.
     std::size_t encode(mtkit::Engine::Encoder &encoder, const TextArgument &text,
                        mtkit::IdList &ids) const {
         const std::size_t before = ids.size();
-        try {
-            encoder.encode(text.text(), text.options(add_special_tokens_, parse_special_), ids);
-            return ids.size() - before;
-        } catch (const mtkit::Deferred &) {
-        } catch (const mtkit::InvalidText &) {
-        } catch (const mtkit::NoToken &) {
-        }
-        ids.cut(before);
+        const auto options = text.options(add_special_tokens_, parse_special_);
+        if (answers([&] { encoder.encode(text.text(), options, ids); })) return ids.size() - before;
+        ids.truncate(before);
         return LEFT;
     }
 
@@ -124,7 +108,7 @@ class Batch {
     const mtkit::Engine &engine_;
     bool add_special_tokens_;
     Choice parse_special_;
-    std::vector<std::optional<TextArgument>> texts_;
+    TextArguments texts_;
     std::size_t bytes_ = 0;
     std::vector<std::size_t> sizes_;
     std::vector<Share> shares_;

@@ -2,11 +2,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 
-#include <memory>
 #include <optional>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "bind/bound_engine.hpp"
 #include "bind/direct_call.hpp"
 #include "bind/text_argument.hpp"
@@ -83,17 +81,10 @@ IdsAndPlaces encode_offsets(const BoundEngine &engine, nb::handle text, bool add
     return IdsAndPlaces(nb::make_tuple(Column::view(ids), Column::view(places)));
 }
 
-using Texts = nb::typed<nb::list, nb::object>;
 using Offsets = nb::typed<nb::list, nb::typed<nb::tuple, int, int>>;
 using Spelled = nb::typed<nb::list, nb::typed<nb::tuple, int, nb::bytes>>;
 using Columns = nb::typed<nb::tuple, Ids, Offsets, Spelled>;
 using Answers = nb::typed<nb::list, std::optional<Columns>>;
-
-// What gets a text: its tokens, or nothing where the pipeline has to take it.
-struct Answer {
-    std::unique_ptr<TextArgument> text;
-    std::optional<mtkit::Tokens> tokens;
-};
 
 PyObject *pair_of(std::uint32_t start, std::uint32_t end) {
     PyObject *pair = PyTuple_New(2);
@@ -119,37 +110,22 @@ Columns columns_of(BoundEngine &engine, const mtkit::Tokens &tokens) {
 
 // A text that is left to the pipeline, or is an error that the pipeline words, has no answer.
 Answers encode_tokens(BoundEngine &engine, const Texts &texts, Choice parse_special) {
-    std::vector<Answer> answers(texts.size());
-    std::size_t number = 0;
-    for (const nb::handle text : texts) {
-        try {
-            answers[number].text = std::make_unique<TextArgument>(text);
-            answers[number].text->shrink();
-        } catch (const nb::python_error &error) {
-            if (!error.matches(PyExc_UnicodeEncodeError)) throw;
+    const auto arguments = arguments_of(texts);
+    std::vector<std::optional<mtkit::Tokens>> found(arguments.size());
+    unlocked([&] {
+        for (std::size_t i = 0; i < arguments.size(); ++i) {
+            if (!arguments[i]) continue;
+            const auto options = arguments[i]->options(true, parse_special);
+            const auto run = [&] {
+                engine.engine().encode_tokens(arguments[i]->text(), options, found[i].emplace());
+            };
+            if (!answers(run)) found[i].reset();
         }
-        ++number;
-    }
-    {
-        const nb::gil_scoped_release unlocked;
-        for (auto &answer : answers) {
-            if (!answer.text) continue;
-            mtkit::Tokens tokens;
-            try {
-                const auto &argument = *answer.text;
-                engine.engine().encode_tokens(argument.text(),
-                                              argument.options(true, parse_special), tokens);
-                answer.tokens = std::move(tokens);
-            } catch (const mtkit::Deferred &) {
-            } catch (const mtkit::InvalidText &) {
-            } catch (const mtkit::NoToken &) {
-            }
-        }
-    }
+    });
     Answers out;
-    for (const auto &answer : answers) {
-        if (answer.tokens)
-            out.append(columns_of(engine, *answer.tokens));
+    for (const auto &tokens : found) {
+        if (tokens)
+            out.append(columns_of(engine, *tokens));
         else
             out.append(nb::none());
     }

@@ -3,7 +3,6 @@
 #include <nanobind/stl/optional.h>
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "bind/buffer.hpp"

@@ -5,10 +5,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <unordered_set>
-#include <vector>
 
 #include "base/errors.hpp"
 #include "bind/buffer.hpp"

@@ -4,8 +4,11 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
+#include <optional>
 #include <string_view>
+#include <vector>
 
+#include "base/errors.hpp"
 #include "bind/bound_engine.hpp"
 #include "bind/buffer.hpp"
 #include "bind/utf8_memory.hpp"
@@ -81,3 +84,32 @@ class TextArgument {
     Utf8Memory written_;
     std::string_view text_;
 };
+
+// The texts of a call, which wait for each other; nothing where one has a lone surrogate.
+using Texts = nb::typed<nb::list, nb::object>;
+using TextArguments = std::vector<std::optional<TextArgument>>;
+inline TextArguments arguments_of(const Texts &texts) {
+    TextArguments arguments;
+    arguments.reserve(texts.size());
+    for (const nb::handle text : texts) {
+        auto &argument = arguments.emplace_back();
+        try {
+            argument.emplace(text).shrink();
+        } catch (const nb::python_error &error) {
+            if (!error.matches(PyExc_UnicodeEncodeError)) throw;
+        }
+    }
+    return arguments;
+}
+
+// Whether `run` answers; errors of a text are the pipeline's to word.
+template <typename Run> bool answers(const Run &run) {
+    try {
+        run();
+        return true;
+    } catch (const mtkit::Deferred &) {
+    } catch (const mtkit::InvalidText &) {
+    } catch (const mtkit::NoToken &) {
+    }
+    return false;
+}

@@ -15,19 +15,16 @@ class ByteRunsStep final : public DecodeStep {
     [[nodiscard]] Kind kind() const override { return Kind::BYTE_RUNS; }
     void run(const TokenTexts &in, bool lossy, TokenTexts &out) const override {
         std::string bytes;
-        std::size_t start = 0;
-        for (const auto end : in.ends) {
-            const auto token = std::string_view(in.text).substr(start, end - start);
-            start = end;
+        in.each([&](std::string_view token, std::size_t) {
             const int byte = named_byte(token, true);
             if (byte >= 0) {
                 bytes.push_back(static_cast<char>(byte));
-                continue;
+                return;
             }
             spelled(bytes, lossy, out);
             out.text += token;
             out.close();
-        }
+        });
         spelled(bytes, lossy, out);
     }
 
@@ -116,16 +113,13 @@ class WholeStep final : public EachStep {
 class TextStep final : public DecodeStep {
   public:
     void run(const TokenTexts &in, bool lossy, TokenTexts &out) const override {
-        std::size_t start = 0;
-        for (const auto end : in.ends) {
-            const auto token = std::string_view(in.text).substr(start, end - start);
+        in.each([&](std::string_view token, std::size_t) {
             if (lossy)
                 append_text(token, out.text);
             else
                 out.text += token;
             out.close();
-            start = end;
-        }
+        });
     }
 };
 

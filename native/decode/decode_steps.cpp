@@ -177,12 +177,10 @@ class JoinStep final : public DecodeStep {
             out.text = in.text;
         } else {
             out.require(in.text.size() + separator_.size() * in.ends.size());
-            std::size_t start = 0;
-            for (std::size_t i = 0; i < in.ends.size(); ++i) {
+            in.each([&](std::string_view token, std::size_t i) {
                 if (i != 0) out.text += separator_;
-                out.text.append(in.text, start, in.ends[i] - start);
-                start = in.ends[i];
-            }
+                out.text += token;
+            });
         }
         out.close();
     }
@@ -229,16 +227,13 @@ template <bool EMPTY> class DropStep final : public DecodeStep {
   public:
     void run(const TokenTexts &in, bool, TokenTexts &out) const override {
         std::string_view before;
-        std::size_t start = 0;
-        for (std::size_t i = 0; i < in.ends.size(); ++i) {
-            const auto token = std::string_view(in.text).substr(start, in.ends[i] - start);
+        in.each([&](std::string_view token, std::size_t i) {
             const bool dropped = EMPTY ? token.empty() : i != 0 && token == before;
-            start = in.ends[i];
             before = token;
-            if (dropped) continue;
+            if (dropped) return;
             out.text += token;
             out.close();
-        }
+        });
     }
 };
 

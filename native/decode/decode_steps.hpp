@@ -12,13 +12,10 @@ class EachStep : public DecodeStep {
     void run(const TokenTexts &in, bool, TokenTexts &out) const override {
         out.text.reserve(in.text.size() + in.ends.size());
         out.ends.reserve(in.ends.size());
-        std::size_t start = 0;
-        for (std::size_t i = 0; i < in.ends.size(); ++i) {
-            const auto token = std::string_view(in.text).substr(start, in.ends[i] - start);
+        in.each([&](std::string_view token, std::size_t i) {
             each(token, i == 0, i + 1 == in.ends.size(), out);
             out.close();
-            start = in.ends[i];
-        }
+        });
     }
 
   protected:

@@ -1,7 +1,6 @@
 #include "decode/decoder.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/reader.hpp"
 #include "text/alphabet.hpp"

@@ -40,6 +40,14 @@ struct TokenTexts {
         ends.clear();
     }
     void close() { ends.push_back(text.size()); }
+    // Take each token, with its number.
+    template <typename Take> void each(const Take &take) const {
+        std::size_t start = 0;
+        for (std::size_t i = 0; i < ends.size(); ++i) {
+            take(std::string_view(text).substr(start, ends[i] - start), i);
+            start = ends[i];
+        }
+    }
 };
 
 // Tokens to tokens.

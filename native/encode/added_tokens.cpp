@@ -48,7 +48,8 @@ AddedTokens::AddedTokens(Reader &program, unsigned depth) {
     first_ = std::make_unique<AddedTokens>(program, depth + 1);
 }
 
-void AddedTokens::cut(const Part &part, int parse_special, std::vector<TextOrToken> &out) const {
+void AddedTokens::take_out(const Part &part, int parse_special,
+                           std::vector<TextOrToken> &out) const {
     const bool parses = parse_special < 0 ? parses_ : parse_special > 0;
     const auto put = [&](const Part &piece) {
         if (match_ == Match::LONGEST_FIRST)
@@ -61,7 +62,7 @@ void AddedTokens::cut(const Part &part, int parse_special, std::vector<TextOrTok
         return;
     }
     std::vector<TextOrToken> pieces;
-    first_->cut(part, parse_special, pieces);
+    first_->take_out(part, parse_special, pieces);
     for (const auto &piece : pieces) {
         if (piece.id != NONE)
             out.push_back(piece);
@@ -70,13 +71,13 @@ void AddedTokens::cut(const Part &part, int parse_special, std::vector<TextOrTok
     }
 }
 
-void AddedTokens::cut_normalized(const Part &part, int parse_special,
-                                 std::vector<TextOrToken> &out) const {
+void AddedTokens::take_out_late(const Part &part, int parse_special,
+                                std::vector<TextOrToken> &out) const {
     if (vanished_ && !part.text.empty()) throw Deferred();
     if (match_ == Match::LEFTMOST_LONGEST && !late_.empty())
         split(part, late_, parse_special < 0 ? parses_ : parse_special > 0, out);
     else
-        out.push_back({part.cut(0, part.text.size()), NONE});
+        out.push_back({part.slice(0, part.text.size()), NONE});
 }
 
 bool AddedTokens::inside_word(std::string_view text, std::size_t first, std::size_t last) const {
@@ -122,35 +123,35 @@ void AddedTokens::split(const Part &part, const PrefixFinder &finder, bool parse
         if ((best->flags & RSTRIP) != 0) last = strip_right(text, last, text.size());
         // The pipeline words the error: the token lies in space that belongs to the one before it.
         if (first > last) throw Deferred();
-        if (done < first) out.push_back({part.cut(done, first), NONE});
-        if (first < last) out.push_back({part.cut(first, last), best->id});
+        if (done < first) out.push_back({part.slice(done, first), NONE});
+        if (first < last) out.push_back({part.slice(first, last), best->id});
         done = last;
         any = true;
     }
-    if (done < text.size() || !any) out.push_back({part.cut(done, text.size()), NONE});
+    if (done < text.size() || !any) out.push_back({part.slice(done, text.size()), NONE});
 }
 
-// Each token, the longest first, is cut out of what those before it left.
+// Each token, the longest first, is taken out of what those before it left.
 void AddedTokens::one_by_one(const Part &part, bool parses, std::vector<TextOrToken> &out) const {
     const auto text = part.text;
-    using Found = PrefixFinder::Found;
-    const auto later = [](const Found &a, const Found &b) {
+    using Candidate = PrefixFinder::Found;
+    const auto later = [](const Candidate &a, const Candidate &b) {
         if (a.entry->text.size() != b.entry->text.size())
             return a.entry->text.size() < b.entry->text.size();
         return std::tie(a.entry->number, a.place) > std::tie(b.entry->number, b.place);
     };
-    // What may be cut next at each place where that is not known.
-    std::priority_queue<Found, std::vector<Found>, decltype(later)> waiting(later);
+    // What may be taken next at each place where that is not known.
+    std::priority_queue<Candidate, std::vector<Candidate>, decltype(later)> waiting(later);
     PrefixFinder::Places places(raw_, text);
-    for (std::size_t at = 0; const auto *const found = places.next(at); at = found->place + 1)
-        waiting.push(*found);
+    for (std::size_t at = 0; const auto *const next = places.next(at); at = next->place + 1)
+        waiting.push(*next);
     std::vector<bool> taken(waiting.empty() ? 0 : text.size());
-    struct Cut {
+    struct Found {
         std::size_t first;
         std::size_t last;
         std::uint32_t id;
     };
-    std::vector<Cut> cuts;
+    std::vector<Found> found;
     while (!waiting.empty()) {
         const auto [place, entry] = waiting.top();
         waiting.pop();
@@ -176,17 +177,16 @@ void AddedTokens::one_by_one(const Part &part, bool parses, std::vector<TextOrTo
                 last += c.size;
             }
         for (std::size_t i = first; i < last; ++i) taken[i] = true;
-        cuts.push_back({first, last, token.id});
+        found.push_back({first, last, token.id});
     }
-    std::sort(cuts.begin(), cuts.end(),
-              [](const Cut &a, const Cut &b) { return a.first < b.first; });
+    std::ranges::sort(found, {}, &Found::first);
     std::size_t done = 0;
-    for (const auto &cut : cuts) {
-        if (done < cut.first) out.push_back({part.cut(done, cut.first), NONE});
-        out.push_back({part.cut(cut.first, cut.last), cut.id});
-        done = cut.last;
+    for (const auto &[first, last, id] : found) {
+        if (done < first) out.push_back({part.slice(done, first), NONE});
+        out.push_back({part.slice(first, last), id});
+        done = last;
     }
-    if (done < text.size() || cuts.empty()) out.push_back({part.cut(done, text.size()), NONE});
+    if (done < text.size() || found.empty()) out.push_back({part.slice(done, text.size()), NONE});
 }
 
 } // namespace mtkit

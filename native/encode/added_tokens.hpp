@@ -23,20 +23,20 @@ class AddedTokens {
   public:
     explicit AddedTokens(Reader &program, unsigned depth = 0);
 
-    // Whether it is certain that cut() would leave a text whole, as it does with most.
-    [[nodiscard]] bool cuts_nothing(std::string_view text) const {
+    // Whether it is certain that take_out() would leave a text whole, as it does with most.
+    [[nodiscard]] bool leaves_whole(std::string_view text) const {
         return !first_ && raw_.next(text, 0) == text.size();
     }
-    // Cut the tokens that are looked for in the raw text.
-    void cut(const Part &part, int parse_special, std::vector<TextOrToken> &out) const;
+    // Take out the tokens that are looked for in the raw text: what lies between them, and they.
+    void take_out(const Part &part, int parse_special, std::vector<TextOrToken> &out) const;
     // Whether some are looked for in the normalized text, or fail there.
     [[nodiscard]] bool late() const { return vanished_ || !late_.empty(); }
-    // Whether it is certain that cut_normalized() would leave a text whole.
-    [[nodiscard]] bool cuts_nothing_late(std::string_view text) const {
+    // Whether it is certain that take_out_late() would leave a text whole.
+    [[nodiscard]] bool leaves_whole_late(std::string_view text) const {
         return !vanished_ && late_.next(text, 0) == text.size();
     }
-    // Cut those that are looked for in the normalized text.
-    void cut_normalized(const Part &part, int parse_special, std::vector<TextOrToken> &out) const;
+    // Take out those that are looked for in the normalized text.
+    void take_out_late(const Part &part, int parse_special, std::vector<TextOrToken> &out) const;
 
   private:
     struct Token {

@@ -73,9 +73,9 @@ template <bool Placed> class Engine::ChunkOut : ChunkSteps {
 
     // How much there is, and taking back what came behind that.
     [[nodiscard]] std::size_t size() const { return ids_.size(); }
-    void cut(std::size_t size) {
-        ids_.cut(size);
-        if constexpr (Placed) places_.cut(2 * size);
+    void truncate(std::size_t size) {
+        ids_.truncate(size);
+        if constexpr (Placed) places_.truncate(2 * size);
     }
 
   private:
@@ -130,38 +130,15 @@ template <bool Placed> class Engine::ChunkOut : ChunkSteps {
         }
         return packed;
     }
-    // A chunk of which every character is its image, whatever stands beside it; where Placed, the
-    // image stands for it alone.
+    // A chunk of which every character is its image, whatever stands beside it. Images have no
+    // places: those of new text gain less than 5 % by them.
     bool from_images(std::string_view chunk, bool remembered) {
-        // A longer chunk is not remembered, and its extents would take 24 bytes a byte.
-        const bool can = Placed ? how_.placed && chunk.size() <= WordCache::MOST_KEPT : how_.images;
-        if (!can) return false;
+        if (Placed || !how_.images) return false;
         const std::size_t before = ids_.size();
-        const std::size_t front = how_.before.size();
-        auto &extents = scratch_.extents;
-        const std::size_t most = Placed ? front + (chunk.size() + 1) * Chunks::Image::MOST : 0;
-        if (extents.size() < most) extents.resize(most);
-        const auto image_of = [&](std::size_t at) {
-            const auto byte = static_cast<unsigned char>(chunk[at]);
-            if (!Placed && byte < 0x80) return how_.image[byte];
-            auto &images = Placed ? scratch_.placed : scratch_.images;
-            return known_image(images, chunk, at, [&](std::string_view character) {
-                return Placed ? engine_.find_placed_image(character, how_, scratch_)
-                              : engine_.find_image(character, how_, scratch_);
-            });
-        };
-        // What is written for a character stands for it, and so does what stands in front of the
-        // first of a word.
-        const auto wrote = [&](std::size_t to, std::size_t at, std::size_t size) {
-            if constexpr (!Placed) return;
-            const Extent own{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + size)};
-            if (to == 0) std::fill_n(extents.data(), front, own);
-            std::fill_n(extents.data() + front + to, Chunks::Image::MOST, own);
-        };
-        const bool done = words_of_images(chunk, image_of, wrote, [&](std::string_view word) {
-            return put_word(chunk, word, extents.data(), 0, remembered);
+        const bool done = words_of_images(chunk, [&](std::string_view word) {
+            return put_word(chunk, word, nullptr, 0, remembered);
         });
-        if (!done) cut(before);
+        if (!done) ids_.truncate(before);
         return done;
     }
     bool put_new(std::string_view chunk, const Ends &ends, bool remembered) {
@@ -179,9 +156,9 @@ template <bool Placed> class Engine::ChunkOut : ChunkSteps {
             Ids ids(engine_, scratch_, ids_);
             const char *const readable = word.data() + word.size();
             if (remembered)
-                ids.once(word, readable);
+                ids.put_new(word, readable);
             else
-                ids.parts(word, readable);
+                ids.put_parts(word, readable);
             return true;
         }
         const std::size_t start = place(chunk.data()) - shift;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 
 #include "base/compiler.hpp"
 #include "encode/engine.hpp"
@@ -79,18 +78,14 @@ class Engine::ChunkSteps {
     }
 
     // Put the words of a chunk of which every character is its image: `put(word)` says whether to
-    // go on. `image_of(at)` is the image of the character at a place; `wrote(to, at, size)` gets
-    // where that is written, 0 behind `before`, and the bytes of the chunk that it is written for.
-    // False where a character has none, or `put` says so; some words may have been put.
-    template <typename ImageOf, typename Wrote, typename Put>
-    MTKIT_INLINE bool words_of_images(std::string_view chunk, const ImageOf &image_of,
-                                      const Wrote &wrote, const Put &put) {
+    // go on. False where a character has none, or `put` says so; some words may have been put.
+    template <typename Put>
+    MTKIT_INLINE bool words_of_images(std::string_view chunk, const Put &put) {
         auto &text = scratch_.chunk;
         const std::size_t most = how_.before.size() + (chunk.size() + 1) * Chunks::Image::MOST;
         if (text.size() < most) text.resize(most);
         char *const start = std::ranges::copy(how_.before, text.data()).out;
         char *to = start; // of the word so far
-        const auto written = [&] { return static_cast<std::size_t>(to - start); };
         const auto end_word = [&] {
             const std::string_view word(text.data(), static_cast<std::size_t>(to - text.data()));
             const bool good = to == start || put(word);
@@ -102,38 +97,22 @@ class Engine::ChunkSteps {
             if (byte >= 0x80) {
                 const std::size_t end = how_.end_of_kept(chunk, at);
                 if (end != at) {
-                    for (std::size_t c = at; c < end; c += 3) wrote(written() + c - at, c, 3);
                     to = std::copy(chunk.data() + at, chunk.data() + end, to);
                     at = end;
                     continue;
                 }
             }
-            const std::size_t size = character_size(chunk[at]);
-            const auto image = image_of(at);
+            const auto image = byte < 0x80 ? how_.image[byte] : image_of(chunk, at);
             if (image.is_blank()) {
                 if (!end_word()) return false;
             } else if (image.is_none() || (how_.kind[byte] == Chunks::SOLO && chunk.size() > 1)) {
                 return false;
             } else {
-                wrote(written(), at, size);
                 to = image.write(to);
             }
-            at += size;
+            at += character_size(chunk[at]);
         }
         return end_word();
-    }
-    // The image of a character below PAGED, which `ask(character)` is asked for once; none of
-    // another.
-    template <typename Ask>
-    static Chunks::Image known_image(std::optional<Paged<Chunks::Image>> &images,
-                                     std::string_view chunk, std::size_t at, const Ask &ask) {
-        const auto c = decode_usual(chunk, at);
-        if (c.value >= PAGED) return {};
-        if (!images) images.emplace(Chunks::Image::unasked());
-        const auto image = (*images)[c.value];
-        if (!image.is_unasked()) [[likely]]
-            return image;
-        return ask_image(*images, chunk.substr(at, c.size), c.value, ask);
     }
 
     const Engine &engine_;
@@ -141,12 +120,19 @@ class Engine::ChunkSteps {
     Scratch &scratch_;
 
   private:
-    template <typename Ask>
-    MTKIT_NOINLINE static Chunks::Image ask_image(Paged<Chunks::Image> &images,
-                                                  std::string_view character, char32_t value,
-                                                  const Ask &ask) {
-        const auto image = ask(character);
-        images.put(value, value + 1, image);
+    // The image of a character that is not ASCII, which the steps are asked for once; none of one
+    // beyond PAGED.
+    Chunks::Image image_of(std::string_view chunk, std::size_t at) {
+        const auto c = decode_usual(chunk, at);
+        if (c.value >= PAGED) return {};
+        auto &images = scratch_.images;
+        if (!images) images.emplace(Chunks::Image::unasked());
+        const auto image = (*images)[c.value];
+        return image.is_unasked() ? ask_image(chunk.substr(at, c.size), c.value) : image;
+    }
+    MTKIT_NOINLINE Chunks::Image ask_image(std::string_view character, char32_t value) {
+        const auto image = engine_.find_image(character, how_, scratch_);
+        scratch_.images->put(value, value + 1, image);
         return image;
     }
 

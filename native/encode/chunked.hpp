@@ -28,7 +28,7 @@ template <typename Out> class Engine::Chunked {
         } catch (const std::exception &) { // the whole has one of its own
             scratch_.arena_of_chunk.reset();
         }
-        out_.cut(before);
+        out_.truncate(before);
         return false;
     }
 

@@ -8,7 +8,6 @@
 
 #include "encode/walk.hpp"
 #include "steps/seams.hpp"
-#include "text/alignment.hpp"
 
 namespace mtkit {
 
@@ -37,17 +36,12 @@ std::string around(std::string_view character) {
 
 } // namespace
 
-std::vector<Engine::AskedWord> Engine::ask_steps(std::string_view text, bool places,
-                                                 Arena &arena) const {
-    std::vector<AskedWord> words;
+std::vector<std::string> Engine::ask_steps(std::string_view text, Arena &arena) const {
+    std::vector<std::string> words;
     arena.begin(text.size());
-    const Part part =
-        places ? own_part(text, true, 0, true, arena) : Part{text, nullptr, {0, 0}, true, true};
     try {
-        words_of(part, arena, [&](std::string_view word, const Extent *extents) {
-            words.push_back({std::string(word), {}});
-            if (places) words.back().places.assign(extents, extents + word.size());
-        });
+        words_of({text, nullptr, {0, 0}, true, true}, arena,
+                 [&](std::string_view word, const Extent *) { words.emplace_back(word); });
     } catch (const NeedsExtents &) {
         words.clear();
     } catch (const Deferred &) {
@@ -59,29 +53,25 @@ std::vector<Engine::AskedWord> Engine::ask_steps(std::string_view text, bool pla
 
 // The first word stands at the start of the text, where other rules may hold.
 bool Engine::becomes(std::string_view character, Chunks::Fate fate, const std::string &before,
-                     const std::vector<AskedWord> &words, bool places) {
+                     const std::vector<std::string> &words) {
     const std::string text = around(character);
-    std::vector<AskedWord> wanted(1);
+    std::vector<std::string> wanted(1);
     const auto end_word = [&] {
-        if (!wanted.back().text.empty()) wanted.emplace_back();
+        if (!wanted.back().empty()) wanted.emplace_back();
     };
     for (std::size_t at = 0; at < text.size();) {
         const bool asked = text.compare(at, character.size(), character) == 0;
-        const std::size_t size = asked ? character.size() : 1;
         const bool solo = asked && fate.kind == Chunks::SOLO;
         if (solo) end_word();
         if (asked ? fate.image.is_blank() : text[at] == ' ') {
             end_word();
         } else {
-            auto &[word, extents] = wanted.back();
+            auto &word = wanted.back();
             if (word.empty()) word = before;
             word += asked ? fate.image.text() : "x";
-            if (places)
-                extents.resize(word.size(), {static_cast<std::uint32_t>(at),
-                                             static_cast<std::uint32_t>(at + size)});
         }
         if (solo) end_word();
-        at += size;
+        at += asked ? character.size() : 1;
     }
     return !words.empty() &&
            std::equal(words.begin() + 1, words.end(), wanted.begin() + 1, wanted.end());
@@ -89,15 +79,14 @@ bool Engine::becomes(std::string_view character, Chunks::Fate fate, const std::s
 
 // U+2581 has no fate where a word that begins with it gets no other mark in front.
 Chunks::Fate Engine::find_fate(std::string_view character, const Chunks &how, Arena &arena) const {
-    const auto words = ask_steps(around(character), false, arena);
+    const auto words = ask_steps(around(character), arena);
     if (words.size() < 3) return {};
-    const auto own = std::string_view(words[words.size() - 2].text);
+    const auto own = std::string_view(words[words.size() - 2]);
     const auto spelled = own.starts_with(how.before) ? own.substr(how.before.size()) : "";
     for (const Chunks::Fate fate : {Chunks::Fate{Chunks::BLANK, Chunks::Image::blank()},
                                     Chunks::Fate{Chunks::WORD, Chunks::Image(spelled)},
                                     Chunks::Fate{Chunks::SOLO, Chunks::Image(spelled)}})
-        if (!fate.image.is_none() && becomes(character, fate, how.before, words, false))
-            return fate;
+        if (!fate.image.is_none() && becomes(character, fate, how.before, words)) return fate;
     return {};
 }
 
@@ -110,16 +99,6 @@ Chunks::Image Engine::find_image(std::string_view character, const Chunks &how,
         return {};
     const auto fate = find_fate(character, how, scratch.arena_of_chunk);
     return fate.kind == Chunks::SOLO ? Chunks::Image() : fate.image;
-}
-
-Chunks::Image Engine::find_placed_image(std::string_view character, const Chunks &how,
-                                        Scratch &scratch) const {
-    const auto byte = static_cast<unsigned char>(character[0]);
-    const auto image = byte < 0x80 ? how.image[byte] : find_image(character, how, scratch);
-    if (image.is_none()) return {};
-    const auto words = ask_steps(around(character), true, scratch.arena_of_chunk);
-    const bool same = becomes(character, {how.kind[byte], image}, how.before, words, true);
-    return same ? image : Chunks::Image();
 }
 
 // Asks what the steps do to ASCII, between letters and blanks.
@@ -155,9 +134,7 @@ class Engine::ChunkMaker {
     // The words that the steps make of a text; where they make one of all, it is cut in front of
     // U+2581.
     std::vector<std::string> ask(const std::string &text) {
-        std::vector<std::string> words;
-        for (auto &word : engine_.ask_steps(text, false, arena_))
-            words.push_back(std::move(word.text));
+        auto words = engine_.ask_steps(text, arena_);
         if (!made_->whole || words.size() != 1) return words;
         const std::string whole = std::move(words[0]);
         words.clear();
@@ -194,7 +171,6 @@ class Engine::ChunkMaker {
         made_->tail = " x";
         if (seams_.removed) made_->before = behind_blank_.substr(0, behind_blank_.size() - 1);
         made_->images = seams_.known && (!seams_.marked || seams_.removed);
-        made_->placed = made_->images && seams_.removed && engine_.aligns();
         made_->unchanged = made_->whole && made_->images && !seams_.changes;
         if (!made_->unchanged && !(made_->images && seams_.removed)) return;
         made_->kept = ALL_PAGES;

@@ -22,7 +22,7 @@ namespace mtkit {
 struct Chunks {
     // A chunk of words of ASCII ends in front of every kind behind WORD.
     enum Kind : std::uint8_t {
-        OTHER, // asks for its neighbours
+        OTHER, // asks for its neighbors
         WORD,  // is part of a word, as its image
         HAN,   // first byte of a character that stands alone
         SOLO,  // is a word
@@ -35,7 +35,7 @@ struct Chunks {
         static constexpr Image blank() { return Image(BLANKS); }    // it is removed as blanks are
         static constexpr Image unasked() { return Image(UNASKED); } // that is not known yet
 
-        constexpr Image() = default; // none: it asks for its neighbours
+        constexpr Image() = default; // none: it asks for its neighbors
         // None, too, where the text is empty or has more bytes.
         explicit Image(std::string_view text) {
             if (text.size() > MOST) return;
@@ -67,14 +67,14 @@ struct Chunks {
         Image image;
     };
 
-    bool removed = false;   // blanks are
-    bool whole = false;     // blanks become U+2581, and nothing but seams cuts words
-    bool unchanged = false; // that, and no step changes a character that is not ASCII
+    bool removed = false;   // blanks are removed, as BERT and T5 do
+    bool whole = false;     // they become U+2581, and no step cuts words, as in Llama 2's .json
+    bool unchanged = false; // `whole`, and no step changes a character that is not ASCII
     bool letters = true;    // each letter of ASCII is WORD
-    bool images = false;    // a word of them is what the model gets
-    bool first = true;      // the beginning of a text is as what is behind a seam
-    bool last = true;       // the end of a text is as what is in front of one
-    bool clusters = false;  // characters are taken together that belong together
+    bool images = false;    // the model gets the images of a word's characters, and nothing else
+    bool first = true;      // steps do at the beginning of a text what they do behind a seam
+    bool last = true;       // and at its end what they do in front of one
+    bool clusters = false;  // a step takes an accent together with its letter, as T5's does
     std::array<Kind, 256> kind{};
     std::array<bool, 256> left{}; // behind which bytes of ASCII a seam may lie
     std::array<bool, 256> wide{}; // behind characters with which first bytes
@@ -84,10 +84,9 @@ struct Chunks {
     SetMasks<SETS> (*masks)(const ByteSets<SETS> &,
                             const unsigned char *) = nullptr; // of a text of these
     ByteSets<SETS> sets;
-    std::string before;  // what stands in front of a word of images
-    bool placed = false; // images may be used for places as well
-    std::string head;    // a word and its end, in front of a chunk
-    std::string tail;    // the same behind it
+    std::string before; // what stands in front of a word of images
+    std::string head;   // a word and its end, in front of a chunk
+    std::string tail;   // the same behind it
 
     // Whether there may be a seam in front of the blank at `at`.
     [[nodiscard]] bool seam(std::string_view text, std::size_t at) const {
@@ -133,7 +132,7 @@ struct Chunks {
                    image[byte].text() == std::string_view(&c, 1);
         });
     }
-    // Where the chunk at `start` ends that asks for its neighbours.
+    // Where the chunk at `start` ends that asks for its neighbors.
     [[nodiscard]] std::size_t end(std::string_view text, std::size_t start) const {
         // No byte that is not ASCII is BLANK; these are HAN or none is.
         const bool cuts_han = kind[0xE5] == HAN;

@@ -47,14 +47,15 @@ Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
     pre_tokenizer_ = make_pre_tokenizer(program, tables_);
     needs_extents_ = pre_tokenizer_ && pre_tokenizer_->needs_extents();
     breaks_characters_ = normalizer_ && normalizer_->may_break_characters();
-    if (pre_tokenizer_) cut_ = pre_tokenizer_->pattern_cut();
-    if (cut_.pattern != nullptr) word_starts_ = word_starts(cut_.pattern->family());
+    if (pre_tokenizer_) pattern_split_ = pre_tokenizer_->pattern_split();
+    if (pattern_split_.pattern != nullptr)
+        word_starts_ = word_starts(pattern_split_.pattern->family());
     model_ = make_model(program, tables_, vocabulary_);
     merges_bytes_ = model_->merges_bytes();
     looks_words_up_ = model_->looks_words_up();
     is_cut_ = model_->is_cut();
-    in_chunks_ = cacheable_ && !vocabulary_.raw && !added_->late() && cut_.pattern == nullptr &&
-                 !needs_extents_;
+    in_chunks_ = cacheable_ && !vocabulary_.raw && !added_->late() &&
+                 pattern_split_.pattern == nullptr && !needs_extents_;
     prefix_ = read_numbers(program, "prefix_ids");
     special_ = read_frame(program, "special");
     plain_ = read_frame(program, "plain");
@@ -145,7 +146,8 @@ void Engine::one_text(std::string_view text, const EncodeOptions &options, Scrat
     out.append(prefix_);
     const std::size_t before = out.size();
     walk_text(
-        text, options, scratch, [&] { return Ids(*this, scratch, out); }, [&] { out.cut(before); });
+        text, options, scratch, [&] { return Ids(*this, scratch, out); },
+        [&] { out.truncate(before); });
 }
 
 Engine::Checked Engine::checked(std::string_view text, bool known, Scratch &scratch) const {

@@ -74,7 +74,7 @@ class Engine {
     // Whether words are cut without a call for each of them: at a pattern, or, known once it is
     // warm, at seams.
     [[nodiscard]] bool cuts_at_pattern() const {
-        return cut_.pattern != nullptr || chunks_.get() != nullptr;
+        return pattern_split_.pattern != nullptr || chunks_.get() != nullptr;
     }
     // Bytes of the caches that no call has; borrows the one used last to ask it.
     [[nodiscard]] std::size_t cached_bytes() const;
@@ -101,16 +101,13 @@ class Engine {
         };
         std::vector<Word> words;                    // of the chunk
         std::optional<Paged<Chunks::Image>> images; // of characters that are not ASCII
-        std::optional<Paged<Chunks::Image>>
-            placed;                  // those whose every byte stands for the character alone
-        std::vector<Extent> extents; // of the bytes in `chunk`, where it is made of images
-        bool learned = false;        // the cache began with pieces, those that come most often
-        std::size_t seen = 0;        // bytes that Chunks might have cut
+        bool learned = false; // the cache began with pieces, those that come most often
+        std::size_t seen = 0; // bytes that Chunks might have cut
         std::vector<std::uint32_t> packed; // tokens with places, to be remembered
         std::vector<std::uint32_t> packed_word;
-        TextMap map; // of the part that is being encoded, see run_mapped()
-        std::vector<TextOrToken> cut;
-        std::vector<TextOrToken> pieces;
+        TextMap map;                         // of the part that is being encoded, see run_mapped()
+        std::vector<TextOrToken> raw_parts;  // between added tokens, and these
+        std::vector<TextOrToken> late_parts; // the same of those that come after the normalizer
         std::vector<Token> tokens;
         std::vector<Token> stretch; // those of the one before, see encode_long()
         std::vector<std::uint32_t> ids;
@@ -154,7 +151,7 @@ class Engine {
     template <typename Sink>
     void walk_piece(Part part, int parse_special, Scratch &scratch, Sink &sink) const;
     template <typename Sink> void walk_words(const Part &part, Scratch &scratch, Sink &sink) const;
-    template <typename Sink> void cut_words(const Part &part, Sink &sink) const;
+    template <typename Sink> void split_words(const Part &part, Sink &sink) const;
     template <typename Sink> void unit(const Part &part, const char *readable, Sink &sink) const;
     // Whether there may be cuts in a word: of bytes only Han and the like are cut.
     [[nodiscard]] bool may_cut(std::string_view word) const {
@@ -182,25 +179,16 @@ class Engine {
     template <typename Put> void words_of(Part part, Arena &arena, const Put &put) const;
     void learn_vocabulary();
     const Chunks *make_chunks() const;
-    // The words that the steps make of a text and, with `places`, what each byte of them stands
-    // for, in its bytes; none where a step needs extents, or the pipeline has to say.
-    struct AskedWord {
-        std::string text;
-        std::vector<Extent> places;
-        bool operator==(const AskedWord &) const = default;
-    };
-    std::vector<AskedWord> ask_steps(std::string_view text, bool places, Arena &arena) const;
-    // Whether a character becomes that wherever it stands between letters and blanks; with
-    // `places`, each byte of it stands for the character alone.
+    // The words that the steps make of a text; none where a step needs extents, or the pipeline has
+    // to say.
+    std::vector<std::string> ask_steps(std::string_view text, Arena &arena) const;
+    // Whether a character becomes that wherever it stands between letters and blanks.
     static bool becomes(std::string_view character, Chunks::Fate fate, const std::string &before,
-                        const std::vector<AskedWord> &words, bool places);
+                        const std::vector<std::string> &words);
     // What becomes of a character where blanks are removed, wherever it stands.
     Chunks::Fate find_fate(std::string_view character, const Chunks &how, Arena &arena) const;
     // The same of one that is not ASCII, wherever it stands.
     Chunks::Image find_image(std::string_view character, const Chunks &how, Scratch &scratch) const;
-    // The same, where each byte of it stands for the character alone.
-    Chunks::Image find_placed_image(std::string_view character, const Chunks &how,
-                                    Scratch &scratch) const;
     [[nodiscard]] const Chunks *find_chunks(std::size_t size, Scratch &scratch) const;
     const SafeCuts *make_cuts() const {
         return cuts_.make([this] { return model_->make_cuts(); });
@@ -225,7 +213,7 @@ class Engine {
     std::unique_ptr<PreTokenizer> pre_tokenizer_;
     bool needs_extents_ = false;       // what its steps say, asked once
     bool breaks_characters_ = false;   // the same of the normalizer's
-    PatternCut cut_;                   // where the pre-tokenizer is nothing else
+    PatternSplit pattern_split_;       // where the pre-tokenizer is nothing else
     WordStarts word_starts_ = nullptr; // of its pattern
     std::unique_ptr<Model> model_;
     bool merges_bytes_ = false;

@@ -192,8 +192,8 @@ bool Engine::places_in(std::string_view text, int parse_special, Scratch &scratc
         else
             walk(whole, parse_special, scratch, FoundPlaces(*this, scratch, text, ids, places));
     } catch (const NeedsExtents &) {
-        ids.cut(before);
-        places.cut(from);
+        ids.truncate(before);
+        places.truncate(from);
         scratch.arena.begin(text.size());
         return false;
     }

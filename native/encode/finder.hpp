@@ -16,9 +16,9 @@ class Engine::Finder {
     Finder(const Engine &engine, Scratch &scratch) : engine_(engine), scratch_(scratch) {}
 
     // Call `put(text, start, tokens)` for each part of a word, or once for one that is remembered
-    // as a whole. `size()` is how much there is, `cut_to(size)` takes back what came behind that.
+    // as a whole. `size()` is how much there is, `truncate(size)` takes back what came behind that.
     template <typename Put, typename Size, typename CutTo>
-    void find(std::string_view word, const Put &put, const Size &size, const CutTo &cut_to) {
+    void find(std::string_view word, const Put &put, const Size &size, const CutTo &truncate) {
         const bool cuts = engine_.may_cut(word) && keeps(word);
         if (cuts && find_known(word, WordCache::WORD)) {
             put(word, 0, std::span<const Token>(scratch_.tokens));
@@ -37,7 +37,7 @@ class Engine::Finder {
                         text, part, scratch_,
                         [&](std::string_view stretch, std::size_t at,
                             std::span<const Token> tokens) { put(stretch, start + at, tokens); },
-                        [&] { cut_to(before); });
+                        [&] { truncate(before); });
                 }
                 const auto kind = WordCache::word_or_part(part);
                 if ((cuts && !part) || !keeps(text) || !find_known(text, kind))
@@ -75,8 +75,8 @@ class Engine::Finder {
             },
             [&] { return ids.size(); },
             [&](std::size_t size) {
-                ids.cut(size);
-                places.cut(2 * size);
+                ids.truncate(size);
+                places.truncate(2 * size);
             });
     }
 

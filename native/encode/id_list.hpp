@@ -60,7 +60,7 @@ class IdList {
         std::copy_n(ids_ + start, count, to);
         advance(count);
     }
-    void cut(std::size_t size) { size_ = size; }
+    void truncate(std::size_t size) { size_ = size; }
     // Without the memory, too.
     void clear() {
         free();

@@ -26,8 +26,8 @@ class Engine::Ids {
     void added(const TextOrToken &piece) { out_.push_back(piece.id); }
 
     void word(std::string_view word, const Extent *, const char *readable) {
-        if (!engine_.may_cut(word)) return put(word, false, readable);
-        if (found(word, false, readable)) return;
+        if (!engine_.may_cut(word)) return put_part(word, false, readable);
+        if (put_known(word, false, readable)) return;
         const std::size_t before = out_.size();
         const bool keeps = engine_.cacheable_ && word.size() <= WordCache::MOST_KEPT;
         const WordCache::Word asked(keeps ? word : std::string_view(), WordCache::WORD);
@@ -35,23 +35,22 @@ class Engine::Ids {
         const auto *const ids = keeps ? scratch_.model.cache.find_stored(asked, count) : nullptr;
         if (ids != nullptr)
             out_.append({ids, count});
-        else if (parts(word, readable) > 1 && keeps)
+        else if (put_parts(word, readable) > 1 && keeps)
             remember(asked, before);
     }
-    // A word that is remembered elsewhere.
-    void once(std::string_view word, const char *readable) {
+    // Put a word that is remembered elsewhere.
+    void put_new(std::string_view word, const char *readable) {
         if (engine_.may_cut(word))
-            parts(word, readable);
+            put_parts(word, readable);
         else
-            encode(word, false);
+            put_encoded(word, false);
     }
-    // A word that is not asked for as a whole; how many parts it has.
-    std::size_t parts(std::string_view word, const char *readable) {
+    // Put a word that is not asked for as a whole; how many parts it has.
+    std::size_t put_parts(std::string_view word, const char *readable) {
         std::size_t count = 0;
         WordCache::Fast cache(scratch_.model.cache);
         auto room = out_.room_for_words();
-        const auto put_part = [&](std::size_t start, std::size_t end,
-                                  bool part) MTKIT_INLINE_LAMBDA {
+        const auto put = [&](std::size_t start, std::size_t end, bool part) MTKIT_INLINE_LAMBDA {
             ++count;
             const auto text = word.substr(start, end - start);
             const auto *const entry = find_short(cache, text, part, readable);
@@ -61,11 +60,11 @@ class Engine::Ids {
             if (entry != nullptr)
                 out_.append(scratch_.model.cache.ids_of(*entry));
             else
-                other(text, part);
+                put_other(text, part);
             cache = WordCache::Fast(scratch_.model.cache);
             room = out_.room_for_words();
         };
-        engine_.parts(word, readable, scratch_, put_part);
+        engine_.parts(word, readable, scratch_, put);
         out_.end_at(room.to);
         return count;
     }
@@ -85,8 +84,9 @@ class Engine::Ids {
 
     class Loop;
 
-    void put(std::string_view word, bool part, const char *readable) {
-        if (!found(word, part, readable)) other(word, part);
+    // Put a word, or a part of one, that is asked for as it is.
+    void put_part(std::string_view word, bool part, const char *readable) {
+        if (!put_known(word, part, readable)) put_other(word, part);
     }
     // What is known of a short word; null of another.
     MTKIT_INLINE static const WordCache::Short *find_short(const WordCache::Fast &cache,
@@ -98,8 +98,8 @@ class Engine::Ids {
                    ? cache.find(word.data(), word.size(), WordCache::word_or_part(part))
                    : cache.find(word, WordCache::word_or_part(part));
     }
-    // Whether it is a word of the usual kind that was met before.
-    bool found(std::string_view word, bool part, const char *readable) {
+    // Put a short word if it was met before.
+    bool put_known(std::string_view word, bool part, const char *readable) {
         const auto *const entry =
             find_short(WordCache::Fast(scratch_.model.cache), word, part, readable);
         if (entry == nullptr) return false;
@@ -108,35 +108,37 @@ class Engine::Ids {
     }
 
     // Put a word that Fast does not find.
-    MTKIT_NOINLINE void other(std::string_view word, bool part) {
-        if (!engine_.cacheable_ || word.size() > WordCache::MOST_KEPT) return encode(word, part);
+    MTKIT_NOINLINE void put_other(std::string_view word, bool part) {
+        if (!engine_.cacheable_ || word.size() > WordCache::MOST_KEPT)
+            return put_encoded(word, part);
         const WordCache::Word asked(word, WordCache::word_or_part(part));
         std::size_t count = 0;
         if (const auto *ids = scratch_.model.cache.find_stored(asked, count))
             return out_.append({ids, count});
         const std::size_t before = out_.size();
-        encode(word, part);
+        put_encoded(word, part);
         remember(asked, before);
     }
-    // A word and its ids, which were put from `before` on.
+    // Remember a word and its ids, which were put from `before` on.
     void remember(const WordCache::Word &word, std::size_t before) {
         const auto ids = out_.ids().subspan(before);
         if (word.size() <= WordCache::ALWAYS_KEPT || scratch_.model.cache.wants(word, ids.size()))
             scratch_.model.cache.put(word, ids.data(), ids.size());
     }
-    void encode(std::string_view word, bool part) {
-        if (word.size() > LONG) return encode_long(word, part);
+    // Put what the model makes of it.
+    void put_encoded(std::string_view word, bool part) {
+        if (word.size() > LONG) return put_long(word, part);
         scratch_.tokens.clear();
-        const bool unknown = scratch_.learned && word.size() <= WordCache::SHORT;
-        engine_.encode_word(word, {.part = part, .unknown = unknown}, scratch_);
+        const bool not_seeded = scratch_.learned && word.size() <= WordCache::SHORT;
+        engine_.encode_word(word, {.part = part, .not_seeded = not_seeded}, scratch_);
         put_ids(scratch_.tokens);
     }
-    MTKIT_NOINLINE void encode_long(std::string_view word, bool part) {
+    MTKIT_NOINLINE void put_long(std::string_view word, bool part) {
         const std::size_t before = out_.size();
         engine_.encode_long(
             word, part, scratch_,
             [&](std::string_view, std::size_t, std::span<const Token> tokens) { put_ids(tokens); },
-            [&] { out_.cut(before); });
+            [&] { out_.truncate(before); });
     }
     void put_ids(std::span<const Token> tokens) {
         auto *to = out_.room(tokens.size());
@@ -149,13 +151,14 @@ class Engine::Ids {
     IdList &out_;
 };
 
-// The words of a text that is cut at a pattern, one after the other, and what is at hand for them.
+// The words of a text that is split at a pattern, one after the other, and what is at hand for
+// them.
 class Engine::Ids::Loop {
   public:
     // Words that begin `margin` bytes before the end of the text at the latest; memory may be read
     // as far as `readable`.
     Loop(Ids &ids, std::string_view text, std::size_t margin, const char *readable)
-        : ids_(ids), engine_(ids.engine_), pattern_(*engine_.cut_.pattern), text_(text),
+        : ids_(ids), engine_(ids.engine_), pattern_(*engine_.pattern_split_.pattern), text_(text),
           readable_(readable), begin_(reinterpret_cast<const unsigned char *>(text.data())),
           stop_(begin_ + text.size()), last_(stop_ - margin), rows_(pattern_.rows().cells.data()),
           first_(rows_ + pattern_.rows().start), blanks_(rows_ + pattern_.rows().blanks),
@@ -347,7 +350,7 @@ class Engine::Ids::Loop {
         if (look.part)
             engine_.parts(rest, readable_, ids_.scratch_,
                           [&](std::size_t left, std::size_t right, bool) {
-                              ids_.put(rest.substr(left, right - left), true, readable_);
+                              ids_.put_part(rest.substr(left, right - left), true, readable_);
                           });
         else
             ids_.word(rest, nullptr, readable_);
@@ -376,7 +379,7 @@ class Engine::Ids::Loop {
         if (entry != nullptr)
             ids_.out_.append(cache.ids_of(*entry));
         else
-            ids_.other(word, part);
+            ids_.put_other(word, part);
         resume();
     }
 
@@ -402,7 +405,7 @@ class Engine::Ids::Loop {
 };
 
 inline std::size_t Engine::Ids::words(std::string_view text, std::size_t start) {
-    if (engine_.cut_.pattern->rows().empty) return start;
+    if (engine_.pattern_split_.pattern->rows().empty) return start;
     if (text.size() - start >= MARGIN) start = Loop(*this, text, MARGIN, end_of(text)).run(start);
     const std::size_t size = text.size() - start;
     if (size == 0 || size >= MARGIN) return start;

@@ -84,7 +84,7 @@ void Engine::learn_vocabulary() {
     Scratch &scratch = *lease;
     scratch.model.places = false;
     const auto &pieces = vocabulary_.pieces; // what comes first is most frequent
-    if (cut_.pattern != nullptr && merges_bytes_) {
+    if (pattern_split_.pattern != nullptr && merges_bytes_) {
         Learner learner(*this, scratch);
         // Line ends with an indentation are words of GPT-2's pattern; others do not ask for them.
         for (const std::string ends : {"\n", "\n\n"})

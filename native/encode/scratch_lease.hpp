@@ -53,12 +53,11 @@ class Engine::ScratchLease {
         release(scratch_->tokens);
         release(scratch_->stretch);
         release(scratch_->ids);
-        release(scratch_->cut);
-        release(scratch_->pieces);
+        release(scratch_->raw_parts);
+        release(scratch_->late_parts);
         release(scratch_->valid);
         release(scratch_->chunk);
         release(scratch_->words);
-        release(scratch_->extents);
         if (scratch_->map.bytes() > LARGE) scratch_->map = TextMap();
     }
     template <typename T> static void release(T &values) {

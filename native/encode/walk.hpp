@@ -25,14 +25,14 @@ inline const char *end_of(std::string_view text, std::string_view word) {
 
 template <typename Sink>
 void Engine::walk(const Part &whole, int parse_special, Scratch &scratch, Sink &&sink) const {
-    if (added_->cuts_nothing(whole.text)) {
-        walk_piece(whole.cut(0, whole.text.size()), parse_special, scratch, sink);
+    if (added_->leaves_whole(whole.text)) {
+        walk_piece(whole.slice(0, whole.text.size()), parse_special, scratch, sink);
         return;
     }
-    auto &cut = scratch.cut;
-    cut.clear();
-    added_->cut(whole, parse_special, cut);
-    for (const auto &raw : cut) {
+    auto &parts = scratch.raw_parts;
+    parts.clear();
+    added_->take_out(whole, parse_special, parts);
+    for (const auto &raw : parts) {
         if (raw.id != NONE)
             sink.added(raw);
         else
@@ -47,13 +47,13 @@ void Engine::walk_piece(Part part, int parse_special, Scratch &scratch, Sink &si
     if constexpr (requires { sink.take_part(part); })
         if (sink.take_part(part)) return;
     if (normalizer_) normalizer_->run(part, scratch.arena);
-    if (added_->cuts_nothing_late(part.text)) {
-        walk_words(part.cut(0, part.text.size()), scratch, sink);
+    if (added_->leaves_whole_late(part.text)) {
+        walk_words(part.slice(0, part.text.size()), scratch, sink);
         return;
     }
-    auto &pieces = scratch.pieces;
+    auto &pieces = scratch.late_parts;
     pieces.clear();
-    added_->cut_normalized(part, parse_special, pieces);
+    added_->take_out_late(part, parse_special, pieces);
     for (const auto &piece : pieces) {
         if (piece.id != NONE)
             sink.added(piece);
@@ -65,8 +65,8 @@ void Engine::walk_piece(Part part, int parse_special, Scratch &scratch, Sink &si
 // Normalized text without added tokens.
 template <typename Sink>
 void Engine::walk_words(const Part &part, Scratch &scratch, Sink &sink) const {
-    if (cut_.pattern != nullptr)
-        cut_words(part, sink);
+    if (pattern_split_.pattern != nullptr)
+        split_words(part, sink);
     else if (pre_tokenizer_)
         pre_tokenizer_->run(part, scratch.arena, [&](const Part &word) {
             unit(word, end_of(part.text, word.text), sink);
@@ -75,11 +75,11 @@ void Engine::walk_words(const Part &part, Scratch &scratch, Sink &sink) const {
         unit(part, part.text.data() + part.text.size(), sink);
 }
 
-template <typename Sink> void Engine::cut_words(const Part &part, Sink &sink) const {
+template <typename Sink> void Engine::split_words(const Part &part, Sink &sink) const {
     const char *const text = part.text.data();
     const char *const readable = text + part.text.size();
     if (part.extents == nullptr) {
-        cut_.run(
+        pattern_split_.run(
             part.text,
             [&](std::size_t start) {
                 if constexpr (requires { sink.words(part.text, start); })
@@ -92,8 +92,8 @@ template <typename Sink> void Engine::cut_words(const Part &part, Sink &sink) co
             });
         return;
     }
-    cut_.run(part.text, [&](std::size_t start, std::size_t end) {
-        const Part word = part.cut(start, end);
+    pattern_split_.run(part.text, [&](std::size_t start, std::size_t end) {
+        const Part word = part.slice(start, end);
         if (vocabulary_.raw) require_whole(word);
         sink.word(word.text, word.extents, readable);
     });
@@ -108,7 +108,7 @@ void Engine::unit(const Part &part, const char *readable, Sink &sink) const {
 
 template <typename Put> void Engine::words_of(Part part, Arena &arena, const Put &put) const {
     if (normalizer_) normalizer_->run(part, arena);
-    part = part.cut(0, part.text.size());
+    part = part.slice(0, part.text.size());
     const auto put_word = [&](const Part &word) {
         if (!word.text.empty()) put(word.text, word.extents);
     };

@@ -26,17 +26,12 @@ std::uint64_t length_of(Reader &reader, StringLayout layout) {
     return layout.big_endian ? swapped(value) : value;
 }
 
-Reader reader_at(std::span<const std::byte> data, std::size_t offset) {
-    if (offset > data.size()) throw FormatError("begins behind the file", "strings", offset);
-    return Reader(data.subspan(offset));
-}
-
 } // namespace
 
 std::uint64_t walk_strings(std::span<const std::byte> data, std::size_t offset, std::uint64_t count,
                            StringLayout layout, std::uint64_t every,
                            std::vector<std::uint64_t> &marks) {
-    auto reader = reader_at(data, offset);
+    auto reader = reader_at(data, offset, "strings");
     for (std::uint64_t i = 0; i < count; ++i) {
         if (every != 0 && i % every == 0) marks.push_back(offset + reader.offset());
         reader.take(length_of(reader, layout), "string");
@@ -47,7 +42,7 @@ std::uint64_t walk_strings(std::span<const std::byte> data, std::size_t offset, 
 PackedStrings pack_strings(std::span<const std::byte> data, std::size_t offset, std::uint64_t count,
                            StringLayout layout) {
     std::uint64_t total = 0;
-    auto reader = reader_at(data, offset);
+    auto reader = reader_at(data, offset, "strings");
     for (std::uint64_t i = 0; i < count; ++i)
         total += reader.take(length_of(reader, layout), "string").size();
     if (total > std::numeric_limits<std::uint32_t>::max())
@@ -57,7 +52,7 @@ PackedStrings pack_strings(std::span<const std::byte> data, std::size_t offset, 
     PackedStrings packed;
     packed.blob.reserve(static_cast<std::size_t>(total));
     packed.ends.reserve(static_cast<std::size_t>(count));
-    reader = reader_at(data, offset);
+    reader = reader_at(data, offset, "strings");
     for (std::uint64_t i = 0; i < count; ++i) {
         packed.blob += reader.text(length_of(reader, layout), "string");
         packed.ends.push_back(static_cast<std::uint32_t>(packed.blob.size()));

@@ -38,12 +38,8 @@ template <typename Key> std::vector<bool> found_places(const std::vector<Key> &k
     return found;
 }
 
-Reader reader_at(std::span<const std::byte> data, std::size_t offset, const char *field) {
-    if (offset > data.size()) throw FormatError("begins behind the file", field, offset);
-    return Reader(data.subspan(offset));
-}
-
-[[noreturn]] void cut(const char *field, std::size_t entry, std::uint64_t count, std::size_t at) {
+[[noreturn]] void ends_early(const char *field, std::size_t entry, std::uint64_t count,
+                             std::size_t at) {
     throw FormatError("the file ends in entry " + std::to_string(entry) + " of " +
                           std::to_string(count),
                       field, at);
@@ -55,7 +51,7 @@ MtokVocab parse_mtok_vocab(std::span<const std::byte> data, std::size_t offset, 
                            bool with_score) {
     auto reader = reader_at(data, offset, "vocabulary");
     const std::size_t behind = with_score ? 12 : 4;
-    if (count > reader.left() / (2 + behind)) cut("vocabulary", 0, count, offset);
+    if (count > reader.left() / (2 + behind)) ends_early("vocabulary", 0, count, offset);
     const auto size = static_cast<std::size_t>(count);
     std::vector<std::string_view> tokens;
     std::vector<std::uint32_t> ids;
@@ -67,9 +63,9 @@ MtokVocab parse_mtok_vocab(std::span<const std::byte> data, std::size_t offset, 
     std::size_t total = 0;
     for (std::size_t entry = 0; entry < size; ++entry) {
         const std::size_t at = offset + reader.offset();
-        if (reader.left() < 2) cut("vocabulary", entry, count, at);
+        if (reader.left() < 2) ends_early("vocabulary", entry, count, at);
         const auto length = reader.scalar<std::uint16_t>("vocabulary");
-        if (reader.left() < length + behind) cut("vocabulary", entry, count, at);
+        if (reader.left() < length + behind) ends_early("vocabulary", entry, count, at);
         tokens.push_back(reader.text(length, "vocabulary"));
         ids.push_back(reader.scalar<std::uint32_t>("vocabulary"));
         if (with_score) scores.push_back(reader.scalar<double>("vocabulary"));
@@ -106,7 +102,7 @@ MtokMerges parse_mtok_merges(std::span<const std::byte> data, std::size_t offset
                              std::uint64_t count, const PieceTable &pieces,
                              std::span<const std::uint32_t> hidden) {
     auto reader = reader_at(data, offset, "merges");
-    if (count > reader.left() / MERGE_BYTES) cut("merges", 0, count, offset);
+    if (count > reader.left() / MERGE_BYTES) ends_early("merges", 0, count, offset);
     std::vector<std::uint64_t> keys;
     std::vector<std::uint32_t> ranks;
     keys.reserve(static_cast<std::size_t>(count));

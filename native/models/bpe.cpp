@@ -2,10 +2,7 @@
 //
 // Source: huggingface/tokenizers, models/bpe (merge_word, merge_all).
 #include <memory>
-#include <optional>
 
-#include "base/made_once.hpp"
-#include "models/ascii_ranks.hpp"
 #include "models/merging.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
@@ -36,10 +33,7 @@ class Bpe final : public Model {
           bytes_alone_(vocabulary.raw && prefix_.empty() && suffix_.empty() && !after_ &&
                        literal_.complete()),
           characters_alone_(!vocabulary_.raw && prefix_.empty() && suffix_.empty() && !after_ &&
-                            byte_fallback_ && named_.complete()) {
-        if (ignore_merges_ && !vocabulary_.own_words.empty())
-            unmade_.emplace(vocabulary_.pieces, vocabulary_.own_words);
-    }
+                            byte_fallback_ && named_.complete()) {}
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
@@ -50,7 +44,7 @@ class Bpe final : public Model {
             return;
         }
         if (bytes_alone_ && word.size() <= FEW) {
-            merge_bytes(word, scratch, out);
+            merge_bytes(word, out);
             return;
         }
         if (characters_alone_ && merge_characters(word, out)) return;
@@ -68,9 +62,6 @@ class Bpe final : public Model {
             });
         for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
     }
-    void warm() const override {
-        if (bytes_alone_) make_ascii();
-    }
     [[nodiscard]] bool merges_bytes() const override { return bytes_alone_; }
     // Symbols lie as the text has them, none is left out, and each is one token in the end.
     [[nodiscard]] bool is_local() const override {
@@ -83,7 +74,7 @@ class Bpe final : public Model {
     [[nodiscard]] bool keeps_whole_words() const override {
         return ignore_merges_ || whole_newlines_;
     }
-    // A character without any token has to be one: where it is left out, its neighbours meet.
+    // A character without any token has to be one: where it is left out, its neighbors meet.
     [[nodiscard]] bool is_cut() const override {
         const bool as_it_stands = !vocabulary_.raw && prefix_.empty() && suffix_.empty() && !after_;
         return bytes_alone_ || characters_alone_ ||
@@ -100,34 +91,21 @@ class Bpe final : public Model {
 
     // The piece that a word becomes as a whole; NONE: it is merged.
     [[nodiscard]] std::uint32_t whole(std::string_view word, const ModelScratch &scratch) const {
-        const auto own = scratch.asked.unknown ? NONE : vocabulary_.own_word(word);
+        const auto own = scratch.asked.not_seeded ? NONE : vocabulary_.own_word(word);
         if (own != NONE) return own;
         if (scratch.asked.part || !(ignore_merges_ || (whole_newlines_ && only_newlines(word))))
             return NONE;
-        if (word.size() > vocabulary_.words.longest()) return NONE;
-        const std::uint64_t hash = hash_bytes(word);
-        const bool merges = unmade_ && !unmade_->may_have(hash);
-        const std::uint32_t id = merges ? NONE : vocabulary_.words.find(word, hash);
+        const std::uint32_t id = vocabulary_.words.find(word);
         return id < vocabulary_.pieces.size() ? id : NONE;
     }
 
     // A short word in which every byte is a symbol.
-    void merge_bytes(std::string_view word, ModelScratch &scratch, std::vector<Token> &out) const {
+    void merge_bytes(std::string_view word, std::vector<Token> &out) const {
         std::uint32_t ids[FEW];
         for (std::size_t i = 0; i < word.size(); ++i)
             ids[i] = literal_.id[static_cast<unsigned char>(word[i])];
         merge(
-            ids, static_cast<std::uint32_t>(word.size()), KnownRanks{ascii_ranks(scratch), word},
-            [](std::uint32_t at) { return at; }, out);
-    }
-    const AsciiRanks *make_ascii() const {
-        return ascii_.make([this] { return make_ascii_ranks(pairs_, literal_.id); });
-    }
-    // Null until so many words were merged that it is worth making them; one more is now.
-    const AsciiRanks *ascii_ranks(ModelScratch &scratch) const {
-        const auto *const known = ascii_.get();
-        if (known != nullptr) return known;
-        return ++scratch.words > MANY_WORDS ? make_ascii() : nullptr;
+            ids, static_cast<std::uint32_t>(word.size()), [](std::uint32_t at) { return at; }, out);
     }
 
     // A word of few characters, or bytes of unknown ones; false where it is another.
@@ -151,25 +129,18 @@ class Bpe final : public Model {
         }
         starts[count] = static_cast<std::uint32_t>(word.size());
         merge(
-            ids, count, [](std::uint32_t) -> const std::uint32_t * { return nullptr; },
-            [&](std::uint32_t at) { return starts[at]; }, out);
+            ids, count, [&](std::uint32_t at) { return starts[at]; }, out);
         return true;
     }
 
-    // `known` has the rank of the merge of a symbol with the next one, or nothing; `start_of` says
-    // where it begins in the word.
-    template <typename Known, typename StartOf>
-    void merge(std::uint32_t *ids, std::uint32_t count, const Known &known, const StartOf &start_of,
+    // `start_of` says where a symbol begins in the word.
+    template <typename StartOf>
+    void merge(std::uint32_t *ids, std::uint32_t count, const StartOf &start_of,
                std::vector<Token> &out) const {
         PairTable::Asked begun[FEW];
-        for (std::uint32_t i = 0; i + 1 < count; ++i)
-            if (known(i) == nullptr) begun[i] = pairs_.ask(ids[i], ids[i + 1]);
+        for (std::uint32_t i = 0; i + 1 < count; ++i) begun[i] = pairs_.ask(ids[i], ids[i + 1]);
         merge_few(
-            count,
-            [&](std::uint32_t at) {
-                const std::uint32_t *const rank = known(at);
-                return rank != nullptr ? *rank : pairs_.rank(begun[at], ids[at], ids[at + 1]);
-            },
+            count, [&](std::uint32_t at) { return pairs_.rank(begun[at], ids[at], ids[at + 1]); },
             [&](std::uint32_t at, std::uint32_t next, std::uint32_t) {
                 return pairs_.ask(ids[at], ids[next]);
             },
@@ -234,7 +205,7 @@ class Bpe final : public Model {
         flush(unknown, scratch.symbols);
     }
 
-    // An unknown character waits for its neighbours; byte tokens overtake it, as in the reference.
+    // An unknown character waits for its neighbors; byte tokens overtake it, as in the reference.
     // `unknown` has the bytes that wait.
     void put_unknown(std::uint32_t &unknown, std::string_view text, std::uint32_t size,
                      ModelScratch &scratch) const {
@@ -289,13 +260,10 @@ class Bpe final : public Model {
     bool refuses_; // a character without any token is an error
     std::string_view prefix_;
     std::string_view suffix_;
-    std::optional<WordFilter> unmade_; // pieces that merging may not make of their text
     ByteIds literal_;
     ByteIds named_;
     bool bytes_alone_;      // every byte is a symbol, and nothing else is at first
     bool characters_alone_; // every character is one, or the names of its bytes are
-    MadeOnce<AsciiRanks> ascii_;
-    static constexpr std::uint32_t MANY_WORDS = 256; // take as long as it takes to make
 };
 
 } // namespace

@@ -24,7 +24,10 @@ struct Pair {
     Side right;
 };
 
-// Characters in classes: those with the same ones of some sides. `Ends`: these are ends.
+// Puts characters into classes: two of one class have the same sides, of those that symbols have.
+// So a table of classes says what stands side by side, where one of characters would have 2^32
+// cells. `Ends`: sides are ends of characters in front of a place; else beginnings of those behind
+// it.
 template <bool Ends> class Classes {
   public:
     void use(Side side) {
@@ -84,7 +87,7 @@ template <bool Ends> class Classes {
 };
 
 bool continues(std::string_view text, std::size_t at) {
-    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+    return at < text.size() && is_continuation(text[at]);
 }
 
 // Add what a symbol has around each place in front of three-byte characters.

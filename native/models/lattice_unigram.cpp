@@ -1,7 +1,7 @@
 // The best segmentation of a word over its bytes, byte tokens being pieces like any other.
 //
 // Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (UnigramModel::encode), by its
-// behaviour.
+// behavior.
 #include <algorithm>
 
 #include "models/models.hpp"

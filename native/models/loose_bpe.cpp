@@ -1,6 +1,6 @@
 // Byte-pair encoding by pairs with ranks of their own, whose results are looked up as they come.
 //
-// Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (BPEModel::bpe), by its behaviour.
+// Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (BPEModel::bpe), by its behavior.
 #include "models/merging.hpp"
 #include "text/utf8.hpp"
 

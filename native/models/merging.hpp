@@ -2,7 +2,7 @@
 //
 // Words of a few symbols are scanned for the lowest rank, in small arrays of their own where a
 // model can do with places (merge_few); longer ones keep a heap of (rank, position), whose stale
-// entries are recognised when they come up, or all together when the heap is full: its memory is
+// entries are recognized when they come up, or all together when the heap is full: its memory is
 // bounded. `ranks` is called with two symbols and gives the rank of their merge or NONE; `join`
 // makes the left symbol the union of both, or is false: then no more is merged.
 #pragma once
@@ -44,7 +44,7 @@ void merge_by_heap(std::vector<ModelScratch::Symbol> &symbols, std::vector<std::
     const std::size_t most = count + count / 4;
     heap.clear();
     heap.reserve(most);
-    // A symbol that was merged away, or whose neighbours changed since, has another rank.
+    // A symbol that was merged away, or whose neighbors changed since, has another rank.
     const auto stale = [&](std::uint64_t entry) {
         return symbols[static_cast<std::uint32_t>(entry)].rank != entry >> 32;
     };

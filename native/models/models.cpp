@@ -4,23 +4,13 @@
 
 namespace mtkit {
 
-namespace {
-
-ByteIds none() {
-    ByteIds out;
-    std::fill(std::begin(out.id), std::end(out.id), NONE);
-    return out;
-}
-
-std::string name_of(unsigned byte) {
+std::string ByteIds::name_of(unsigned byte) {
     static constexpr const char *DIGITS = "0123456789ABCDEF";
     return {'<', '0', 'x', DIGITS[byte >> 4], DIGITS[byte & 15], '>'};
 }
 
-} // namespace
-
 ByteIds ByteIds::literal(const Vocabulary &vocabulary) {
-    ByteIds out = none();
+    ByteIds out;
     for (unsigned byte = 0; byte < 256; ++byte) {
         const char c = static_cast<char>(byte);
         out.id[byte] = vocabulary.words.find({&c, 1});
@@ -33,10 +23,10 @@ bool ByteIds::complete() const {
 }
 
 ByteIds ByteIds::named(const Vocabulary &vocabulary) {
-    ByteIds out = none();
+    ByteIds out;
     for (unsigned byte = 0; byte < 256; ++byte) {
         const std::uint32_t id = vocabulary.words.find(name_of(byte));
-        if (id < vocabulary.pieces.size()) out.id[byte] = id;
+        out.id[byte] = id < vocabulary.pieces.size() ? id : NONE;
     }
     return out;
 }

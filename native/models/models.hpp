@@ -73,10 +73,10 @@ struct ModelScratch {
 
     // What is encoded.
     struct Asked {
-        bool part = false;    // it is less than a word, see safe_cuts.hpp
-        bool unknown = false; // it is hardly ever a piece that merging makes
-        bool begun = false;   // something of the word is in front of it
-        bool goes_on = false; // or behind it
+        bool part = false;       // it is less than a word, see safe_cuts.hpp
+        bool not_seeded = false; // the cache began with all pieces, and has not this one
+        bool begun = false;      // something of the word is in front of it
+        bool goes_on = false;    // or behind it
         const FunctionRef<std::vector<Token> &> *take = nullptr; // takes tokens, and leaves none
     };
     Asked asked;

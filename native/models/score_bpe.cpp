@@ -213,9 +213,7 @@ class ScoreBpe final : public Model {
 
     static std::size_t continuation_end(std::string_view word, std::size_t at) {
         std::size_t end = at + 1;
-        while (end < word.size() && end - at < 4 &&
-               (static_cast<unsigned char>(word[end]) & 0xC0) == 0x80)
-            ++end;
+        while (end < word.size() && end - at < 4 && is_continuation(word[end])) ++end;
         return end;
     }
 

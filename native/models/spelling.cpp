@@ -1,7 +1,5 @@
 #include "models/spelling.hpp"
 
-#include <algorithm>
-
 namespace mtkit {
 
 std::vector<std::uint32_t> Roles::of_type(std::uint8_t type) const {
@@ -14,16 +12,14 @@ std::vector<std::uint32_t> Roles::of_type(std::uint8_t type) const {
 }
 
 ByteIds Roles::byte_ids(bool singles) const {
-    static constexpr const char *DIGITS = "0123456789ABCDEF";
     const auto any = [this](std::string_view text) {
         const std::uint32_t id = reserved.find(text);
         return id != NONE ? id : segmented.find(text);
     };
     ByteIds out{};
     for (unsigned byte = 0; byte < 256; ++byte) {
-        const char name[] = {'<', '0', 'x', DIGITS[byte >> 4], DIGITS[byte & 15], '>'};
         const char single = static_cast<char>(byte);
-        out.id[byte] = any({name, sizeof name});
+        out.id[byte] = any(ByteIds::name_of(byte));
         if (out.id[byte] == NONE && singles) out.id[byte] = any({&single, 1});
     }
     return out;

@@ -55,7 +55,7 @@ inline bool spell_unknown(std::string_view word, const Stretch &stretch, std::ui
     return true;
 }
 // Append tokens for stretches in order, as sentencepiece places them: the last byte token covers
-// what it ends, those before it nothing; neighbours that are unknown become one.
+// what it ends, those before it nothing; neighbors that are unknown become one.
 void spell(std::string_view word, const std::vector<Stretch> &stretches, std::uint32_t unk,
            const ByteIds *bytes, std::vector<Token> &out);
 

@@ -83,7 +83,7 @@ template <typename Sum> class Unigram final : public Model {
     }
 
     // The tokens of a word and the sum of their scores. Unknown characters wait for their
-    // neighbours: together they are one token.
+    // neighbors: together they are one token.
     class Answer {
       public:
         double sum = 0;

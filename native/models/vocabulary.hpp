@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "tables/tables.hpp"
@@ -37,8 +38,9 @@ struct ByteIds {
     static ByteIds literal(const Vocabulary &vocabulary);
     // Whether each byte has one.
     [[nodiscard]] bool complete() const;
-    // Tokens called <0xHH>.
+    // Tokens called <0xHH>, and what a byte's is called.
     static ByteIds named(const Vocabulary &vocabulary);
+    static std::string name_of(unsigned byte);
 };
 
 } // namespace mtkit

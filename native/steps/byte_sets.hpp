@@ -7,7 +7,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 
 #include "base/hash.hpp"
 #include "base/simd.hpp"
@@ -112,7 +111,7 @@ SetMasks<Count> masks_neon(const ByteSets<Count> &sets, const unsigned char *at)
             const auto bit = vqtbl1q_u8(vld1q_u8(UPPER_HALF), vshrq_n_u8(bytes, 4));
             in[part] = vandq_u8(vtstq_u8(row, bit), weights);
         }
-        // Neighbours are added until 64 are in one number.
+        // Neighbors are added until 64 are in one number.
         const auto both = vpaddq_u8(vpaddq_u8(in[0], in[1]), vpaddq_u8(in[2], in[3]));
         out[set] = vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(both, both)), 0);
     }

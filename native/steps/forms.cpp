@@ -4,7 +4,6 @@
 // canonical order and, for the composed forms, joined. Hangul syllables are arithmetic.
 // Source: Unicode Standard Annex 15, and the crate that tokenizers uses (see
 // pipeline/normalizers/forms.py).
-#include <array>
 #include <bitset>
 
 #include "base/made_once.hpp"

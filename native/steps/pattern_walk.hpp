@@ -238,7 +238,7 @@ void Pattern::find(std::string_view text, const Pass &pass, const Put &put) cons
 }
 
 template <typename Pass, typename Put>
-void PatternCut::run(std::string_view text, const Pass &pass, const Put &put) const {
+void PatternSplit::run(std::string_view text, const Pass &pass, const Put &put) const {
     std::size_t done = 0;
     const auto pass_all = [&](std::size_t start) {
         if (done == start && matches) done = start = pass(start);

@@ -54,22 +54,10 @@ class DropOrSurround final : public Normalizer {
 
 class Map final : public Normalizer {
   public:
-    explicit Map(Reader &program) : map_(program) {
-        for (char32_t c = 0; c < ascii_.size(); ++c) {
-            std::string_view value;
-            ascii_[c] = static_cast<char>(c);
-            if (!map_.find(c, value)) continue;
-            by_byte_ = by_byte_ && value.size() == 1;
-            if (value.size() == 1) ascii_[c] = value[0];
-        }
-    }
+    explicit Map(Reader &program) : map_(program) {}
     void run(Part &part, Arena &arena) const override {
         require_whole(part);
-        if (part.extents == nullptr && by_byte_) {
-            sweep(part, arena);
-            return;
-        }
-        Rewrite out(part, arena, STEP);
+        Rewrite out(part, arena, "CodePointTable");
         const auto text = part.text;
         for (std::size_t at = 0; at < text.size();) {
             const auto c = decode(text, at);
@@ -96,38 +84,7 @@ class Map final : public Normalizer {
     }
 
   private:
-    // The same in one go, where a byte of ASCII becomes a byte.
-    void sweep(Part &part, Arena &arena) const {
-        const auto text = part.text;
-        auto &out = arena.fresh();
-        out.reserve(text.size() + text.size() / 2);
-        for (std::size_t at = 0; at < text.size();) {
-            const std::size_t end = ascii_end(text, at);
-            const std::size_t before = out.size();
-            out.resize(before + end - at);
-            std::transform(text.begin() + static_cast<std::ptrdiff_t>(at),
-                           text.begin() + static_cast<std::ptrdiff_t>(end),
-                           out.begin() + static_cast<std::ptrdiff_t>(before),
-                           [this](char c) { return ascii_[static_cast<unsigned char>(c)]; });
-            at = end;
-            if (at == text.size()) break;
-            const auto c = decode(text, at);
-            auto value = text.substr(at, c.size);
-            if (map_.find(c.value, value)) {
-                if (value.empty() && at == 0) part.head_at_start = false;
-                arena.check(text.size(), out.size() + value.size(), STEP);
-            }
-            out += value;
-            at += c.size;
-        }
-        arena.grow(text.size(), out.size(), STEP);
-        part.text = out;
-    }
-
-    static constexpr const char *STEP = "CodePointTable";
     CodePointMap map_;
-    std::array<char, 128> ascii_{};
-    bool by_byte_ = true;
 };
 
 } // namespace

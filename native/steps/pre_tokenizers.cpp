@@ -13,7 +13,7 @@ namespace mtkit {
 
 namespace {
 
-// Stretches end to end, joined or dropped as the behaviour says.
+// Stretches end to end, joined or dropped as the behavior says.
 class Stretches {
   public:
     Stretches(const Part &part, Behavior behavior, const PutPart &put)
@@ -29,7 +29,7 @@ class Stretches {
     }
     void flush() const {
         if (start_ < end_ && !(before_ && behavior_ == Behavior::REMOVED))
-            put_(part_.cut(start_, end_));
+            put_(part_.slice(start_, end_));
     }
     [[nodiscard]] std::size_t end() const { return end_; }
 
@@ -67,12 +67,12 @@ class Split final : public PreTokenizer {
         invert_ = read_flag(program, "invert");
         if (behavior_ != Behavior::ISOLATED && behavior_ != Behavior::REMOVED) return;
         const bool removes = behavior_ == Behavior::REMOVED;
-        cut_ = {matcher_->pattern(), !removes || invert_, !removes || !invert_};
+        split_ = {matcher_->pattern(), !removes || invert_, !removes || !invert_};
     }
     void run(const Part &part, Arena &, const PutPart &put) const override {
-        if (cut_.pattern != nullptr) {
-            cut_.run(part.text,
-                     [&](std::size_t start, std::size_t end) { put(part.cut(start, end)); });
+        if (split_.pattern != nullptr) {
+            split_.run(part.text,
+                       [&](std::size_t start, std::size_t end) { put(part.slice(start, end)); });
             return;
         }
         Stretches stretches(part, behavior_, put);
@@ -84,7 +84,7 @@ class Split final : public PreTokenizer {
         stretches.flush();
     }
     [[nodiscard]] bool aligns() const override { return true; }
-    [[nodiscard]] PatternCut pattern_cut() const override { return cut_; }
+    [[nodiscard]] PatternSplit pattern_split() const override { return split_; }
     bool keeps(Seams &seams) const override {
         // Blanks that the normalizer left none of are not found.
         if (matcher_->literal() == " " && seams.blank != " " && !seams.written[' ']) return true;
@@ -110,7 +110,7 @@ class Split final : public PreTokenizer {
     std::unique_ptr<Matcher> matcher_;
     Behavior behavior_;
     bool invert_;
-    PatternCut cut_;
+    PatternSplit split_;
 };
 
 // A text with `prefix` in front and `mark` for each blank.
@@ -151,13 +151,12 @@ class Metaspace final : public PreTokenizer {
   public:
     explicit Metaspace(Reader &program)
         : mark_(read_text(program, "replacement")),
-          scheme_(program.scalar<std::uint8_t>("prepend_scheme")),
+          scheme_(static_cast<Scheme>(program.scalar<std::uint8_t>("prepend_scheme"))),
           split_(read_flag(program, "split")) {}
     void run(const Part &part, Arena &arena, const PutPart &put) const override {
         if (part.text.empty()) return;
         const bool marked = part.text.front() == ' ' || part.text.starts_with(mark_);
-        const bool first = scheme_ == FIRST || scheme_ == FIRST_BY_EXTENT;
-        const bool wanted = scheme_ == ALWAYS || (first && part.at_start);
+        const bool wanted = scheme_ == Scheme::ALWAYS || (at_start_alone() && part.at_start);
         const Part whole = written(part, wanted && !marked ? mark_ : std::string_view(), mark_,
                                    arena, "Metaspace");
         if (!split_) {
@@ -167,22 +166,24 @@ class Metaspace final : public PreTokenizer {
         std::size_t start = 0;
         for (std::size_t at = whole.text.find(mark_, 1); at != std::string_view::npos;
              at = whole.text.find(mark_, at + 1)) {
-            put(whole.cut(start, at));
+            put(whole.slice(start, at));
             start = at;
         }
-        if (start < whole.text.size()) put(whole.cut(start, whole.text.size()));
+        if (start < whole.text.size()) put(whole.slice(start, whole.text.size()));
     }
     [[nodiscard]] bool aligns() const override { return true; }
-    [[nodiscard]] bool needs_extents() const override { return scheme_ == FIRST_BY_EXTENT; }
+    [[nodiscard]] bool needs_extents() const override {
+        // Parts of what the first character became can stand apart here, each of them first.
+        return scheme_ == Scheme::FIRST_BY_EXTENT;
+    }
     bool keeps(Seams &seams) const override {
-        const bool begins = scheme_ == FIRST || scheme_ == FIRST_BY_EXTENT;
         if (!seams.removed) {
             if (mark_ != MARK || (seams.blank != " " && seams.blank != MARK)) return false;
             seams.blank = MARK;
             seams.marked = seams.marked || split_;
             seams.first = false;
         }
-        seams.first = seams.first && !begins;
+        seams.first = seams.first && !at_start_alone();
         return true;
     }
     void keep_pages(PageSet &pages) const override {
@@ -192,12 +193,12 @@ class Metaspace final : public PreTokenizer {
     [[nodiscard]] bool takes_alone() const override { return mark_ == MARK; }
 
   private:
-    static constexpr std::uint8_t ALWAYS = 0;
-    static constexpr std::uint8_t FIRST = 1;
-    // Parts of what the first character became can stand apart here, each of them first.
-    static constexpr std::uint8_t FIRST_BY_EXTENT = 3;
+    [[nodiscard]] bool at_start_alone() const {
+        return scheme_ == Scheme::FIRST || scheme_ == Scheme::FIRST_BY_EXTENT;
+    }
+
     std::string_view mark_;
-    std::uint8_t scheme_;
+    Scheme scheme_;
     bool split_;
 };
 
@@ -231,11 +232,11 @@ class FixedLength final : public PreTokenizer {
         for (std::size_t at = 0; at < part.text.size();) {
             at += decode(part.text, at).size;
             if (++count != length_) continue;
-            put(part.cut(start, at));
+            put(part.slice(start, at));
             start = at;
             count = 0;
         }
-        if (start < part.text.size()) put(part.cut(start, part.text.size()));
+        if (start < part.text.size()) put(part.slice(start, part.text.size()));
     }
     [[nodiscard]] bool aligns() const override { return true; }
 

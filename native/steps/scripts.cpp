@@ -27,13 +27,13 @@ class Scripts final : public PreTokenizer {
             const auto c = decode(part.text, at);
             const std::uint32_t own = script(c.value);
             if (own != 0 && own != last) {
-                if (last != 0) put(part.cut(start, at));
+                if (last != 0) put(part.slice(start, at));
                 start = at;
                 last = own;
             }
             at += c.size;
         }
-        if (last != 0) put(part.cut(start, part.text.size()));
+        if (last != 0) put(part.slice(start, part.text.size()));
     }
     [[nodiscard]] bool aligns() const override { return true; }
 
@@ -66,12 +66,12 @@ class DigitGroups final : public PreTokenizer {
             }
             for (std::size_t i = 0; i < ends.size(); ++i) {
                 if ((ends.size() - 1 - i) % 3 != 0) continue;
-                put(part.cut(start, ends[i]));
+                put(part.slice(start, ends[i]));
                 start = ends[i];
             }
             ends.clear();
         }
-        if (start < part.text.size()) put(part.cut(start, part.text.size()));
+        if (start < part.text.size()) put(part.slice(start, part.text.size()));
     }
     [[nodiscard]] bool aligns() const override { return true; }
 

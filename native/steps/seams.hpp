@@ -21,21 +21,21 @@ struct Seams {
     std::array<bool, 128> written{}; // ones that a step may have written
     std::array<bool, 128> joins{};   // ones that a mark behind them may make another of
     bool changes = false;            // a step changes characters that are not ASCII
-    bool clusters = false;           // a step takes characters together that belong together
-    bool wide = true;                // a seam may lie behind a plain character that is not ASCII
+    bool clusters = false;           // a step takes an accent together with its letter
+    bool wide = true;                // a seam may lie behind a letter that is not ASCII
     // Most ideographs, whose first bytes are those of no other characters.
     static constexpr std::uint32_t HAN = 0x5000;
     static constexpr std::uint32_t LAST_HAN = 0x9FFF;
     bool together = false; // a step may take them together with others, or change them
-    bool han = false;      // they stand between blanks
-    bool first = true;     // the beginning of a text is as what is behind a seam
-    bool last = true;      // the end of a text is as what is in front of one
+    bool han = false;      // a step puts blanks around each of them
+    bool first = true;     // steps do at the beginning of a text what they do behind a seam
+    bool last = true;      // and at its end what they do in front of one
 
     // Of the pre-tokenizer.
-    bool removed = false; // blanks are removed
+    bool removed = false; // it removes blanks
     bool marked = false;  // each U+2581 begins a word
-    bool alone = false;   // characters stand alone whatever stands around them
-    bool known = true;    // words are changed in no other way
+    bool alone = false;   // some characters are words, whatever stands around them
+    bool known = true;    // and it does nothing else
 
     // A text of several characters is looked for; false where it may reach over a seam.
     bool look_for(std::string_view text) {

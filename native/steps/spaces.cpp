@@ -6,8 +6,6 @@
 #include <array>
 
 #include "base/errors.hpp"
-#include "base/hash.hpp"
-
 #include "base/reader.hpp"
 #include "steps/charsmap.hpp"
 #include "steps/steps.hpp"
@@ -53,8 +51,6 @@ class Spaces final : public Normalizer {
         } else {
             kept_.build(std::move(kept));
         }
-        for (unsigned i = 0; i < 16; ++i)
-            if (wide_.has_row(static_cast<unsigned char>(0xE0 + i))) rows_ |= 1U << i;
     }
 
     void run(Part &part, Arena &arena) const override {
@@ -173,19 +169,8 @@ class Spaces final : public Normalizer {
     }
     // The end of characters of three bytes, from `at` on, that stay as they are.
     [[nodiscard]] std::size_t wide_end(std::string_view text, std::size_t at) const {
-        // The bits that say that six bytes are two characters of three, and their values.
-        constexpr std::uint64_t LEADS = 0xC0C0'F0C0'C0F0;
-        constexpr std::uint64_t TWO = 0x8080'E080'80E0;
-        while (true) {
-            while (text.size() - at >= sizeof TWO) {
-                const std::uint64_t two = load64(text.data() + at);
-                if ((two & LEADS) != TWO) break;
-                if ((rows_ >> (two & 15) & rows_ >> (two >> 24 & 15) & 1) == 0) break;
-                at += 6;
-            }
-            if (!wide_.has(page_at(text, at))) return at;
-            at += 3;
-        }
+        while (wide_.has(page_at(text, at))) at += 3;
+        return at;
     }
 
     void text_rule(std::string_view text, std::string &out, TextMap *map,
@@ -239,7 +224,7 @@ class Spaces final : public Normalizer {
             out.resize(out.size() - space_.size());
             if (map == nullptr) continue;
             end = (*map)[out.size()];
-            map->cut(out.size());
+            map->truncate(out.size());
         }
         const std::size_t before = out.size();
         if (prefix_ && suffix_) out += space_;
@@ -290,7 +275,6 @@ class Spaces final : public Normalizer {
     Charsmap map_;
     std::array<bool, 256> inert_; // in front of ASCII
     PageSet wide_;                // pages of characters of three bytes that stay as they are
-    unsigned rows_ = 0;           // bit i: all pages of the first byte 0xE0 + i are in wide_
     PrefixFinder kept_;
     std::vector<std::string_view> sorted_; // what is kept where its beginnings are, too
     bool breaks_ = false;                  // what is kept may be less than a character

@@ -44,8 +44,8 @@ class Normalizer {
     [[nodiscard]] virtual bool takes_alone(char32_t) const { return false; }
 };
 
-// Cuts a text at a pattern, end to end; see pattern_walk.hpp. Nothing where `pattern` is null.
-struct PatternCut {
+// Splits a text at a pattern, end to end; see pattern_walk.hpp. Nothing where `pattern` is null.
+struct PatternSplit {
     const Pattern *pattern = nullptr;
     bool matches = true; // are kept
     bool others = true;  // are kept: what lies between them
@@ -72,8 +72,8 @@ class PreTokenizer {
     virtual void run(const Part &part, Arena &arena, const PutPart &put) const = 0;
     // Whether it writes extents, or only cuts.
     [[nodiscard]] virtual bool aligns() const { return false; }
-    // What it does, where it is a cut at a pattern and nothing else.
-    [[nodiscard]] virtual PatternCut pattern_cut() const { return {}; }
+    // What it does, where it splits at a pattern and does nothing else.
+    [[nodiscard]] virtual PatternSplit pattern_split() const { return {}; }
     // Whether what it does depends on extents, even where only ids are wanted.
     [[nodiscard]] virtual bool needs_extents() const { return false; }
     // Whether words end at seams, or nothing is done to them.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/compiler.hpp"
 #include "base/hash.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
@@ -66,20 +65,6 @@ WordSlots build_words(const PieceTable &pieces, const PieceTable &extra, std::st
         }
         slots[at] = (hash >> 32 << 32) | (std::uint64_t{number} + 1);
     };
-    // Many are hashed, then put, the slots of the next ones on their way: in one loop a wrong guess
-    // about a slot would stop the hashing behind it.
-    constexpr std::size_t TOGETHER = 512;
-    constexpr std::size_t AHEAD = 16;
-    std::uint32_t numbers[TOGETHER];
-    std::uint64_t hashes[TOGETHER + AHEAD] = {};
-    std::size_t waiting = 0;
-    const auto put_waiting = [&] {
-        for (std::size_t i = 0; i < waiting; ++i) {
-            prefetch(&slots[hashes[i + AHEAD] & mask]);
-            put(numbers[i], hashes[i]);
-        }
-        waiting = 0;
-    };
     std::size_t longest = 0;
     const auto own = static_cast<std::uint32_t>(pieces.size());
     const auto taken_from = [&](std::uint32_t number) {
@@ -89,11 +74,8 @@ WordSlots build_words(const PieceTable &pieces, const PieceTable &extra, std::st
         const auto piece = piece_of(number);
         if (piece.empty()) continue;
         longest = std::max(longest, piece.size());
-        numbers[waiting] = number;
-        hashes[waiting] = (number < own ? pieces : extra).hash_of(piece);
-        if (++waiting == TOGETHER) put_waiting();
+        put(number, (number < own ? pieces : extra).hash_of(piece));
     }
-    put_waiting();
     out.slots[0] = longest;
     return out;
 }

@@ -75,7 +75,7 @@ class Bits {
                                            0x0F0F0F0F0F0F0F0F, 0x00FF00FF00FF00FF,
                                            0x0000FFFF0000FFFF, 0x00000000FFFFFFFF};
         for (unsigned i = 0; i < 6; ++i) {
-            // Neighbours of so many places change theirs, or do not, without a branch.
+            // Neighbors of so many places change theirs, or do not, without a branch.
             const unsigned size = 1U << i;
             const std::uint64_t wanted = std::uint64_t{0} - (by >> i & 1U);
             const std::uint64_t differ = (bits >> size ^ bits) & LOWER[i] & wanted;

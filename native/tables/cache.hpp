@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -205,7 +204,7 @@ class WordCache {
     // Ids of a word, in place until the next find() or put(); null when it is not known.
     const std::uint32_t *find(const Word &word, std::size_t &count) {
         if (word.is_short()) {
-            if (const auto *entry = find_key(pairs_, shift_, word.key_, word.hash_)) {
+            if (const auto *entry = Fast::find(Fast(*this).ask(word.key_))) {
                 const auto ids = ids_of(*entry);
                 count = ids.size();
                 return ids.data();
@@ -256,7 +255,7 @@ class WordCache {
         grow(std::min(most_groups_, groups_in(USUAL_BYTES)));
         return 2 * short_.size();
     }
-    void prefetch_short(const Word &word) const { prefetch(pairs_ + place(word.hash_)); }
+    void prefetch_short(const Word &word) const { static_cast<void>(Fast(*this).ask(word.key_)); }
     // Put a short word where there is room; one of few ids makes way for those that are met.
     void seed(const Word &word, const std::uint32_t *ids, std::size_t count) {
         if (!has_room_for(count)) return;
@@ -308,22 +307,13 @@ class WordCache {
     static std::uint64_t hash_of(const Key &key) {
         return (key.low ^ (key.high * 0x9E3779B97F4A7C15ULL)) * 0xE7037ED1A0B428DBULL;
     }
-    // The first slot of the pair for a short word: by the upper bits, which all others change.
-    [[nodiscard]] std::size_t place(std::uint64_t hash) const { return hash >> shift_ << 1; }
-
+    // Of a short word: by the upper bits of its hash, which all others change.
     [[nodiscard]] Short *pair_of(std::uint64_t hash) {
         constexpr std::size_t SLOTS = sizeof(TwoPairs) / sizeof(Short);
-        const std::size_t first = place(hash);
+        const std::size_t first = hash >> shift_ << 1;
         return short_[first / SLOTS].slots + first % SLOTS;
     }
 
-    [[nodiscard]] static const Short *find_key(const Short *pairs, unsigned shift, const Key &key,
-                                               std::uint64_t hash) {
-        const std::size_t first = hash >> shift << 1;
-        for (const auto at : {first, first + 1, first ^ 2, (first ^ 2) + 1})
-            if (pairs[at].key == key) return pairs + at;
-        return nullptr;
-    }
     // Half of the memory, as a power of two.
     static std::size_t groups_in(std::size_t bytes) {
         return std::bit_floor(bytes / 2 / sizeof(TwoPairs));

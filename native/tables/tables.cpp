@@ -92,22 +92,6 @@ WordFilter::WordFilter(const WordTable &words)
     }
 }
 
-WordFilter::WordFilter(const PieceTable &pieces, std::span<const std::uint8_t> bits) {
-    std::vector<std::uint64_t> hashes;
-    for (std::size_t first = 0; first < pieces.size(); first += 8) {
-        const unsigned having = first / 8 < bits.size() ? bits[first / 8] : 0;
-        for (unsigned rest = ~having & 0xFF; rest != 0; rest &= rest - 1) {
-            const auto piece = pieces[first + static_cast<std::size_t>(std::countr_zero(rest))];
-            if (!piece.empty()) hashes.push_back(pieces.hash_of(piece));
-        }
-    }
-    constexpr std::size_t BITS_OF_A_PIECE = 16;
-    bits_.resize(std::bit_ceil(hashes.size() * BITS_OF_A_PIECE / 64 + 1));
-    shift_ = static_cast<unsigned>(64 - std::countr_zero(64 * bits_.size()));
-    for (const std::uint64_t hash : hashes)
-        bits_[hash >> shift_ >> 6] |= std::uint64_t{1} << (hash >> shift_ & 63);
-}
-
 PairTable::PairTable(Tables &tables)
     : slots_(tables.numbers<std::uint64_t>("PAIR")), made_(tables.numbers<std::uint32_t>("MRGD")) {
     if (slots_.empty()) slots_ = NOTHING;

@@ -179,13 +179,11 @@ class WordTable {
     std::size_t longest_ = 0;
 };
 
-// Which words may be in a WordTable, or be among some pieces: a bit each, by their hashes. Where
-// few are, this stays in the processor's cache, which the table does not.
+// Which words may be in a WordTable: a bit each, by their hashes. Where few are, this stays in the
+// processor's cache, which the table does not.
 class WordFilter {
   public:
     explicit WordFilter(const WordTable &words);
-    // Of the pieces that have no bit.
-    WordFilter(const PieceTable &pieces, std::span<const std::uint8_t> bits);
 
     [[nodiscard]] bool may_have(std::uint64_t hash) const {
         const std::uint64_t bit = hash >> shift_;

@@ -66,18 +66,6 @@ class TrieTable {
         return {units_, text, at};
     }
 
-    // Whether a piece begins with these bytes.
-    [[nodiscard]] bool leads(std::string_view beginning) const {
-        std::uint64_t base = units_[0] >> BASE_SHIFT;
-        for (const char c : beginning) {
-            const auto byte = static_cast<unsigned char>(c);
-            const std::uint64_t place = base ^ byte;
-            if (place >= units_.size() || (units_[place] & BYTE_MASK) != byte) return false;
-            base = units_[place] >> BASE_SHIFT;
-        }
-        return true;
-    }
-
   private:
     std::span<const std::uint64_t> units_;
 };

@@ -29,7 +29,7 @@ struct Part {
     bool head_at_start = false;      // its first character stands for the first one of the input
 
     // Bytes start to end as a part of their own.
-    [[nodiscard]] Part cut(std::size_t start, std::size_t end) const {
+    [[nodiscard]] Part slice(std::size_t start, std::size_t end) const {
         const bool first = head_at_start && start == 0;
         Part out{text.substr(start, end - start), extents, {0, 0}, first, first};
         if (extents != nullptr) {

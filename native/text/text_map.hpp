@@ -28,7 +28,7 @@ class TextMap {
     // From `at` on, it stands for the old text at `from`, as a whole.
     void add_replacement(std::size_t at, std::size_t from) { add(at, from, false); }
     // Forget what was added from `at` on.
-    void cut(std::size_t at) {
+    void truncate(std::size_t at) {
         while (!runs_.empty() && runs_.back().at >= at) runs_.pop_back();
     }
     // The place in the old text of what the byte at `at` was written for.
