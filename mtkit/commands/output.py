@@ -163,8 +163,8 @@ def readable(value: object) -> str:
 
 
 def grouped(number: int) -> str:
-    """Return a whole number in groups of three digits: 151 936."""
-    return f"{number:,}".replace(",", " ")
+    """Return a whole number in groups of three digits: 151,936."""
+    return f"{number:,}"
 
 
 def size(n_bytes: int) -> str:

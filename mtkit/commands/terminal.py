@@ -60,7 +60,7 @@ def sticky(text: str) -> output.Escaped:
 
 
 def count(number: int, what: str = "") -> output.Escaped:
-    """Return a number in groups of three digits with what it counts: 1 token, 8 192 tokens."""
+    """Return a number in groups of three digits with what it counts: 1 token, 8,192 tokens."""
     plural = what if number == 1 or not what else f"{what}s"
     return sticky(f"{output.grouped(number)} {plural}".rstrip())
 

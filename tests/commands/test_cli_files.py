@@ -249,7 +249,7 @@ def test_a_comparison_on_a_terminal(tmp_path: Path) -> None:
     ]
     assert len(found[80].lines) <= 24
     assert (
-        screen("compare", BBPE, BBPE).lines[0] == "✓ 200 texts · 4 788 tokens · all ids are equal"
+        screen("compare", BBPE, BBPE).lines[0] == "✓ 200 texts · 4,788 tokens · all ids are equal"
     )
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("low\nHigh\n" + "x " * 500 + "Z\n")

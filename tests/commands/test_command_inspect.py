@@ -23,7 +23,7 @@ from mtkit.base.binary import Source
 from mtkit.base.record import replace
 from mtkit.base.rules import Finding, Rule
 from mtkit.commands.inspect import gguf
-from mtkit.commands.inspect.plan import sizes_that_add
+from mtkit.commands.inspect.plan import memory_parts, sizes_that_add
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
@@ -236,7 +236,7 @@ def test_a_large_model_fits_a_screen(tmp_path: Path) -> None:
     found = check_screens("inspect", path)
     assert len(found[80].lines) <= 25  # the last is empty
     assert "blk.0–47 × 12: attn_norm F32 8 · attn_q.bias F32 8" in found[80].words
-    assert "151 936 tokens · EOS token 1234 1234" in found[80].words
+    assert "151,936 tokens · EOS token 1234 1234" in found[80].words
     assert len(screen("inspect", path, "--all").lines) > 500
 
 
@@ -253,6 +253,31 @@ def test_blocks_that_differ_are_folded_by_kind(tmp_path: Path) -> None:
     assert "blk.0,2,4 … (5) × 1: attn_q F32/F16 8 blk.1,3,5 … (4) × 1: ssm_in F32 8" in words
 
 
+def test_the_summary_plans_tensors_in_the_order_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages at the ends of a file are given back, so the order counts; as --plan."""
+    from mtkit.memory_plan import plan
+
+    names = ["output.weight", "blk.1.x.weight", "blk.0.x.weight", "token_embd.weight"]
+    tensors = [NewTensor(name, (8,), TENSOR_TYPES[0], bytes(32)) for name in names]
+    path = str(tmp_path / "m.gguf")
+    write_gguf(path, [Key("general.architecture", "string", "x")], tensors)
+    asked: list[list[str]] = []
+
+    class Stop(Exception):
+        pass
+
+    def make_plan(metadata: object, given: tuple[NewTensor, ...], settings: object) -> None:
+        asked.append([one.name for one in given])
+        raise Stop
+
+    monkeypatch.setattr(plan, "make_plan", make_plan)
+    with pytest.raises(Stop):
+        memory_parts(inspect_gguf(path), 64)
+    assert asked == [names]
+
+
 def test_a_plan_says_its_verdict_first_and_adds_up() -> None:
     model = FIXTURES.parents[1] / "mtkit" / "data" / "default-model.gguf"
     found = check_screens("inspect", model, "--plan", "--ctx", 4096)
@@ -263,7 +288,7 @@ def test_a_plan_says_its_verdict_first_and_adds_up() -> None:
     assert names == ["weights", "KV cache", "computing", "together"]
     *parts, whole = (round(float(text) * 100) for _, text in sizes)
     assert sum(parts) == whole
-    assert "0–3 attention 4 096 2.1 MB CPU" in found[80].words
+    assert "0–3 attention 4,096 2.1 MB CPU" in found[80].words
     full = screen("inspect", model, "--plan", "--ctx", 1 << 30)
     assert re.match("✗ .*more than", full.words)
     assert full.code == 0
@@ -315,9 +340,11 @@ def test_tables_have_headings_on_a_terminal(model: Path) -> None:
     assert check_screens("formats")[60].lines[0] == "name          read  write  what it is"
     found = check_screens("encode", "Hello, 中文 🙂")[80].lines
     assert "3036  ·中    20 e4 b8 ad" in [line.strip() for line in found]
-    assert found[-3:-1] == ["9 tokens · 11 characters · 1.2 characters a token",
+    assert found[-3:-1] == ["9 tokens · 11 characters · 1.2 characters per token",
                             "a character is split: mtkit explain joins it"]  # fmt: skip
-    assert screen("encode", "Hello").lines[-2] == "1 token · 5 characters · 5.0 characters a token"
+    assert (
+        screen("encode", "Hello").lines[-2] == "1 token · 5 characters · 5.0 characters per token"
+    )
 
 
 def test_devices_have_headings_on_a_terminal() -> None:

@@ -133,7 +133,7 @@ def test_screens(tmp_path: Path) -> None:
     assert len(shown.lines) < 30
     for words in (
         "architecture llama (LlamaForCausalLM) · 1.1 M parameters · layers 2 · embedding 64",
-        "tokenizer llama / default · 8 000 tokens",
+        "tokenizer llama / default · 8,000 tokens",
         "weights BF16 100% (21 tensors)",
         "files 2 · all present",
         "as GGUF BF16 2.4 MB · Q8_0 1.3 MB",

@@ -94,7 +94,7 @@ def report_lines(done: Conversion, *, verbose: bool) -> list[str]:
     from mtkit.base.escape import printable
 
     sizes = dict(done.sizes)
-    lines = [f"{printable(done.path)}\twritten, {grouped(sizes['total'])} bytes"]
+    lines = [f"{printable(done.path)}\twritten, {sizes['total']} bytes"]
     lines += [f"  beside it\t{printable(path)}" for path in done.paths[1:]]
     if done.model is not None:
         lines.append(f"  model\t{model_text(done.model)}")
@@ -105,7 +105,7 @@ def report_lines(done: Conversion, *, verbose: bool) -> list[str]:
     lines += loss_lines("lost", warnings, verbose=verbose)
     lines += loss_lines("note", notes, verbose=verbose)
     if "base" in sizes:
-        base, extension = (grouped(sizes[name]) for name in ("base", "extension"))
+        base, extension = (sizes[name] for name in ("base", "extension"))
         lines.append(f"  size\tbase {base} bytes, extension {extension} bytes")
     return lines
 

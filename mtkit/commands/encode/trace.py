@@ -33,7 +33,7 @@ def show_tokens(tokenizer: Tokenizer, encoding: Encoding, text: str | bytes) -> 
         rows.append((str(token_id), part(role, token_text(raw)), raw.hex(" ")))
     screen = Screen()
     screen.table(("id>:id", "token", "bytes:dim"), rows, elastic=2)
-    rate = f"{len(characters) / len(rows):.1f} characters a token" if rows else ""
+    rate = f"{len(characters) / len(rows):.1f} characters per token" if rows else ""
     sums = joined([count(len(rows), "token"), count(len(characters), "character"), rate])
     screen.line(*(part("dim", one) for one in sums))
     if cut:

@@ -143,7 +143,7 @@ def _show(trace: Trace, tokens: Sequence[Shown]) -> None:
             output.write("\n")
     words = len({one.word for one in tokens if one.word is not None})
     characters = len(trace.text)
-    rate = f"{characters / len(tokens):.1f} characters a token" if tokens else ""
+    rate = f"{characters / len(tokens):.1f} characters per token" if tokens else ""
     sums = [count(len(tokens), "token"), count(words, "word"), count(characters, "character"), rate]
     screen.line(*(part("dim", one) for one in joined(sums)))
     screen.line(part("hint", "every step: --html FILE, --svg FILE, or mtkit encode --trace"))

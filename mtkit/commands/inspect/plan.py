@@ -27,9 +27,9 @@ def show_plan(model: str | Source, settings: PlanSettings, *, as_json: bool) -> 
     from mtkit.memory_plan.limits import limits
 
     if settings.n_ctx is not None and settings.n_ctx < 1:
-        raise UsageError(f"--ctx {settings.n_ctx}: is not a number of tokens")
+        raise UsageError(f"is {settings.n_ctx}, but must be 1 or more", field="--ctx")
     if settings.n_seq < 1:
-        raise UsageError(f"--slots {settings.n_seq}: is not a number of sequences")
+        raise UsageError(f"is {settings.n_seq}, but must be 1 or more", field="--slots")
     kv_type, swa_full = settings.kv_type, settings.swa_full
     header = ModelHeader(model)
     plan, whole = (header.plan(replace(settings, swa_full=full)) for full in (swa_full, True))
@@ -106,7 +106,9 @@ def memory_parts(report: GgufReport, n_ctx: int) -> list[object]:
     from mtkit.memory_plan.limits import limits
     from mtkit.memory_plan.plan import PlanSettings, make_plan
 
-    tensors = tuple(tensor for group in report.layers for tensor in group.tensors)
+    shards = report.shards.shards if report.shards else ()
+    files = [shard.file for shard in shards if shard.file] or [report.file]
+    tensors = tuple(tensor for file in files for tensor in file.tensors)  # in their order
     plan = make_plan(report.file.metadata, tensors, PlanSettings(n_ctx=n_ctx))
     texts, sums = sizes_that_add([*_host_parts(plan).values()])
     at = f" at {output.grouped(plan.n_ctx)}"

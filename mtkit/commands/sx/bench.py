@@ -284,7 +284,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
     from mtkit.commands.terminal import Screen
 
     screen = Screen()
-    headings = ("group", "tokens/s>", "times A>", "median>", "as A>", "outside>", "a round>",
+    headings = ("group", "tokens/s>", "times A>", "median>", "as A>", "outside>", "per round>",
                 "accepted>", "by place")  # fmt: skip
     for title in dict.fromkeys(cells[:2] for cells in shown):
         screen.heading(title[1], f"temperature {title[0]}")

@@ -34,7 +34,7 @@ def write(runs: Sequence[Run], name: str) -> None:
                     run for run in runs if (run.temperature, run.source) == (temperature, source)
                 ])  # fmt: skip
                 panel.set_title(f"{source}, temperature {temperature:g}")
-            row[0].set_ylabel("tokens a second")
+            row[0].set_ylabel("tokens per second")
 
 
 def _panel(panel: Any, runs: Sequence[Run]) -> None:
