@@ -105,6 +105,10 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return getattr(import_module(_MODULES.get(name, "mtkit.errors")), name)
+    if name in ("errors", "hf", "tiktoken"):  # as after importing them
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

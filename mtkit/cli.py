@@ -234,7 +234,7 @@ def _run(name: str, args: list[str]) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's: wrong usage
             path = getattr(getattr(error, "ctx", None), "command_path", name)
-            return _fail(_usage(path.removeprefix("mtkit "), error.format_message()), 2)
+            return _fail(_usage(path.removeprefix("mtkit "), error.format_message(), args), 2)
         if os.environ.get("MTKIT_TRACEBACK"):
             raise
         hint = "this is a bug in mtkit; set MTKIT_TRACEBACK=1 to see where"
@@ -291,8 +291,10 @@ def _system_error(error: OSError) -> tuple[str, int]:
     return f"{place}{error.strerror or error}", 5 if no_room else 2
 
 
-def _usage(name: str, message: str) -> str:
+def _usage(name: str, message: str, args: list[str]) -> str:
     """Return typer's message about an argument as one line with a hint."""
+    from mtkit.commands.first_words import reordered
+
     text = " ".join(message.split()).removesuffix(".")
     text = text[:1].lower() + text[1:]
     text = text.replace("is not a valid float", "is not a number")
@@ -301,6 +303,9 @@ def _usage(name: str, message: str) -> str:
     if unexpected:  # "(s) (a b)"
         text = f"{before}unexpected argument {rest.rpartition(' (')[2].removesuffix(')')}"
     text, _, close = text.partition(" (Possible options: ")
+    line = reordered(name, args, text.partition("unexpected argument ")[2]) if unexpected else ""
+    if line:
+        return f"{name}: {text}; {line}"
     meant = f"; is it {close.removesuffix(')').replace(', ', ' or ')}?" if close else ""
     return f"{name}: {text}{meant or ';'} see mtkit {name} --help"
 

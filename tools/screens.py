@@ -78,7 +78,7 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "split": (
         "Splitting and merging a model",
         (
-            ("split", MODEL, "--max-size", "2M"),
+            ("split", MODEL, "--split-max-size", "2M"),
             ("merge", PARTS, "-o", "whole.gguf"),
         ),
     ),

@@ -11,6 +11,8 @@ import re
 _SECTION = re.compile(r"^###? mtkit ([a-z -]+)\n\n```text\n(.*?)^```$", re.M | re.S)
 _ROW = re.compile(r"^  (\S.*?)(?:\s{2,}(\S.*))?$")
 _OPTION = re.compile(r"(?<![\w/-])--[a-z][a-z0-9-]*")
+_PLACE = re.compile(r"--([a-z][a-z0-9-]*)")
+"""The first long name of an option, which its address is."""
 _HEADING = re.compile(r"^([A-Z][\w ]*):$")
 
 
@@ -60,7 +62,8 @@ def _page(name: str, block: str, parts: dict[str, str]) -> str:
     """Return the page of one command."""
     usage, _, rest = block.partition("\n\n")
     body = re.split(r"^(?=[A-Z][\w ]*:$)", rest, flags=re.M)
-    known = {option.removeprefix("--") for option in _OPTION.findall("".join(body[1:]))}
+    found = map(_ROW.match, "".join(body[1:]).splitlines())
+    known = {option[1] for row in found if row and (option := _PLACE.search(row[1]))}
     used = " ".join(usage.removeprefix("Usage: ").split())
     made = [f"# mtkit {name}", f"```text\n{used}\n```", *_described(body[0], known)]
     for section in body[1:]:
@@ -93,7 +96,7 @@ def _listed(name: str, rows: str, known: set[str], parts: dict[str, str]) -> str
             found[-1][1] += f"\n{line.strip()}"
     made = ['<dl class="options">']
     for term, text in found:
-        option = re.search(r"--([a-z][a-z0-9-]*)", term)
+        option = _PLACE.search(term)
         shown = f"<code>{html.escape(term)}</code>"
         if f"{name} {term}" in parts:
             shown = f'<a href="{_file(name)}-{_file(term)}.md">{shown}</a>'

@@ -156,12 +156,12 @@ def _faults(numbers: list[int]) -> Iterator[tuple[str, int, str]]:
     """Yield (name, offset, what is wrong); no number is divided by before it was looked at."""
     for place, number in enumerate(numbers):
         if number <= 0:
-            yield HEADER[place], 4 * place, f"is {number}, no positive number"
+            yield HEADER[place], 4 * place, f"is {number}, not a positive number"
     dim, _, _, heads, kv_heads, _, _ = numbers
     if dim % heads or dim // heads % 2:
-        yield "n_heads", 12, f"is {heads}, which does not split {dim} into even parts"
+        yield "n_heads", 12, f"is {heads}, which does not divide dim {dim}"
     if heads % kv_heads:
-        yield "n_kv_heads", 16, f"is {kv_heads}, which does not share {heads} heads evenly"
+        yield "n_kv_heads", 16, f"is {kv_heads}, which does not divide the {heads} heads"
 
 
 def _product(shape: tuple[int, ...]) -> int:

@@ -135,7 +135,7 @@ def read(source: Source, *, strict: bool = True) -> Header:
         raise BrokenRule(Finding(LENGTH, LENGTH.field, what, 0, hint))
     entries = _json(reader.take(length, "header"), found)
     if length % ALIGNED_BYTES:
-        what = f"is {length}, so the data begins at no multiple of {ALIGNED_BYTES}"
+        what = f"is {length}, so the data does not begin at a multiple of {ALIGNED_BYTES}"
         found.add(Finding(ALIGNMENT, ALIGNMENT.field, what, 0))
     metadata = entries.pop(METADATA, None) or {}
     if not isinstance(metadata, dict) or not all(type(v) is str for v in metadata.values()):
@@ -194,7 +194,7 @@ def _weight(name: str, entry: object, found: Findings) -> Weight | None:
     if bits is None:
         found.add(Finding(TYPE, _field(name), f"{quoted(kind)} is a type that is not known"))
     elif (end - begin) * 8 != prod(shape) * bits:
-        what = f"has {end - begin} bytes, which {kind} of shape {shape} does not take"
+        what = f"has {end - begin} bytes, not what {kind} of shape {shape} takes"
         found.add(Finding(SIZE, _field(name), what))
     return Weight(name, kind, tuple(shape), begin, end - begin)
 

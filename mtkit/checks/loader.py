@@ -79,7 +79,7 @@ def _name_length(file: GgufFile) -> Iterator[Place]:
         size = len(tensor.name.encode("utf-8", "surrogateescape"))
         if size == MAX_NAME_BYTES:
             field, offset = tensor.place("name")
-            yield field, f"has a name of {size} bytes, llama.cpp has room for {size - 1}", offset
+            yield field, f"has a name of {size} bytes; llama.cpp has room for {size - 1}", offset
 
 
 def _offsets(file: GgufFile) -> Iterator[Place]:

@@ -11,6 +11,7 @@ import typer
 from mtkit.commands import output
 from mtkit.commands.named import load_named
 from mtkit.commands.options import application, programs
+from mtkit.commands.texts import parsed_special
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def compare(
         ),
     ] = None,
     no_special: bool = False,
+    parse_special: bool = False,
     no_parse_special: bool = False,
     download: bool = False,
     as_program: Annotated[
@@ -88,8 +90,10 @@ def compare(
 
     if right is None and as_program is None:
         raise UsageError("two tokenizers are needed", hint="mtkit compare A B")
-    if as_program is not None and (as_draft or no_parse_special):
-        what = "goes with neither --as-draft nor --no-parse-special"
+    special = parsed_special(parse_special, no_parse_special)
+    if as_program is not None and (as_draft or special is not None):
+        chosen = "--as-draft" if as_draft else f"--{'' if special else 'no-'}parse-special"
+        what = f"does not go with {chosen}"
         raise UsageError(what, field="--as")
     one = load_named(left, download=download)
     other = one if right is None else load_named(right, download=download)
@@ -116,12 +120,14 @@ def compare(
             corpus,
             most=most,
             add_special_tokens=not no_special,
-            parse_special=False if no_parse_special else None,
+            parse_special=special,
         )
     if as_json:
         output.write_json(done.document())
     elif output.is_terminal():
         _show(done, (one, other), "line" if files else "text")
+        if as_program is None and "mtok" in (one.format_name, other.format_name):
+            _show_reading()
     else:
         names = _names((one, other))
         output.write("".join(f"{line}\n" for line in _lines_of_a_pipe(done, names)))
@@ -244,6 +250,14 @@ def _show(done: Comparison, sides: Sequence[Tokenizer], what: str) -> None:
         more_text = f"--most {done.different} shows all, --json with every token"
         screen.heading("")
         screen.line(part("hint", more_text))
+
+
+def _show_reading() -> None:
+    """Say that a .mtok may have more than MNN reads of it."""
+    from mtkit.commands.terminal import Screen, part
+
+    said = " reads B as MNN does; without it, mtkit's own part of a .mtok counts"
+    Screen().line(part("hint", "--as mnn"), part("dim", said))
 
 
 def _names(sides: Sequence[Tokenizer]) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 from mtkit.commands import output
 from mtkit.commands.named import load_named
 from mtkit.commands.options import application
-from mtkit.commands.texts import texts_of
+from mtkit.commands.texts import parsed_special, texts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def count(
     files: list[str] | None = None,
     encoding: str | None = None,
     no_special: bool = False,
+    parse_special: bool = False,
     no_parse_special: bool = False,
     as_reader: str | None = None,
     download: bool = False,
@@ -54,6 +55,7 @@ def count(
 
     if names and files:
         raise UsageError("give the files as arguments or with --file")
+    special = parsed_special(parse_special, no_parse_special)
     paths = [*(names or ()), *(files or ())]
     paths = [one for path in paths for one in _files(path)]
     source = load_named(
@@ -69,7 +71,7 @@ def count(
             ids = source.encode_array(
                 content if isinstance(content, bytes) else content.read(),
                 add_special_tokens=not no_special,
-                parse_special=False if no_parse_special else None,
+                parse_special=special,
             )
         except UsageError as error:  # about the text
             raise error.located(name if paths else "") from None

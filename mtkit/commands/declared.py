@@ -43,7 +43,12 @@ SHARED: Mapping[str, Option] = {
         "NAME",
         "-m --model",
     ),
-    "no_special": Option("--no-special", "Do not add special tokens (BOS, EOS …)."),
+    "no_special": Option(
+        "--no-special", "Do not add special tokens (BOS, EOS …).", also="--no-add-special --no-bos"
+    ),
+    "parse_special": Option(
+        "--parse-special", "Parse special tokens in the text.", also="--allow-special"
+    ),
     "no_parse_special": Option(
         "--no-parse-special", "Treat special tokens in the text as plain text."
     ),

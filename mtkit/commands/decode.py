@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = application()
 
 
-@app.command()
+@app.command(also={"files": "--input"})
 def decode(
     ids: Annotated[
         list[str] | None,

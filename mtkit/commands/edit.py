@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 app = application()
 
 
-@app.command(also={"chat_template": "--chat-template-file"})
+@app.command(also={"chat_template": "--chat-template --template"})
 def edit(
     file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file.")],
     out: Annotated[
@@ -43,7 +43,7 @@ def edit(
     ] = None,
     chat_template: Annotated[
         str | None,
-        typer.Option("--chat-template", metavar="FILE", help="Replace the chat template."),
+        typer.Option("--chat-template-file", metavar="FILE", help="Replace the chat template."),
     ] = None,
     unset: Annotated[
         list[str] | None, typer.Option("--unset", metavar="KEY", help="Remove a key.")
@@ -84,7 +84,7 @@ def edit(
     \b
     Examples:
       mtkit edit model.gguf --set general.name=renamed -o new.gguf
-      mtkit edit model.gguf --chat-template chat.jinja -o new.gguf
+      mtkit edit model.gguf --chat-template-file chat.jinja -o new.gguf
       mtkit edit model.gguf --set tokenizer.ggml.eos_token_id=2 --in-place
       mtkit edit model.gguf --tokenizer tokenizer.json -o new.gguf
       mtkit edit model.gguf --unset general.url --set llama.vocab_size=u32:32000 --dry-run
@@ -98,6 +98,11 @@ def edit(
     from mtkit.gguf.joined import joined
     from mtkit.gguf.journal import was_interrupted
 
+    pairs = zip(_FORMS, (set_keys, set_files, rename_key, rename_tensor), strict=True)
+    named = [_halves(text, option) for option, texts in pairs for text in texts or ()]
+    no_changes = UsageError("no changes given", hint="--set KEY=VALUE")
+    if not (named or unset or tokenizer or chat_template or in_place):
+        raise no_changes
     if in_place and (out is not None or file == "-"):
         raise UsageError("--in-place edits the file itself", hint="omit -o")
     if not in_place and (out in ("", "-") or (out is None and not dry_run)):
@@ -112,20 +117,20 @@ def edit(
         if not in_place and shard_names.is_whole(source, out):
             source = joined(source)
         draft = Draft.of(source)
-        template = [f"tokenizer.chat_template={chat_template}"] if chat_template else []
         steps: list[tuple[Sequence[str] | None, Callable[[GgufFile, Draft, str], list[Change]]]] = [
             ([tokenizer] if tokenizer else None, partial(_tokenizer, allow_loss or ())),
             (rename_key, _rename_key),
             (rename_tensor, _rename_tensor),
             (unset, _unset),
             (set_keys, _set),
-            ([*(set_files or ()), *template], _set_file),
+            (set_files, _set_file),
+            ([chat_template] if chat_template else None, _set_template),
         ]
         changes: list[Change] = [("finished", "an edit that was cut short", "", "")] * interrupted
         for texts, step in steps:
             changes += [one for text in texts or () for one in step(source, draft, text)]
         if not changes and not tokenizer:
-            raise UsageError("no changes given", hint="--set KEY=TYPE:VALUE")
+            raise no_changes
         _write(source, draft, place, out, in_place=in_place, dry_run=dry_run, force=force)
     written = None if dry_run else file if in_place else out
     if as_json:
@@ -182,10 +187,22 @@ def _halves(text: str, option: str) -> tuple[str, str]:
     from mtkit.errors import UsageError
 
     left, sign, right = text.partition("=")
-    if not sign or not left:
-        what = f"{text!r} has no key in front of =" if sign else f"{text!r} has no ="
-        raise UsageError(what, hint=f"see {option} in mtkit edit --help")
+    if sign and not left:
+        what = f"{text!r} has no name in front of ="
+        raise UsageError(what, field=option, hint=f"{option} NAME={right}")
+    if not sign or (not right and option != "--set"):
+        what, form = _FORMS[option]
+        raise UsageError(f"no {what} for {left}", field=option, hint=f"{option} {left}={form}")
     return left, right
+
+
+_FORMS = {
+    "--set": ("value", "VALUE"),
+    "--set-file": ("file", "FILE"),
+    "--rename-key": ("new name", "NEW"),
+    "--rename-tensor": ("new name", "NEW"),
+}
+"""Option -> what follows its =, and how the help writes it."""
 
 
 def _shown(source: GgufFile, key: str) -> str:
@@ -224,6 +241,17 @@ def _set_file(source: GgufFile, draft: Draft, text: str) -> list[Change]:
         raise UsageError(what, field=shown(name), hint="--unset it first, or use --set")
     draft.set(Key(name, "string", value))
     return [("set", name, _shown(source, name), f"{path}, {len(value)} bytes")]
+
+
+def _set_template(source: GgufFile, draft: Draft, text: str) -> list[Change]:
+    """Set the chat template to a file's text, or to the text itself, as gguf-py's tools do."""
+    name = "tokenizer.chat_template"
+    is_text = any(mark in text for mark in ("{{", "{%")) and not os.path.exists(text)
+    return (
+        _set(source, draft, f"{name}=string:{text}")
+        if is_text
+        else _set_file(source, draft, f"{name}={text}")
+    )
 
 
 def _changed(source: GgufFile, key: Key, after: str) -> Change:

@@ -16,16 +16,17 @@ if TYPE_CHECKING:
     from mtkit.errors import UsageError
 
 _WORDS = {
-    "encode": "tokenize tokenise tok ttok tiktoken llama-tokenize ids get_encoding",
+    "encode": "tokenize tokenise tok ttok tiktoken llama-tokenize ids get_encoding spm_encode",
     "count": "count-tokens count_tokens tokens wc length len",
-    "decode": "detokenize detokenise detok untokenize text",
-    "dump vocab": "vocab vocabulary pieces",
+    "decode": "detokenize detokenise detok untokenize text spm_decode",
+    "dump vocab": "vocab vocabulary pieces spm_export_vocab",
     "dump merges": "merges",
     "dump metadata": "metadata meta keys kv get-key",
     "dump tensors": "tensors weights layers",
     "dump scores": "scores",
     "inspect": "show info view cat stat header describe summary read open gguf-dump gguf_dump gguf"
-    " parse gguf-parser gguf-info file details",
+    " parse gguf-parser gguf-info file details llama-gguf from_pretrained"
+    " autotokenizer.from_pretrained",
     "report": "html page visualize visualise dashboard treemap browse netron",
     "check": "verify validate lint doctor ggufdoctor",
     "edit": "gguf-set-metadata gguf_set_metadata set-metadata gguf-new-metadata rename patch",
@@ -35,9 +36,10 @@ _WORDS = {
     "inspect --plan": "plan memory mem ram vram estimate fit size",
     "token": "lookup id piece search find grep",
     "compare": "cmp",
-    "convert": "export transform transcode conv import create"
+    "convert": "export transform transcode conv import"
     " convert-hf-to-gguf convert_hf_to_gguf convert_hf_to_gguf.py to-gguf gguf-new",
-    "generate": "run complete completion-text predict continue infer main cli llama-cli simple",
+    "generate": "run complete completion-text predict continue infer main cli llama-cli simple"
+    " llama-run llama-simple llama-completion llama-lookup llama-speculative",
     "serve": "server llama-server api up start",
     "quantize": "quantise quant llama-quantize requantize",
     "trim": "prune shrink",
@@ -66,7 +68,7 @@ _NEEDS = {
     "dump tensors": ["MODEL.gguf"],
     "token": ['ID|"TEXT"'],
     "edit": ["MODEL.gguf --set KEY=VALUE -o NEW.gguf"],
-    "split": ["MODEL.gguf --max-size 2G"],
+    "split": ["MODEL.gguf --split-max-size 2G"],
     "merge": ["MODEL-00001-of-00002.gguf -o MODEL.gguf"],
     "hash": ["MODEL.gguf"],
     "compare": ["A B"],
@@ -95,9 +97,16 @@ _ELSEWHERE = {
     " hf download ORG/NAME downloads a model",
     "push upload login logout whoami repo": "mtkit only reads the hub's local cache;"
     " use the hub's own client, hf",
-    "embed embedding embeddings": "mtkit computes no embeddings:"
-    " mtkit generate and mtkit logits run a model",
-    "train": "mtkit does not train; use the tokenizers library, whose files mtkit reads",
+    "embed embedding embeddings llama-embedding": "mtkit serve -m MODEL.gguf answers"
+    " /v1/embeddings",
+    "train tokenizers spm_train": "mtkit does not train; it reads what the tokenizers library and"
+    " sentencepiece write",
+    "create modelfile": "mtkit has no Modelfiles: mtkit chat takes settings as options, mtkit edit"
+    " stores a chat template",
+    "llmexport llmexport.py mnnconvert": "mtkit writes tokenizers for MNN, not models:"
+    " mtkit convert FOLDER --vocab-only --to mtok",
+    "llm_demo": "mtkit runs GGUF models: mtkit chat -m MODEL.gguf",
+    "transformers-cli": "mtkit --version -v shows the engine and Python",
     "rm delete remove cp copy stop": "mtkit does not manage files:"
     " mtkit edit and mtkit convert write new ones, mtkit inspect shows them",
     "benchmark llama-bench speed": "mtkit bench measures a tokenizer;"
@@ -106,6 +115,15 @@ _ELSEWHERE = {
     "encoding_for_model list_encoding_names": "mtkit encode -t cl100k_base uses a"
     " published encoding; mtkit help names says where mtkit looks for it",
 }
+_PROGRAMS = ("ollama", "hf", "huggingface-cli", "lms")
+"""Programs whose own commands follow."""
+_OTHERS = ("--no-tensors", "--modelfile", "--split", "--merge")
+"""Options of other programs that say what the command says here."""
+_TAKES_MODEL = ("generate", "chat", "serve", "logits", "perplexity", "imatrix")
+_TAKES_TOKENIZER = ("encode", "decode", "explain", "count", "token", "bench")
+_SECOND = {"split": "-o", "convert-endian": "-o", "trim": "-o", "edit": "-o", "report": "-o",
+           "template": "--user"}  # fmt: skip
+"""Command -> option for a second word."""
 _MODEL_OPTIONS = ("-m", "--model", "-hf", "--hf-repo", "-mu", "--path")
 _PROMPT_OPTIONS = ("-p", "--prompt", "-f", "--file", "-n", "--n-predict", "--predict")
 _MODELS = (".gguf", ".bin", ".ggml")
@@ -123,8 +141,12 @@ def meant(name: str, args: Sequence[str], commands: Sequence[str]) -> UsageError
     what = f"no such {kind}: {name}"
     if lower in elsewhere:
         return UsageError(what, hint=elsewhere[lower])
+    if lower in _PROGRAMS and args:
+        own = args[0] in commands
+        hint = _line(args[0], args[1:]) if own else meant(args[0], args[1:], commands).hint
+        return UsageError(what, hint=hint)
     if lower in known:
-        return UsageError(what, hint=_line(known[lower], args))
+        return UsageError(what, hint=_line(known[lower], args, word=lower))
     line = _option(name, args) if kind == "option" else _file(name, args)
     if line:
         return UsageError(what if kind == "option" else f"{name} is not a command", hint=line)
@@ -142,11 +164,45 @@ def meant(name: str, args: Sequence[str], commands: Sequence[str]) -> UsageError
     return UsageError(what, hint=hint)
 
 
-def _line(right: str, args: Sequence[str]) -> str:
+def reordered(command: str, args: Sequence[str], extra: str) -> str:
+    """Return the line for words in the order of other programs; empty where none is meant.
+
+    Args:
+        command: The command.
+        args: What follows it.
+        extra: The words that it does not take.
+    """
+    option = "-m" if command in _TAKES_MODEL else "-t" if command in _TAKES_TOKENIZER else ""
+    words = list(args)
+    if option:
+        is_named = _is_model if option == "-m" else _is_tokenizer
+        named = next((one for one in words if is_named(one)), None)
+        options = [*_MODEL_OPTIONS, "-t", "--tokenizer"]
+        if named is None or any(one.partition("=")[0] in options for one in words):
+            return ""
+    else:
+        option, named = _SECOND.get(command, ""), extra
+        if not option or option in words or extra not in words:
+            return ""
+    words.remove(named)
+    return f"run: mtkit {command} {join([*words, option, named])}"
+
+
+def _line(right: str, args: Sequence[str], word: str = "") -> str:
     """Return a line with the arguments that were given, or with what stands for them."""
+    if right == "split" and "--merge" in args:
+        right = "merge"
+    args = [arg for arg in args if arg not in _OTHERS]
+    pair = len(args) > 1 and not any(arg.startswith("-") for arg in args[-2:])
+    if right == "split" and pair:
+        args = [*args[:-1], "-o", args[-1]]
+    if right == "edit" and len(args) == 3 and pair:  # gguf-set-metadata
+        args = [args[0], "--set", f"{args[1]}={args[2]}", "--in-place"]
+    elif right == "edit" and pair and any(arg.startswith("--general-") for arg in args):
+        args = [args[-2], "--set", "general.name=NAME", "-o", args[-1]]
     if right.startswith("--"):
         args = ()
-    elif right == "generate" and args and _is_model(args[0]):  # as ollama run
+    elif right == "generate" and args and (_is_model(args[0]) or _names_model(word, args[0])):
         text = [arg for arg in args[1:] if not arg.startswith("-")]
         right, args = ("generate" if text else "chat"), [*args[1:], "-m", args[0]]
     given = join(args) if args else " ".join(_NEEDS.get(right, ()))
@@ -181,6 +237,15 @@ def _file(name: str, args: Sequence[str]) -> str:
             return _line("generate", [name, *args])
         return _line("inspect", [name, *args])
     return _line("count", [name, *args]) if is_there else ""
+
+
+def _names_model(word: str, name: str) -> bool:
+    """Tell whether a word is a name of a model, as after ``ollama run``."""
+    return word in ("run", "llama-run") and not name.startswith("-") and " " not in name
+
+
+def _is_tokenizer(name: str) -> bool:
+    return name.lower().endswith(_TOKENIZERS) or _is_model(name)
 
 
 def _is_model(name: str) -> bool:

@@ -18,7 +18,11 @@ app = application()
 @command(
     app,
     TextSettings,
-    also={"save_every": "-ofreq --output-frequency", "from_chunk": "--chunk"},
+    also={
+        "save_every": "-ofreq --output-frequency",
+        "from_chunk": "--chunk",
+        "parse_special": "--allow-special",
+    },
 )
 def imatrix(
     names: Annotated[
@@ -46,7 +50,9 @@ def imatrix(
     ] = False,
     parse_special: Annotated[
         bool,
-        typer.Option("--parse-special", help="Parse special tokens in the text."),
+        typer.Option(
+            "--parse-special/--no-parse-special", help="Parse special tokens in the text."
+        ),
     ] = False,
     in_files: Annotated[
         list[str] | None,
@@ -94,7 +100,7 @@ def imatrix(
     made = importance_matrix(
         settings, texts, out, chunks=chunks, skip=from_chunk, with_output=process_output,
         parse_special=parse_special, in_files=in_files or (), resume=resume, save_every=save_every,
-        force=force, progress=Progress("imatrix").show, loading=Progress("loading").show,
+        force=force, progress=Progress("imatrix", after=0).show, loading=Progress("loading").show,
     )  # fmt: skip
     numbers = {"matrices": len(made.entries), "chunks": made.chunks}
     if as_json:

@@ -44,6 +44,12 @@ def perplexity(
         int | None,
         typer.Option("--stride", metavar="N", help="Use overlapping windows, N tokens apart."),
     ] = None,
+    chunks: Annotated[
+        int | None,
+        typer.Option(
+            "--chunks", metavar="N", min=1, help="Maximum number of windows; default: all."
+        ),
+    ] = None,
     as_json: bool = False,
     verbose: bool = False,
 ) -> None:
@@ -71,13 +77,15 @@ def perplexity(
         raise UsageError("give the files as arguments or with --file")
     if against is not None and stride is not None:
         raise UsageError("--against compares whole windows and cannot be combined with --stride")
+    if chunks is not None and stride is not None:
+        raise UsageError("--chunks counts whole windows and cannot be combined with --stride")
     texts = whole_texts(prompt, names or files, "mtkit perplexity FILE -m MODEL")
     log.is_shown = verbose
     settings = replace(settings, model=model_named(settings.model))
     if against is None:
-        _perplexity(texts, settings, stride, as_json=as_json)
+        _perplexity(texts, settings, stride, chunks, as_json=as_json)
     else:
-        _divergence(texts, settings, model_named(against), as_json=as_json)
+        _divergence(texts, settings, model_named(against), chunks, as_json=as_json)
 
 
 def _open(settings: TextSettings) -> Runner:
@@ -88,7 +96,14 @@ def _open(settings: TextSettings) -> Runner:
     return open_model(settings, Progress("loading").show, n_ctx=WINDOW)
 
 
-def _perplexity(texts: Texts, settings: TextSettings, stride: int | None, *, as_json: bool) -> None:
+def _perplexity(
+    texts: Texts,
+    settings: TextSettings,
+    stride: int | None,
+    chunks: int | None,
+    *,
+    as_json: bool,
+) -> None:
     from mtkit.commands import output
     from mtkit.commands.progress import Progress
     from mtkit.errors import MtkitError
@@ -105,10 +120,11 @@ def _perplexity(texts: Texts, settings: TextSettings, stride: int | None, *, as_
         log.is_shown = False
         made = []
         for name, text in texts:
-            bar = Progress("perplexity").show
+            bar = Progress("perplexity", after=0).show
             try:
                 if windows is not None:
-                    one = of_windows(windows, token_ids(model, text, runner.n_ctx), progress=bar)
+                    ids = token_ids(model, text, runner.n_ctx, windows=chunks)
+                    one = of_windows(windows, ids, progress=bar)
                 else:
                     assert context is not None
                     assert stride is not None
@@ -132,7 +148,9 @@ def _perplexity(texts: Texts, settings: TextSettings, stride: int | None, *, as_
         _show(rows)
 
 
-def _divergence(texts: Texts, settings: TextSettings, base: str, *, as_json: bool) -> None:
+def _divergence(
+    texts: Texts, settings: TextSettings, base: str, chunks: int | None, *, as_json: bool
+) -> None:
     from mtkit.base.record import replace
     from mtkit.commands.divergence import write
     from mtkit.commands.progress import Progress
@@ -150,12 +168,12 @@ def _divergence(texts: Texts, settings: TextSettings, base: str, *, as_json: boo
             ids = []
             for name, text in texts:
                 try:
-                    ids.append(token_ids(runner.model, text, size))
+                    ids.append(token_ids(runner.model, text, size, windows=chunks))
                 except MtkitError as error:
                     raise error.located(name) from None
             pair = open_windows(runner), open_windows(other)
             log.is_shown = False
-            found = divergence(*pair, ids, progress=Progress("divergence").show)
+            found = divergence(*pair, ids, progress=Progress("divergence", after=0).show)
     write(found, str(settings.model), base, as_json=as_json)
 
 

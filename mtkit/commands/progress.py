@@ -13,10 +13,15 @@ _AROUND = 10
 
 
 class Progress:
-    """One line on a terminal for what takes longer than half a second."""
+    """One line on a terminal for what takes longer than half a second.
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    Args:
+        what: What takes long.
+        after: Seconds until it is shown; 0 where even the first part of it takes long.
+    """
+
+    def __init__(self, what: str, after: float = _SHOW_AFTER_SECONDS) -> None:
+        self._what, self._after = what, after
         self._start = 0.0
         self._is_shown = False
         self._wanted = sys.stderr.isatty()
@@ -28,7 +33,7 @@ class Progress:
         if part >= 1:
             self._end()
             return
-        if not self._wanted or now - self._start < _SHOW_AFTER_SECONDS:
+        if not self._wanted or now - self._start < self._after:
             return
         columns = get_terminal_size().columns - len(self._what) - _AROUND
         note = f"  {note}" if note and len(note) + 2 < columns else ""

@@ -116,7 +116,7 @@ def quantize(
     from mtkit.llm.quantization import quantize as run
     from mtkit.llm.tensor_kinds import TensorKinds
 
-    kind, out = _words(file, list(more or ()), kind, out)
+    kind, out, threads = _words(file, list(more or ()), kind, out, threads)
     if file == "-" or out in ("", "-") or (out is None and not dry_run):
         new = f"{os.path.basename(file).removesuffix('.gguf')}-{kind}.gguf"
         hint = f"add -o {'NEW.gguf' if file == '-' else new}, or --dry-run"
@@ -168,8 +168,10 @@ def quantize(
         output.write_rows([(out, *sizes), *map(_row, done)])
 
 
-def _words(file: str, more: list[str], kind: str, out: str | None) -> tuple[str, str | None]:
-    """Return type and new file, where options or words name them (as llama-quantize's do).
+def _words(
+    file: str, more: list[str], kind: str, out: str | None, threads: int
+) -> tuple[str, str | None, int]:
+    """Return type, new file and threads, where options or words name them, as llama-quantize's do.
 
     Raises:
         UsageError: There is no type, or a word too many.
@@ -178,6 +180,8 @@ def _words(file: str, more: list[str], kind: str, out: str | None) -> tuple[str,
 
     from mtkit.errors import UsageError
 
+    if len(more) > 1 and more[-1].isdecimal():  # llama-quantize's number of threads
+        threads = int(more.pop())
     if more and not kind and not more[-1].endswith(".gguf"):
         kind = more.pop()
     if more and out is None:
@@ -188,7 +192,7 @@ def _words(file: str, more: list[str], kind: str, out: str | None) -> tuple[str,
         new = out or f"{file.removesuffix('.gguf')}-Q4_K_M.gguf"
         line = f"run: mtkit quantize {quote(file)} --type Q4_K_M -o {quote(new)}"
         raise UsageError("no type given", hint=line)
-    return kind, out
+    return kind, out, threads
 
 
 def _row(change: TensorChange) -> Sequence[str]:

@@ -26,14 +26,16 @@ _AS_ALWAYS = (
 """llama-server's switches for what is done here in any case."""
 
 
-@command(app, ServeSettings, also={"template": "--chat-template-file"})
+@command(app, ServeSettings, also={"template": "--template"})
 def serve(
     *,
     settings: ServeSettings,
     template: Annotated[
         str | None,
         typer.Option(
-            "--template", metavar="FILE", help="Chat template to use instead of the model's."
+            "--chat-template-file",
+            metavar="FILE",
+            help="Chat template to use instead of the model's.",
         ),
     ] = None,
     chat_template: Annotated[
@@ -73,14 +75,14 @@ def serve(
     log.is_shown = settings.verbose
     settings = replace(settings, model=model_named(settings.model, quiet=quiet))
     if template is not None and chat_template is not None:
-        raise UsageError("excludes --template", field="--chat-template")
+        raise UsageError("excludes --chat-template-file", field="--chat-template")
     own = read_text(template) if template is not None else chat_template
     if chat_template is not None and re.fullmatch(r"[\w.-]+", chat_template):  # a name
         from mtkit.llama.chat_templates import builtin_templates
 
         if chat_template not in builtin_templates():
             what = f"{chat_template!r} is neither one of llama.cpp's nor a template's text"
-            raise UsageError(what, field="--chat-template", hint="use --template FILE")
+            raise UsageError(what, field="--chat-template", hint="use --chat-template-file FILE")
 
     def listening(address: str, served: Served) -> None:
         log.is_shown = False
@@ -113,7 +115,7 @@ def show_start(settings: ServeSettings, served: Served) -> None:
     slots = f"{count(settings.slots, 'slot')} of {count(served.scheduler.n_slot, 'token')}"
     screen.line(*joined([part("name", served.name), sticky(slots)]))
     if all(map(is_loopback, hosts_of(settings))):
-        screen.line(part("dim", "This machine alone can reach it; --host with --api-key opens it."))
+        screen.line(part("dim", "Only this machine can reach it; --host with --api-key opens it."))
     else:
         screen.line(part("dim", "Other machines can reach it, with the key."))
     if served.is_chatml:

@@ -11,7 +11,7 @@ from mtkit.commands.options import application, n_bytes
 app = application()
 
 
-@app.command()
+@app.command(also={"max_size": "--max-size", "max_tensors": "--max-tensors"})
 def split(
     file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file, or the first shard.")],
     out: Annotated[
@@ -20,13 +20,15 @@ def split(
     max_size: Annotated[
         str | None,
         typer.Option(
-            "--max-size", metavar="N", help="Maximum size of the tensors in a shard: 2G, 500M, 1Gi."
+            "--split-max-size",
+            metavar="N",
+            help="Maximum size of the tensors in a shard: 2G, 500M, 1Gi.",
         ),
     ] = None,
     max_tensors: Annotated[
         int | None,
         typer.Option(
-            "--max-tensors", metavar="N", min=1, help="Maximum number of tensors in a shard."
+            "--split-max-tensors", metavar="N", min=1, help="Maximum number of tensors in a shard."
         ),
     ] = None,
     no_tensor_first: Annotated[
@@ -41,13 +43,13 @@ def split(
 ) -> None:
     """Split a GGUF into shards that llama.cpp loads: NAME-00001-of-00003.gguf and so on.
 
-    A tensor larger than --max-size gets a shard of its own. Either all shards are written, or none.
-    Piped output has a row per shard: path, tensors, bytes of tensors.
+    A tensor larger than --split-max-size gets a shard of its own. Either all shards are written, or
+    none. Piped output has a row per shard: path, tensors, bytes of tensors.
 
     \b
     Examples:
-      mtkit split model.gguf --max-size 2G -o parts/
-      mtkit split model.gguf --max-tensors 128 --dry-run
+      mtkit split model.gguf --split-max-size 2G -o parts/
+      mtkit split model.gguf --split-max-tensors 128 --dry-run
     """
     import os
     from contextlib import nullcontext
@@ -61,13 +63,13 @@ def split(
     from mtkit.gguf.shards import SPLIT_KEYS
 
     if max_size is None and max_tensors is None:
-        raise UsageError("no size given", hint="add --max-size 2G or --max-tensors 128")
+        raise UsageError("no size given", hint="add --split-max-size 2G or --split-max-tensors 128")
     if file == "-":
         raise UsageError("shards are named after the model, so a pipe cannot be split")
     source = open_gguf(file)
     drafts = cut(
         source,
-        max_bytes=None if max_size is None else n_bytes(max_size, "--max-size"),
+        max_bytes=None if max_size is None else n_bytes(max_size, "--split-max-size"),
         max_tensors=max_tensors,
         first_without_tensors=no_tensor_first,
     )

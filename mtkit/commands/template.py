@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 app = application()
 
 
-@app.command(also={"tokenizer": "-m --model", "user": "-p --prompt"})
+@app.command(
+    also={
+        "tokenizer": "-m --model",
+        "user": "-p --prompt",
+        "system": "-sys --system-prompt",
+    }
+)
 def template(
     file: Annotated[
         str | None,

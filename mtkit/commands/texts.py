@@ -15,6 +15,19 @@ _LONGEST_NAME = 4096
 """Bytes of a path on Linux."""
 
 
+def parsed_special(parse: bool, no_parse: bool) -> bool | None:
+    """Return whether special tokens in a text are parsed; None: as its reference does.
+
+    Raises:
+        UsageError: Both are asked for.
+    """
+    from mtkit.errors import UsageError
+
+    if parse and no_parse:
+        raise UsageError("--parse-special and --no-parse-special exclude each other")
+    return True if parse else False if no_parse else None
+
+
 def texts_of(
     text: str | None,
     prompt: str | None,
@@ -51,8 +64,12 @@ def texts_of(
     for path in files or ["-"]:
         with standard_input() if path == "-" else open_input(path) as file:
             if path != "-" and file.peek(4)[:4] == b"GGUF":  # type: ignore[attr-defined]  # buffered
-                hint = f"-m {path} runs it" if model else f"-t {path} uses its tokenizer"
-                raise UsageError("is a model, not a text", source=path, hint=hint)
+                from shlex import join
+
+                rest = join([one for one in files or () if one != path]) or "FILE"
+                command = " ".join(hint.split()[:2])  # "mtkit count"
+                line = f"run: {command} {rest} {join(['-m' if model else '-t', path])}"
+                raise UsageError("is a model, not a text", source=path, hint=line if hint else "")
             yield path, file
 
 

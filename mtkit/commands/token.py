@@ -45,9 +45,15 @@ def token(
       mtkit token 1234 5000-5010
       mtkit token "·hello" "<|im_end|>" -t model.gguf
     """
-    from mtkit.commands import output
-    from mtkit.errors import AnswerNo
+    import os
+    from shlex import join
 
+    from mtkit.commands import output
+    from mtkit.errors import AnswerNo, UsageError
+
+    if tokenizer is None and len(words) > 1 and os.path.isfile(words[0]):
+        line = f"run: mtkit token {join([*words[1:], '-t', words[0]])}"
+        raise UsageError("is a file, not a token", source=words[0], hint=line)
     source = load_named(tokenizer, reader=as_reader, download=download)
     found: list[int] = []
     missing: list[str] = []

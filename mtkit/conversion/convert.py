@@ -135,9 +135,9 @@ def convert(
     if not options.name and not given.spec.name:
         options = replace(options, name=hub.name_of(given.source))
     if module.NAME == "gguf":
-        from mtkit.conversion.folder_notes import padded
+        from mtkit.conversion.folder_notes import of_model, padded
 
-        given = padded(given)
+        given = of_model(padded(given))
     source, assumptions, written = write(given, module, options, allow_loss)
     targets = target_paths(source.source, dst, written)
     if any(same_file(path, source.source) for path in targets):

@@ -126,20 +126,50 @@ def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
 
 def rows_of_model(tokenizer: Tokenizer) -> int | None:
     """Return ``vocab_size`` of the config.json beside a tokenizer.json; None where it has none."""
-    path = os.path.join(os.path.dirname(tokenizer.source), CONFIG)
-    if tokenizer.format_name != "hf" or not os.path.isfile(path):
-        return None
-    data = Source.open(path).data
-    try:
-        config = parse(data, CONFIG)
-    except FormatError:  # which others say
-        return None
-    inner = config.get("text_config") if isinstance(config, dict) else None
-    for one in (config, inner):
+    config = _config(tokenizer)
+    for one in (config, config.get("text_config")):
         size = one.get("vocab_size") if isinstance(one, dict) else None
         if type(size) is int and size > 0:
             return size
     return None
+
+
+def _config(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the config.json beside a tokenizer.json; an empty one where there is none."""
+    path = os.path.join(os.path.dirname(tokenizer.source), CONFIG)
+    if tokenizer.format_name != "hf" or not os.path.isfile(path):
+        return {}
+    data = Source.open(path).data
+    try:
+        config = parse(data, CONFIG)
+    except FormatError:  # which others say
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def of_model(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a tokenizer that names the architecture of the model beside it, as a GGUF does."""
+    from mtkit.architectures import architecture_of
+    from mtkit.formats import gguf
+    from mtkit.formats.gguf import roles
+    from mtkit.spec import replace
+
+    spec, config = tokenizer.spec, _config(tokenizer)
+    try:
+        name = architecture_of(config).name if config else ""
+        usual = roles.architecture_of(spec)
+    except MtkitError:  # mtkit does not convert the model, or llama.cpp has no such tokenizer
+        return tokenizer
+    if name in ("", usual):
+        return tokenizer
+    extras = dict(spec.extras)
+    extras[gguf.NAME] = {**roles.extras_of(spec), "architecture": name}
+    return Tokenizer(
+        replace(spec, extras=tuple(extras.items())),
+        source=tokenizer.source,
+        format_name=tokenizer.format_name,
+        assumptions=tokenizer.assumptions,
+    )
 
 
 def padded(tokenizer: Tokenizer) -> Tokenizer:

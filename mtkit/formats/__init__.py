@@ -5,9 +5,11 @@ Adding a format is a module (see ``contract``) and a row in ``FORMATS``.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 
 from mtkit.base.binary import UNMAPPED_BYTES
+from mtkit.base.escape import escape
 from mtkit.errors import FormatError, UsageError
 
 TYPE_CHECKING = False
@@ -118,11 +120,23 @@ def recognize(source: Source) -> Format:
     from mtkit.gguf.magic import HEAD_BYTES, other_kind
 
     head = bytes(source.data[:HEAD_BYTES])
-    looks = "is empty" if not head else f"is not in a known format (it begins with {head[:16]!r})"
+    begins = escape(head[:16])
+    looks = "is empty" if not head else f"is not in a known format (it begins with '{begins}')"
     if long:
         looks = f"has {len(source.data)} bytes; a tokenizer file has at most {LONGEST_BYTES}"
-    what, hint = other_kind(head) or (looks, "mtkit formats lists the known ones")
+    hint = _hint(source.name)
+    what, hint = other_kind(head) or (looks, hint or "mtkit formats lists the known ones")
     raise FormatError(what, source=source.name, hint=hint)
+
+
+def _hint(name: str) -> str:
+    """Return what to do with a file that is known by its name alone."""
+    folder, name = os.path.split(name)
+    if name.lower().endswith(".mnn"):
+        return "mtkit reads MNN's tokenizers (.mtok, tokenizer.txt), not its models"
+    if name in ("config.json", "generation_config.json", "tokenizer_config.json"):
+        return f"it belongs to a model folder; name the folder: {folder or '.'}"
+    return ""
 
 
 def is_tokenizer(source: Source) -> bool:

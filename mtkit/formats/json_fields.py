@@ -1,6 +1,6 @@
 """JSON as ``tokenizers`` takes it: strict UTF-8, bounded depth, typed fields, named places.
 
-Where a key stands twice the last one counts, as in serde_json's maps. ``NaN``, lone surrogates and
+Where a key occurs twice the last one counts, as in serde_json's maps. ``NaN``, lone surrogates and
 numbers beyond a double are damage here, as they are there.
 
 Source: huggingface/tokenizers with serde and serde_json 1.0 (recursion limit 128).

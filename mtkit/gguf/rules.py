@@ -105,7 +105,7 @@ def _nested(count: int) -> str:
 
 
 def _axes(count: int) -> str:
-    return f"has {count} axes, at most {MAX_AXES}" * (count > MAX_AXES)
+    return f"has {count} axes, more than {MAX_AXES}" * (count > MAX_AXES)
 
 
 VALUE_TYPE = Rule("value-type", "error", FORMAT, "type", _value_type)
@@ -150,25 +150,25 @@ def _empty(text: str, *_: object) -> str:
 
 
 def _one_key(key: str, entry: Entry, file: GgufFile) -> str:
-    return "" if file.metadata.entries[key] is entry else "stands twice"
+    return "" if file.metadata.entries[key] is entry else "occurs twice"
 
 
 def _key_letters(key: str, *_: object) -> str:
     if _KEY_LETTERS.issuperset(key) or "\0" in key or not is_utf8(key):
         return ""
-    return "a key with other characters than a-z 0-9 _ . -"
+    return "has characters other than a-z 0-9 _ . -"
 
 
 def _key_nul(key: str, *_: object) -> str:
-    return "a key with a NUL byte, where C programs end it" * ("\0" in key)
+    return "contains a NUL byte, where C programs end it" * ("\0" in key)
 
 
 def _key_text(key: str, *_: object) -> str:
-    return "" if is_utf8(key) else "a key that is not UTF-8"
+    return "" if is_utf8(key) else "is not valid UTF-8"
 
 
 def _key_length(key: str, *_: object) -> str:
-    return f"a key of {len(key)} bytes, not {MAX_KEY_BYTES}" * (len(key) > MAX_KEY_BYTES)
+    return f"is {len(key)} bytes long, more than {MAX_KEY_BYTES}" * (len(key) > MAX_KEY_BYTES)
 
 
 def _text(value: object, entry: Entry, _: object) -> str:
@@ -178,7 +178,7 @@ def _text(value: object, entry: Entry, _: object) -> str:
 
 def _bool(_: object, entry: Entry, file: GgufFile) -> str:
     byte = file.data[entry.value_offset] if entry.type is BOOL else 0
-    return f"a bool of byte {byte}, taken as true" * (byte > 1)
+    return f"is byte {byte}, not 0 or 1; mtkit reads true" * (byte > 1)
 
 
 def _bools(_: object, entry: Entry, file: GgufFile) -> str:
@@ -186,7 +186,7 @@ def _bools(_: object, entry: Entry, file: GgufFile) -> str:
         return ""
     start, end = entry.value.offset, entry.value.end
     odd = bytes(file.data[start : min(end, start + LOOKED_AT_BYTES)]).translate(None, b"\0\1")
-    return "an array of bool with other bytes than 0 and 1, taken as true" * bool(odd)
+    return "has bytes other than 0 and 1; mtkit reads them as true" * bool(odd)
 
 
 ENTRY = (
@@ -203,7 +203,7 @@ ENTRY = (
 
 
 def _integer(value_type: ValueType, *_: object) -> str:
-    return "" if value_type in INTEGERS else f"is a value of type {value_type.name}, not u32"
+    return "" if value_type in INTEGERS else f"is of type {value_type.name}, not u32"
 
 
 def _is_u32(value_type: ValueType, *_: object) -> str:
@@ -278,7 +278,7 @@ def _name_nul(name: str, *_: object) -> str:
 
 def _name_length(name: str, *_: object) -> str:
     size = len(name.encode("utf-8", "surrogateescape"))
-    return f"has a name of {size} bytes, not {MAX_NAME_BYTES}" * (size > MAX_NAME_BYTES)
+    return f"has a name of {size} bytes, more than {MAX_NAME_BYTES}" * (size > MAX_NAME_BYTES)
 
 
 def _elements(shape: tuple[int, ...], tensor: Tensor, _: object) -> str:
@@ -289,7 +289,7 @@ def _elements(shape: tuple[int, ...], tensor: Tensor, _: object) -> str:
 
 def _no_elements(shape: tuple[int, ...], *_: object) -> str:
     if not shape:
-        return "has no axis: one element"
+        return "has no axes, so it is a single element"
     return "has an axis of length 0" * (0 in shape)
 
 

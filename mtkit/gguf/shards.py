@@ -27,7 +27,11 @@ SPLIT_KEYS = ("split.no", "split.count", "split.tensors.count")
 
 
 def _number(number: int, count: int) -> str:
-    return "" if count <= MAX_COUNT and 0 <= number < count else f"is {number} of {count}"
+    return (
+        ""
+        if count <= MAX_COUNT and 0 <= number < count
+        else f"is {number}, but there are {count} shards, numbered from 0"
+    )
 
 
 def _name(name: str, suffix: str) -> str:

@@ -30,7 +30,7 @@ class ChatPrompt:
         """
         if not template:
             raise UnsupportedError(
-                "has no chat template", source=model.path, hint="add --template FILE"
+                "has no chat template", source=model.path, hint="add --chat-template-file FILE"
             )
         if model.has_encoder:
             raise UnsupportedError("is not a chat model: it has an encoder", source=model.path)

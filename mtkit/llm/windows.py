@@ -43,8 +43,15 @@ def open_windows(runner: Runner, kind: Callable[..., SlotContext] = SlotContext)
     return made
 
 
-def token_ids(model: Model, text: bytes, size: int, *, parse_special: bool = False) -> list[int]:
-    """Return the ids of a text; a line feed at its very end is no part of it.
+def token_ids(
+    model: Model,
+    text: bytes,
+    size: int,
+    *,
+    parse_special: bool = False,
+    windows: int | None = None,
+) -> list[int]:
+    """Return the ids of a text, or of its first windows; a line feed at its end is no part of it.
 
     Raises:
         UsageError: They do not fill one window.
@@ -53,7 +60,7 @@ def token_ids(model: Model, text: bytes, size: int, *, parse_special: bool = Fal
     if len(ids) < size:
         what = f"the text has {counted(len(ids), 'token')}, fewer than a window of {size}"
         raise UsageError(what, hint="use a longer text or a smaller --ctx")
-    return ids
+    return ids if windows is None else ids[: windows * size]
 
 
 def batches(context: SlotContext, ids: list[int], skip: int = 0) -> Iterator[list[list[int]]]:

@@ -48,5 +48,5 @@ def refused(host: str, port: int, cause: OSError | UnicodeError) -> UsageError:
         is_name = isinstance(cause, socket.gaierror)
         said = cause.strerror if is_name else os.strerror(cause.errno or 0)
         what = f"{what}: {said}"
-        hint = "another --port is needed" if cause.errno == errno.EADDRINUSE else ""
+        hint = "choose another --port" if cause.errno == errno.EADDRINUSE else ""
     return UsageError(what, field=f"{host}:{port}", hint=hint)

@@ -360,13 +360,18 @@ class AnswerSettings(ModelSettings, heading="Text"):
     """What an answer is made with."""
 
     n_predict: int = setting(
-        -1, "Maximum number of tokens; -1: until the end.", -1, _MOST, option="-n --tokens",
-        also="--predict --n-predict",
+        -1, "Maximum number of tokens; -1: until the end.", -1, _MOST, option="-n --n-predict",
+        also="--predict --tokens",
     )  # fmt: skip
     stops: tuple[str, ...] = setting(
         (), "Stop at this text. Repeatable.", option="--stop", metavar="TEXT"
     )
-    parse_special: bool = setting(False, "Parse special tokens in the text.")
+    parse_special: bool = setting(
+        False,
+        "Parse special tokens in the text.",
+        option="--parse-special/--no-parse-special",
+        also="--allow-special",
+    )
     sampler: SamplerSettings = SamplerSettings()
     drafting: DraftSettings = DraftSettings()
 
@@ -382,16 +387,19 @@ class GenerateSettings(AnswerSettings, heading="Text"):
     """What a generation is made with."""
 
     n_predict: int = setting(
-        128, "Maximum number of tokens; -1: until the end.", -1, _MOST, option="-n --tokens",
-        also="--predict --n-predict",
+        128, "Maximum number of tokens; -1: until the end.", -1, _MOST, option="-n --n-predict",
+        also="--predict --tokens",
     )  # fmt: skip
     parse_special: bool = setting(
-        True, "Parse special tokens in the text.",
-        off="Treat special tokens in the text as plain text.",
-    )  # fmt: skip
+        True,
+        "Parse special tokens in the text.",
+        option="--parse-special/--no-parse-special",
+        also="--allow-special",
+    )
     add_special: bool = setting(
         True, "Add special tokens (BOS, EOS …) as the tokenizer does.",
         off="Do not add special tokens (BOS, EOS …).", option="--no-special",
+        also="--no-add-special --no-bos",
     )  # fmt: skip
     special: bool = setting(False, "Show special tokens in the output.", also="-sp")
     logprobs: bool = setting(False, "Compute the probability of each token.", option=None)
@@ -450,7 +458,7 @@ class ServeSettings(ModelSettings, heading="Serving"):
     )
     n_predict: int = setting(
         -1, "Maximum tokens per answer, unless the request sets its own; -1: as many as fit.", -1,
-        _MOST, option="-n --tokens", also="--predict --n-predict",
+        _MOST, option="-n --n-predict", also="--predict --tokens",
     )  # fmt: skip
     pooling: Pooling | None = setting(
         None, "Pooling for /v1/embeddings; default: the model's own, or mean.",

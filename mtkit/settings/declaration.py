@@ -57,13 +57,14 @@ class Setting:
 
     @property
     def negates(self) -> bool:
-        """Whether its option switches it off."""
-        return self.default is True
+        """Whether its option only switches it off."""
+        return self.default is True and not any("/" in one for one in self.options or ())
 
     @property
     def names(self) -> tuple[str, ...]:
         """What it may be called in a mapping, its own name first."""
         longs = [] if self.negates else [*self.options, *self.also]
+        longs = [text.partition("/")[0] for text in longs]
         spelled = (text[2:].replace("-", "_") for text in longs if text.startswith("--"))
         return tuple(dict.fromkeys((self.name, *spelled)))
 

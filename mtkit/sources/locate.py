@@ -151,6 +151,8 @@ def _of_folder(name: str, wanted: Wanted) -> str:
         if os.path.isfile(os.path.join(name, ADAPTER)):
             hint = "mtkit convert FOLDER --to gguf --base MODEL converts it"
             raise UsageError("is the folder of a LoRA adapter", source=name, hint=hint)
+        if not os.listdir(name):
+            raise UsageError("is an empty folder", source=name)
         raise UsageError(wanted.lacks, source=name, hint=f"looked for {', '.join(wanted.files)}")
     return found
 
@@ -210,7 +212,7 @@ def _in_cache(
             what = f"no such file; tiktoken's local cache lacks the encoding {encoding}"
             fetch = f"python -c 'import tiktoken; tiktoken.get_encoding(\"{encoding}\")' fetches it"
             raise UsageError(what, source=name, hint=fetch)
-    fetch = wanted.fetch.format(name=name)
+    fetch = wanted.fetch.format(name=name if "/" in name else "ORG/NAME")
     if "/" not in name:
         is_name = hint == wanted.hint and not os.path.splitext(name)[1]
         raise UsageError("no such file", source=name, hint=f"{hint}; {fetch}" if is_name else hint)

@@ -99,7 +99,8 @@ def test_a_conversion_on_a_terminal(tmp_path: Path) -> None:
     found = check_screens("convert", BBPE, "--to", "gguf", "-o", target, "--force")
     assert found[120].words.endswith(
         "277 kB · 203 of 203 texts get the same ids "
-        'assumed pre-tokenizer named "qwen2" (its rules are the same) assumed architecture "llama" '
+        'assumed pre-tokenizer named "qwen2" (its rules are the same) '
+        'assumed architecture "llama" (the tokenizer names none) '
         "9 notes on what gguf does not keep, none of them changes a text: -v"
     )
     assert len(screen("convert", BBPE, "--to", "gguf", "-o", target, "--force", "-v").lines) > 9

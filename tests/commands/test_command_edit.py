@@ -56,8 +56,11 @@ def test_an_edit_changes_what_is_asked_for(mtkit: Run, tmp_path: Path) -> None:
     [
         (["--set", "general.name=x"], "-o NEW.gguf"),
         (["-o", "new.gguf"], "no changes given"),
-        (["-o", "new.gguf", "--set", "general.name"], "has no ="),
-        (["-o", "new.gguf", "--set", "=x"], "no key in front of ="),
+        ([], "no changes given"),
+        (["--set", "general.name"], "no value for general.name; --set general.name=VALUE"),
+        (["--set-file", "a.b="], "no file for a.b; --set-file a.b=FILE"),
+        (["--rename-key", "a.b"], "no new name for a.b; --rename-key a.b=NEW"),
+        (["-o", "new.gguf", "--set", "=x"], "no name in front of =; --set NAME=x"),
         (["-o", "-", "--unset", "general.name"], "no output file"),
         (["-o", "new.gguf", "--set", "a=u8:256"], "out of range"),
         (["-o", "new.gguf", "--set", "general.name=bool: text"], "write string:"),

@@ -55,7 +55,7 @@ generate -m models hi -n 4 -q
 generate -m model.gguf -p "To list files, use" -n 9 -c 1k -s 1 --temp 0.5 -ngl 0 -t 1 -q
 chat -m model.gguf -p hi -n 4 -q
 chat -m model.gguf -f text.txt -n 4 -q
-perplexity -m model.gguf -f text.txt --ctx-size 32
+perplexity -m model.gguf -f text.txt --ctx-size 32 --chunks 1
 help
 help losses
 help special tokens
@@ -102,7 +102,7 @@ generate x.gguf -n 4            : mtkit generate -m x.gguf
 chat model.gguf                 : mtkit chat -m model.gguf
 chat text.txt                   : mtkit chat -f text.txt
 logits model.gguf               : mtkit logits -m model.gguf
-perplexity model.gguf text.txt  : -m model.gguf
+perplexity model.gguf text.txt  : mtkit perplexity text.txt -m model.gguf
 imatrix model.gguf -o x.gguf    : -m model.gguf
 count model.gguf                : -t model.gguf
 dump vocab.gguf                 : mtkit dump metadata vocab.gguf
@@ -135,6 +135,30 @@ export tokenizer.json           : mtkit convert tokenizer.json
 chat-template model.gguf        : mtkit template model.gguf
 ppl text.txt                    : mtkit perplexity text.txt
 version                         : mtkit --version
+ollama run model.gguf           : mtkit chat -m model.gguf
+ollama show model.gguf --modelfile : mtkit inspect model.gguf
+run qwen3                       : mtkit chat -m qwen3
+hf download org/name            : hf download ORG/NAME
+llama-speculative -m model.gguf -p hi : mtkit generate -m model.gguf -p hi
+llama-embedding -m model.gguf   : /v1/embeddings
+spm_encode --model=vocab.gguf hi : mtkit encode --model=vocab.gguf hi
+spm_train --input=text.txt      : does not train
+AutoTokenizer.from_pretrained hf : mtkit inspect hf
+llmexport --path hf             : --vocab-only --to mtok
+create mine -f Modelfile        : no Modelfiles
+gguf_dump --no-tensors model.gguf : run: mtkit inspect model.gguf
+gguf-set-metadata model.gguf general.name x : mtkit edit model.gguf --set general.name=x --in-place
+gguf-new-metadata --general-name x model.gguf n.gguf : --set general.name=NAME -o n.gguf
+gguf-split --split --split-max-size 1M model.gguf part : 1M model.gguf -o part
+gguf-split --merge p-00001-of-00002.gguf n.gguf : mtkit merge p-00001-of-00002.gguf n.gguf
+split --split-max-size 1M model.gguf part : mtkit split --split-max-size 1M model.gguf -o part
+serve model.gguf                : mtkit serve -m model.gguf
+generate model.gguf hi -n 4     : mtkit generate hi -n 4 -m model.gguf
+encode tokenizer.json 你好       : mtkit encode '你好' -t tokenizer.json
+token tokenizer.json 71         : mtkit token 71 -t tokenizer.json
+template tokenizer.json hi there : unexpected argument hi there
+template tokenizer.json hi      : mtkit template tokenizer.json --user hi
+hf/config.json                  : mtkit inspect hf/config.json
 ecnode hi                       : encode
 help tokenise                   : mtkit encode
 help nothing                    : mtkit help topics
@@ -179,8 +203,8 @@ def test_is_told_what_to_type(capsys: pytest.CaptureFixture[str], line: str) -> 
 
 SUGGESTED = re.compile(r"run: mtkit (.*?)(?=; |\n|$)")
 PLACEHOLDER = re.compile(
-    r"\b(FILE|MODEL|TEXT|ID|FOLDER|KEY|CODE|x\.gguf|org/name|get_encoding|serve|hf)\b"
-    r"|--plan|--path|-hf|((quantize|imatrix) (-m )?model.gguf|perplexity)"
+    r"\b(FILE|MODEL|TEXT|ID|FOLDER|KEY|CODE|x\.gguf|org/name|get_encoding|serve|hf|qwen3|p-00001)\b"
+    r"|--plan|--path|-hf|--in-place|((quantize|imatrix) (-m )?model.gguf|perplexity)"
 )
 """What is not there to be run, or waits, or wants more than was typed."""
 

@@ -157,6 +157,28 @@ def test_a_model_with_more_rows_than_tokens(tmp_path, capsys) -> None:
     assert tokens.id_to_token(261) == "<|end|>"
 
 
+@pytest.mark.parametrize(
+    ("config", "architecture"),
+    [
+        ({"architectures": ["Qwen3ForCausalLM"]}, "qwen3"),
+        ({"architectures": ["LlamaForCausalLM"]}, "llama"),
+        ({"architectures": ["NoModelOfOurs"]}, "llama"),
+        ([], "llama"),
+    ],
+)
+def test_a_gguf_of_a_tokenizer_names_the_model_beside_it(
+    config: Any, architecture: str, tmp_path: Path
+) -> None:
+    plain = document()
+    plain["pre_tokenizer"] = plain["pre_tokenizer"]["pretokenizers"][1] | {"use_regex": True}
+    folder = write(tmp_path / "model", config=config, tokenizer=plain)
+    lost = ["ids", "ids-possible"]
+    done = mtkit.convert(folder / "tokenizer.json", tmp_path / "a.gguf", allow_loss=lost)
+    assert mtkit.open_gguf(done.path).metadata["general.architecture"] == architecture
+    assumed = [text for text in done.assumptions if text.startswith("architecture")]
+    assert len(assumed) == (architecture == "llama")
+
+
 def test_a_reader_that_there_is_not(tmp_path) -> None:
     folder = write(tmp_path / "a")
     with pytest.raises(mtkit.UsageError, match="no reading called 'mnn'"):

@@ -51,7 +51,7 @@ def value_of(setting: Setting, chance: random.Random) -> tuple[Any, list[str]]:
     if get_origin(hint) is tuple:
         texts = tuple(f"text {chance.random()}" for _ in range(chance.randint(1, 3)))
         return texts, list(texts)
-    if setting.name == "mmap":
+    if setting.options and "/" in setting.options[0]:  # both may be said
         return True, []
     if hint is bool:
         return not setting.default, []
@@ -96,9 +96,12 @@ def test_every_spelling_gives_the_same_record(name: str) -> None:
             by_json = json.loads(json.dumps({key: value}))
             assert settings_of(GenerateSettings, by_json) == wanted, key
         for spelling in (*setting.options, *setting.also):
-            first = spelling.partition("/")[0]
+            first, _, off = spelling.partition("/")
             given = by_command_line(GenerateSettings, *arguments(first, texts))
             assert given == wanted, first
+            if off:
+                wanted_off = settings_of(GenerateSettings, {name: False})
+                assert by_command_line(GenerateSettings, off) == wanted_off, off
 
 
 def test_without_arguments_every_default_counts() -> None:
@@ -235,7 +238,7 @@ def test_commands_show_the_same_options_in_the_same_order(mtkit: Run) -> None:
 def test_an_option_out_of_range_is_one_line(mtkit: Run) -> None:
     for args, wanted in (
         (("--temp", "-1"), "mtkit: --temp: is -1.0, not in the range 0 to 1000\n"),
-        (("--n-predict", "-2"), "mtkit: --tokens: is -2, not in the range -1 to 2147483647\n"),
+        (("--n-predict", "-2"), "mtkit: --n-predict: is -2, not in the range -1 to 2147483647\n"),
         (("--logit-bias", "5=nan"), "mtkit: --logit-bias: is nan for 5, not a number of 32 bits\n"),
         (
             ("--tensor-split", "x"),

@@ -77,10 +77,13 @@ def test_what_is_not_there_is_said(wanted: Wanted, tmp_path: Path) -> None:
     assert caught.value.hint == wanted.hint
     with pytest.raises(UsageError, match="no such file; ") as caught:
         locate("nowhere", wanted)
-    assert caught.value.hint == f"{wanted.hint}; {wanted.fetch.format(name='nowhere')}"
+    assert caught.value.hint == f"{wanted.hint}; {wanted.fetch.format(name='ORG/NAME')}"
     with pytest.raises(UsageError, match="nor a model of that name") as caught:
         locate("Own/none", wanted)
     assert caught.value.hint == wanted.fetch.format(name="Own/none")
+    with pytest.raises(UsageError, match="is an empty folder"):
+        locate(str(tmp_path), wanted)
+    (tmp_path / "notes").touch()
     with pytest.raises(UsageError, match=f"{wanted.lacks}; looked for .*gguf"):
         locate(str(tmp_path), wanted)
     (tmp_path / ADAPTER).touch()

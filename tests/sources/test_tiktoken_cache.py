@@ -133,6 +133,6 @@ def test_what_would_fetch_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
         load("gpt2")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gpt-4o").mkdir()
-    with pytest.raises(UsageError, match="is a folder without a tokenizer"):
+    with pytest.raises(UsageError, match="is an empty folder"):
         load("gpt-4o")
     assert os.path.exists("gpt-4o")

@@ -5,6 +5,8 @@ import importlib
 import inspect
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,3 +123,11 @@ def test_generate_names_its_options() -> None:
     assert {*parameters} == {*settings, "prompt", "on_text"}
     assert parameters["top_k"].default == settings["top_k"].default
     assert parameters["kv_type"].annotation == "KvType"
+
+
+def test_interfaces_of_other_libraries_are_there_without_an_import() -> None:
+    said = "import mtkit; print(mtkit.tiktoken.get_encoding, mtkit.errors.MtkitError)"
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert "get_encoding" in done.stdout
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        mtkit.nothing  # noqa: B018

@@ -25,7 +25,7 @@ _THINKS = {"auto": None, "on": True, "off": False}
 @command(
     app,
     ChatSettings,
-    also={"system": "-sys --system-prompt", "template": "--chat-template-file"},
+    also={"system": "-sys --system-prompt", "template": "--template"},
 )
 def chat(
     context: typer.Context,
@@ -45,7 +45,9 @@ def chat(
     template: Annotated[
         str | None,
         typer.Option(
-            "--template", metavar="FILE", help="Chat template to use instead of the model's."
+            "--chat-template-file",
+            metavar="FILE",
+            help="Chat template to use instead of the model's.",
         ),
     ] = None,
     reasoning: Annotated[

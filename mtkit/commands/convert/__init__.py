@@ -39,7 +39,14 @@ def _types(incomplete: str) -> list[str]:
     return [name.upper() if incomplete.isupper() else name.lower() for name in ("auto", *MIXES)]
 
 
-@app.command(also={"to": "--format --output-format", "kind": "--outtype", "target": "--outfile"})
+@app.command(
+    also={
+        "to": "--format --output-format",
+        "kind": "--outtype",
+        "target": "--outfile",
+        "split_max_size": "--max-size",
+    }
+)
 def convert(
     source: Annotated[
         str | None,
@@ -164,6 +171,7 @@ def convert(
     from mtkit.conversion.targets import format_of
     from mtkit.errors import UsageError
     from mtkit.formats.contract import WriteOptions
+    from mtkit.sources.locate import locate
 
     allowed = loss_codes(allow_loss)
     if dst is not None and target is not None:
@@ -174,6 +182,8 @@ def convert(
         raise UsageError(what, hint="name a file, or a folder that ends in /")
     to = to.lower() or format_of(target) or default_format(source)
     if not to:
+        if source is not None and not download:
+            locate(source)  # what is not there is the first thing to say
         line = f"run: mtkit convert {quote(source or 'FILE')} --to gguf"
         missing = f"the name {target} does not determine the format" if target else "no --to"
         raise UsageError(missing, hint=f"{line}; formats: {', '.join(sorted(_written()))}")
@@ -331,10 +341,13 @@ def _run(
 
 
 def _warn_of_weights(tokenizer: Tokenizer, to: str) -> None:
-    """Say that the weights of a GGUF do not get into one of its tokenizer."""
+    """Say that the weights of a GGUF do not get into one, or a folder, of its tokenizer."""
     from mtkit.commands.output import warn
     from mtkit.gguf import open_gguf
 
-    if to == "gguf" and tokenizer.format_name == "gguf" and open_gguf(tokenizer.source).tensors:
-        text = "only its tokenizer is converted, not its weights; mtkit quantize changes their type"
-        warn(tokenizer.source, [text])
+    hints = {
+        "gguf": "mtkit quantize changes their type",
+        "hf": "--to hf-model writes a folder with both",
+    }
+    if to in hints and tokenizer.format_name == "gguf" and open_gguf(tokenizer.source).tensors:
+        warn(tokenizer.source, [f"only its tokenizer is converted, not its weights; {hints[to]}"])

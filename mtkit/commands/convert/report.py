@@ -120,7 +120,7 @@ def examples(one: Verified) -> str:
     """Return the first texts that get other ids, in quotes."""
     from mtkit.base.escape import escape
 
-    shown = [f'"{escape(text)[:_LETTERS]}{"…" * (len(text) > _LETTERS)}"' for text in one.examples]
+    shown = [f'"{escape(text[:_LETTERS])}{"…" * (len(text) > _LETTERS)}"' for text in one.examples]
     return ", ".join([*shown, *["…"] * (one.total - one.equal > len(shown))])
 
 

@@ -48,7 +48,8 @@ def show(done: Conversion, *, verbose: bool) -> None:
         rows.append(("  assumed", [text]))
     for one in others:
         good = one.equal == one.total and not one.unable
-        said = _equal(one) if good else part("warning", f"! {verdict(one).partition(': ')[2]}")
+        found = output.Escaped(f"! {verdict(one).partition(': ')[2]}")
+        said = _equal(one) if good else part("warning", found)
         rows.append((f"  {one.reader}", [said]))
     screen.facts((name, parts) for name, parts in rows if parts)
     warnings, notes = warnings_and_notes(done)

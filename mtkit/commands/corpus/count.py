@@ -17,6 +17,7 @@ def count(
     field: str = "text",
     lines: bool = False,
     special: bool = False,
+    parse_special: bool = False,
     no_parse_special: bool = False,
     skip_bad: bool = False,
     jobs: int | None = None,
@@ -40,13 +41,15 @@ def count(
     """
     from mtkit.commands.corpus.job import done, job_of, settings_of
     from mtkit.commands.named import load_named
+    from mtkit.commands.texts import parsed_special
     from mtkit.corpus.files import Reading
     from mtkit.corpus.run import count as counted
 
     source = load_named(tokenizer, reader=as_reader, download=download)
+    special_in_text = parsed_special(parse_special, no_parse_special)
     job = job_of(
         source, tokenizer, Reading(field, lines), special=special, eod=False,
-        parse_special=not no_parse_special, width=0, skip_bad=skip_bad, as_reader=as_reader,
+        parse_special=special_in_text, width=0, skip_bad=skip_bad, as_reader=as_reader,
     )  # fmt: skip
     settings = settings_of(engine, jobs, ray_address, force=force, restart=restart)
     done(counted, job, paths, output_file, settings, as_json=as_json)

@@ -23,6 +23,7 @@ def encode(
     field: str = "text",
     lines: bool = False,
     special: bool = False,
+    parse_special: bool = False,
     no_parse_special: bool = False,
     skip_bad: bool = False,
     jobs: int | None = None,
@@ -48,13 +49,15 @@ def encode(
     """
     from mtkit.commands.corpus.job import done, job_of, settings_of
     from mtkit.commands.named import load_named
+    from mtkit.commands.texts import parsed_special
     from mtkit.corpus.files import Reading
     from mtkit.corpus.run import encode as encoded
 
     source = load_named(tokenizer, reader=as_reader, download=download, verify_tables=verify_tables)
+    special_in_text = parsed_special(parse_special, no_parse_special)
     job = job_of(
         source, tokenizer, Reading(field, lines), special=special, eod=eod,
-        parse_special=not no_parse_special, skip_bad=skip_bad, as_reader=as_reader,
+        parse_special=special_in_text, skip_bad=skip_bad, as_reader=as_reader,
         width=2 if source.vocab_size <= _MOST_IN_TWO_BYTES else 4,
     )  # fmt: skip
     settings = settings_of(engine, jobs, ray_address, force=force, restart=restart)

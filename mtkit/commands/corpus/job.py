@@ -22,7 +22,7 @@ OPTIONS: Mapping[str, Option] = {
     "paths": Option("", "Files, folders and URLs with documents.", "PATH..."),
     "field": Option("--field", "JSON field or column with the text.", "NAME"),
     "lines": Option("--lines", "Take each line of a text file as a document."),
-    "special": Option("--special", "Add special tokens (BOS, EOS …)."),
+    "special": Option("--add-special", "Add special tokens (BOS, EOS …).", also="--special"),
     "eod": Option("--eod", "Add the tokenizer's EOS after each document."),
     "skip_bad": Option("--skip-bad", "Skip documents without a text, and count them."),
     "jobs": Option("-j --jobs", "Number of processes; default: one per core.", "N", low=1),
@@ -36,7 +36,7 @@ OPTIONS: Mapping[str, Option] = {
 
 def job_of(
     tokenizer: Tokenizer, name: str | None, reading: Reading, *, special: bool, eod: bool,
-    parse_special: bool, width: int, skip_bad: bool, as_reader: str | None,
+    parse_special: bool | None, width: int, skip_bad: bool, as_reader: str | None,
 ) -> Job:  # fmt: skip
     """Return the job that options ask for.
 
@@ -59,7 +59,7 @@ def job_of(
         reader=as_reader,
         reading=reading,
         add_special=special,
-        parse_special=None if parse_special else False,
+        parse_special=parse_special,
         end_id=tokenizer.eos_id if eod else None,
         width=width,
         skip_bad=skip_bad,

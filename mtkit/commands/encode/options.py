@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mtkit.base.record import replace
 from mtkit.commands.declared import SHARED, Option
 
 OPTIONS = {
@@ -24,10 +23,6 @@ OPTIONS = {
         "N",
         "--max-length",
         reads="whole",
-    ),
-    "no_special": replace(SHARED["no_special"], also="--no-bos"),
-    "parse_special": Option(
-        "--parse-special", "Parse special tokens in the text.", also="--allow-special"
     ),
     "bos": Option("--bos", "Add BOS before the text, overriding the file's rule."),
     "eos": Option("--eos", "Add EOS after the text, overriding the file's rule."),

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 
 from mtkit.commands.named import load_named, model_named
-from mtkit.commands.texts import lines_of, texts_of
+from mtkit.commands.texts import lines_of, parsed_special, texts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def run(
     """
     from mtkit.errors import NoToken, UsageError
 
-    if parse_special and no_parse_special:
-        raise UsageError("--parse-special and --no-parse-special exclude each other")
+    special = parsed_special(parse_special, no_parse_special)
     if truncate is not None and truncate < 0:
         raise UsageError(f"is {truncate}, but must be 0 or more", field="--truncate")
     if sum((only_ids, only_tokens, count, offsets, trace)) > 1:
@@ -77,7 +76,6 @@ def run(
     if messages is not None and (lines or bos or eos or any((text, prompt, files))):
         what = "--messages is a whole text: without TEXT, --file, --lines, --bos and --eos"
         raise UsageError(what)
-    special = True if parse_special else False if no_parse_special else None
     template = not (no_special or bos or eos or messages is not None)
     if messages is not None and tokenizer is None:
         tokenizer = model_named(None)  # whose template it is, as of ``mtkit template``

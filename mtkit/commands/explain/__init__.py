@@ -9,7 +9,7 @@ import typer
 from mtkit.commands import output
 from mtkit.commands.named import load_named
 from mtkit.commands.options import application
-from mtkit.commands.texts import texts_of
+from mtkit.commands.texts import parsed_special, texts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def explain(
     prompt: str | None = None,
     files: list[str] | None = None,
     no_special: bool = False,
+    parse_special: bool = False,
     no_parse_special: bool = False,
     html: Annotated[
         str | None, typer.Option("--html", metavar="FILE", help="Write every step as an HTML page.")
@@ -77,9 +78,8 @@ def explain(
     if len(given.decode("utf-8", "surrogateescape")) > _LONGEST:
         hint = "head -c cuts it; mtkit encode takes any length"
         raise UsageError(f"the text has more than {_LONGEST} characters", hint=hint)
-    trace = source.trace(
-        given, add_special_tokens=not no_special, parse_special=False if no_parse_special else None
-    )
+    special = parsed_special(parse_special, no_parse_special)
+    trace = source.trace(given, add_special_tokens=not no_special, parse_special=special)
     tokens = tokens_of(trace, source)
     if html is not None or svg is not None:
         _draw(trace, tokens, html, svg, force=force)

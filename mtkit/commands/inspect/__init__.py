@@ -14,7 +14,12 @@ _PLAN = "Options of --plan"
 
 
 @app.command(
-    also={"ctx": "--ctx-size", "gpu_layers": "--n-gpu-layers", "kv_type": "--cache-type-k -ctk"}
+    also={
+        "ctx": "--ctx-size",
+        "gpu_layers": "--n-gpu-layers",
+        "kv_type": "--cache-type-k -ctk",
+        "slots": "--parallel",
+    }
 )
 def inspect(
     files: Annotated[

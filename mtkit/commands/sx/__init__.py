@@ -24,8 +24,16 @@ def sx() -> None:
     """
 
 
-app.command(name="vocab")(vocab)
+app.command(name="vocab", also={"n_predict": "--predict --tokens"})(vocab)
 app.command(name="prune")(prune)
 app.command(name="quantize-embeddings")(quantize_embeddings)
-app.command(name="bench")(bench)
-app.command(name="tune")(tune)
+app.command(
+    name="bench",
+    also={
+        "tokens": "--predict --tokens",
+        "count": "--prompts",
+        "draft": "-md --model-draft",
+        "draft_max": "--draft-n",
+    },
+)(bench)
+app.command(name="tune", also={"tokens": "--predict --tokens"})(tune)

@@ -46,12 +46,14 @@ def bench(
     ] = "0,0.8",
     count: Annotated[
         int | None,
-        typer.Option("--prompts", metavar="N", min=1, help="Maximum number of prompts per file."),
+        typer.Option(
+            "-c", "--count", metavar="N", min=1, help="Maximum number of prompts per file."
+        ),
     ] = None,
     tokens: Annotated[
         int,
         typer.Option(
-            "-n", "--tokens", metavar="N", min=1, help="Maximum number of tokens per text."
+            "-n", "--n-predict", metavar="N", min=1, help="Maximum number of tokens per text."
         ),
     ] = 64,
     draft_max: Annotated[

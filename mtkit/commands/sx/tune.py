@@ -35,7 +35,7 @@ def tune(
     tokens: Annotated[
         int,
         typer.Option(
-            "-n", "--tokens", metavar="N", min=2, help="Maximum number of tokens per answer."
+            "-n", "--n-predict", metavar="N", min=2, help="Maximum number of tokens per answer."
         ),
     ] = 64,
     seconds: Annotated[

@@ -35,7 +35,9 @@ def vocab(
     ] = None,
     n_predict: Annotated[
         int,
-        typer.Option("--tokens", metavar="N", min=1, help="Maximum number of tokens per answer."),
+        typer.Option(
+            "--n-predict", metavar="N", min=1, help="Maximum number of tokens per answer."
+        ),
     ] = 128,
     output_file: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="File for the ids.")

@@ -99,7 +99,7 @@ def _assumed(spec: TokenizerSpec, plan: Plan) -> Iterator[str]:
     if plan.pre and extras.get("pre") != plan.pre:
         yield f'pre-tokenizer named "{plan.pre}" (its rules are the same)'
     if not extras.get("architecture"):
-        yield f'architecture "{architecture_of(spec)}"'
+        yield f'architecture "{architecture_of(spec)}" (the tokenizer names none)'
 
 
 def _name(spec: TokenizerSpec, options: WriteOptions) -> str:
