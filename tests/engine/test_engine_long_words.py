@@ -12,6 +12,7 @@ from engine_beside_pipeline import Both
 from engine_cases import random_model, random_vocabulary
 from forked import forked
 from support import FIXTURES
+from word_memory import bytes_a_byte
 
 import mtkit
 from mtkit.base.packed import Numbers, Pieces
@@ -75,19 +76,6 @@ def test_what_the_end_of_a_word_decides_reaches_its_beginning(count: int, fallin
     spec = chain(letters, falling=falling)
     same(spec, "".join(letters))
     same(spec, "".join(letters[at % 5000] for at in range(SIZE)))
-
-
-def bytes_a_byte(name: str, letters: str) -> dict[str, float]:
-    """How much memory each call takes, beyond what a shorter one took and a full cache has."""
-    tokenizer = mtkit.load(FIXTURES / name)
-    word = "".join(random.Random(name).choices(letters, k=1 << 14)) * 100
-    taken = {}
-    for call in ("encode_array", "encode_ids", "encode_offsets"):
-        encode = getattr(tokenizer, call)
-        encode(word[:100_000])
-        _, grown = forked(lambda encode=encode: len(encode(word)))
-        taken[call] = (grown - (10 << 20)) / len(word.encode())
-    return taken
 
 
 @pytest.mark.parametrize("letters", ["a", "qxzjkv", " "])
