@@ -220,10 +220,10 @@ def test_batches_whose_bits_were_not_compared_are_not_used() -> None:
     ("batches", "draft", "right", "reason"),
     [
         ({2: 1.75, 4: 2.0, 8: 2.6, 16: 3.8}, 0.7, None, "no draft pays"),
-        ({2: 1.75, 4: 2.0, 8: 2.6, 16: 3.8}, 0.1, None, "a step costs 1.75 of a plain one"),
+        ({2: 1.75, 4: 2.0, 8: 2.6, 16: 3.8}, 0.1, None, "costs 1.75 plain steps"),
         ({2: 1.75, 4: 2.0, 8: 2.6, 16: 3.8}, 0.1, 0.9, ""),
         ({2: 1.2, 4: 1.3, 8: 1.5, 16: 1.8}, 0.05, None, ""),  # even if two of five are accepted
-        ({2: 1.2, 4: 1.3, 8: 1.5, 16: 1.8}, 0.05, 0.1, "a step costs 1.20 of a plain one"),
+        ({2: 1.2, 4: 1.3, 8: 1.5, 16: 1.8}, 0.05, 0.1, "costs 1.20 plain steps"),
         ({}, 0.05, None, "not known yet"),
     ],
 )

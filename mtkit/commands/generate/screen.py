@@ -240,7 +240,7 @@ def show_drafting(seen: Statistics) -> None:
     took = "".join(f"; {seconds:.3f} s of {what}" for what, seconds in extra if seconds >= _LITTLE)
     if not seen.drafted:
         reason = seen.reason or "no draft promised to be faster"
-        again = " (--no-draft-auto drafts all the same)" if seen.declined else ""
+        again = " (--no-draft-auto drafts anyway)" if seen.declined else ""
         note(f"drafting   nothing: {reason}{again}{took}")
         return
     note(

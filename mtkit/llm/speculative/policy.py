@@ -111,19 +111,19 @@ class Policy:
         if self.width == 1:
             return ""
         if not self._batches.is_measured:
-            return "what it would cost is not known yet on this machine"
+            return "the cost of drafting on this machine is not known yet"
         known = self.known
         rate = known.accepted / known.tried if known.tried > 1 else _FEAR
         number, speed = self._fastest(rate)
         if number and (1 - 1 / speed) * min(left, AHEAD) > known.reading(behind):
             return ""
         step = known.verify(self.width)
-        return f"in this exact configuration a step costs {step:.2f} of a plain one"
+        return f"a step of this exact configuration costs {step:.2f} plain steps"
 
     @property
     def hopeless(self) -> str:
         """Return why no draft could pay, whatever is accepted; empty where one could."""
-        return "" if self._verdict[1] else "no draft pays for what it costs on this machine"
+        return "" if self._verdict[1] else "no draft pays for itself on this machine"
 
     def pays(self) -> bool:
         """Whether a model that drafts could pay, as far as that is known."""
