@@ -119,7 +119,7 @@ class Naming:
 
 
 class AnswerNo(MtkitError):
-    """Done, and the answer is no."""
+    """A check failed: ids or logits differ, or a token does not exist."""
 
     exit_code = 1
 

@@ -100,11 +100,12 @@ def loss_table() -> str:
             try:
                 losses = module.write(asked.spec, WriteOptions()).losses
             except MtkitError as error:
-                out.append(f"| `{name}` | refused | | {_cell(error.what)} |")
+                field = f"{error.field} ".lstrip()
+                out.append(f"| `{name}` | refused | {field}| {_cell(error.what)} |")
                 continue
             out += [f"| `{name}` | {x.code} | {x.field} | {_cell(x.effect)} |" for x in losses]
             if not losses:
-                out.append(f"| `{name}` | nothing | | |")
+                out.append(f"| `{name}` | none | | nothing is lost |")
         out.append("")
     return "\n".join(out)
 
@@ -239,8 +240,8 @@ def rule_table() -> str:
     out = [
         "# Rules of mtkit check\n",
         "A file with an `error` is refused (exit code 3). A `warning` is reported, and reading",
-        "continues. A `note` is worth knowing. `mtkit check` applies all rules, other commands",
-        "those of the first and the last table. The codes never change; JSON has them",
+        "continues. A `note` is worth knowing. `mtkit check` applies all rules; other commands",
+        "apply only those of the first and the last table. The codes never change; JSON has them",
         "under `warnings` (`mtkit inspect`) and `findings` (`mtkit check`).\n",
     ]
     for title, found in (

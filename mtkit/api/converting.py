@@ -39,7 +39,8 @@ def convert(
     is read as a tokenizer.
 
     Args:
-        src: A tokenizer, or anything that ``load`` accepts.
+        src: A tokenizer, the path of a model folder or GGUF, or anything else that ``load``
+            accepts.
         dst: File or folder to write; None: next to the source.
         to: Name of the format; empty: inferred from ``dst``.
         kind: Type of a model's matrices: f32, f16, bf16, q8_0, or auto to keep their type.

@@ -25,7 +25,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return what is in a file or a model folder, as ``mtkit inspect --json`` prints it.
 
     Args:
-        path: A GGUF, safetensors, a tokenizer file, or a folder with a model or a tokenizer.
+        path: A GGUF, safetensors or tokenizer file, or a folder with a model or a tokenizer.
 
     Returns:
         The document, schema ``mtkit.inspect/1``; ``kind`` says what the file is.

@@ -78,7 +78,7 @@ def check(
             URL.
         deep: Also read the tensor data of a GGUF, and test its whole tokenizer: merges, a test
             run, chat templates.
-        against: A tokenizer (file, folder or ORG/NAME); chat templates should be the same.
+        against: A tokenizer (file, folder or ORG/NAME) to compare the chat templates with.
         runs_on: Programs to compare with, such as "llama.cpp": their ids and decoded texts.
         most: Maximum bytes to fetch of a remote file.
 

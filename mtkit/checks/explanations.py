@@ -33,8 +33,8 @@ EXPLANATIONS = {
     "tensor-count": f"The header announces more tensors than the file can hold. {_AGAIN}",
     "key-limit": "The file has more than 2^18 keys, mtkit's limit; the largest models have a few "
     "hundred.",
-    "tensor-limit": "The file has more than 2^18 tensors, mtkit's limit; the largest models have "
-    "2^16.",
+    "tensor-limit": "The file has more than 2^18 tensors, mtkit's limit; the largest models have a "
+    "few thousand.",
     "key-empty": "A key is the empty string. llama.cpp aborts on it.",
     "key-twice": "A key occurs twice. Readers disagree about which of the two counts.",
     "key-nul": "A key contains a NUL byte: C programs cut it off there.",
@@ -44,7 +44,8 @@ EXPLANATIONS = {
     "key-length": "A key is longer than 65535 bytes.",
     "string-text": "A string is not valid UTF-8. Python readers refuse the file or replace the "
     "bytes.",
-    "bool": "A bool is neither 0 nor 1. mtkit reads it as true, other programs may read false.",
+    "bool": "A bool is neither 0 nor 1. mtkit reads it as true; other programs may read it as "
+    "false.",
     "bool-array": "An array of bool has elements other than 0 and 1.",
     "alignment-type": "general.alignment is not a whole number.",
     "alignment": "general.alignment is neither a power of two nor a multiple of 8.",
@@ -52,7 +53,7 @@ EXPLANATIONS = {
     "alignment-power": "general.alignment is not a power of two; llama.cpp refuses the file.",
     "alignment-multiple": "general.alignment is not a multiple of 8, as the format requires.",
     "split-type": "A split key has the wrong type: llama.cpp wants split.no and split.count as "
-    "u16, split.tensors.count as i32.",
+    "u16, and split.tensors.count as i32.",
     "tensor-name-empty": "A tensor has no name; programs find tensors by name.",
     "tensor-name-text": "The name of a tensor is not valid UTF-8.",
     "tensor-name-nul": "The name of a tensor contains a NUL byte: C programs cut it off there.",
@@ -137,8 +138,8 @@ EXPLANATIONS = {
     "gguf-vocabulary": "The parts of the vocabulary do not fit together; llama.cpp refuses the "
     "file or aborts.",
     "gguf-token-nul": "A token contains a NUL byte: llama.cpp cuts it off there.",
-    "gguf-token-text": "A token is not valid UTF-8. Bytes are written with the byte-level alphabet "
-    "or as <0xHH>.",
+    "gguf-token-text": "A token is not valid UTF-8. Bytes have to be spelled in the byte-level "
+    "alphabet or as <0xHH>.",
     "gguf-scores-count": "There are more scores than tokens; llama.cpp ignores the extra ones.",
     "gguf-types-count": "There are more token types than tokens; llama.cpp ignores the extra ones.",
     "gguf-scores-type": "The scores are not f32.",
@@ -156,10 +157,10 @@ EXPLANATIONS = {
     "prefix-id": f"An id that is added before every text is not a valid token id. {_SPEC}",
     "vocabulary-types": f"The number of token types is not the number of tokens. {_SPEC}",
     "vocabulary-scores": f"The number of scores is not the number of tokens. {_SPEC}",
-    "vocabulary-hidden": "Ids that encoding never uses (hidden) are outside the vocabulary or not "
-    f"ascending. {_SPEC}",
-    "vocabulary-also": "A second spelling of a token (also) occurs twice, or its id is not in the "
-    f"vocabulary. {_SPEC}",
+    "vocabulary-hidden": "The field hidden, a list of ids that encoding never uses, is not "
+    f"ascending or has an id outside the vocabulary. {_SPEC}",
+    "vocabulary-also": "The field also, a list of second spellings of tokens, has the same "
+    f"spelling twice or an id outside the vocabulary. {_SPEC}",
     "added-token-id": f"The id of an added token is negative or does not fit in an int32. {_SPEC}",
     "special-id": f"The id of a special token is negative or does not fit in an int32. {_SPEC}",
     "stop-id": f"A stop token is not a valid token id. {_SPEC}",
@@ -178,8 +179,8 @@ EXPLANATIONS = {
     "loose-pairs": f"The list of merge pairs does not have two ids per rank. {_SPEC}",
     "loose-ranks": f"The ranks of the merges are not ascending. {_SPEC}",
     "lowest-score": "The lowest score is not a number (NaN), so it cannot be compared.",
-    "byte-symbols": "Characters that are not in the vocabulary become byte tokens before merging, "
-    f"but not every token can be merged. {_SPEC}",
+    "byte-symbols": "Characters that are not in the vocabulary become byte tokens before merging "
+    "(missing is before), but merging may not produce byte tokens (mergeable is listed). " + _SPEC,
     "section-begin": "The token that opens a section, as in hybriddna vocabularies, has no "
     f"text. {_SPEC}",
     "section-end": "The token that closes a section, as in hybriddna vocabularies, has no "
@@ -201,14 +202,14 @@ EXPLANATIONS = {
     "tokenizer": "The format's own library refuses the file or cannot read all of it.",
     "tokenizer-support": "The tokenizer has a component that mtkit does not support, so nothing "
     "else was checked.",
-    "engine-tables": "The tables that run the tokenizer are not those that its specification "
-    "gives, so a text may get different ids. Convert the file again, or do not use it.",
+    "engine-tables": "The engine tables, which are precomputed, do not match the tokenizer's "
+    "specification, so a text may get different ids. Convert the file again, or do not use it.",
     # vocabulary
     "tokenizer-runs": "A pattern or a normalization table of the tokenizer cannot be compiled.",
     "token-twice": "Two ids have the same text, so encoding finds only one of them. llama.cpp "
     "before 2026 aborts on such a vocabulary.",
     "token-spellings": "Two token texts have the same id, and encoding uses both. mtkit decodes "
-    "the id to the first; with the tokenizers library it depends on the run.",
+    "the id to the first; the choice of the tokenizers library varies from run to run.",
     "token-empty": "A token has no text, so encoding never finds it; llama.cpp calls it "
     "[EMPTY_id].",
     "byte-token-form": "A byte token is not written as <0xHH>; llama.cpp refuses the file.",
@@ -313,15 +314,15 @@ EXPLANATIONS = {
     "folder-tensor-shape": "The shape of a tensor does not match config.json: the two are from "
     "different models, or the vocabulary was resized in only one of them.",
     "folder-tensor-unknown": "A tensor does not belong to the architecture: transformers ignores "
-    "it, mtkit does not convert the folder.",
+    "it, but mtkit refuses to convert the folder.",
     "folder-vocabulary": "The tokenizer has more ids than the embedding has rows, so the model "
     "cannot look some of them up. Tokenizer and weights are from different models, or tokens were "
     "added without resizing the embedding.",
     "folder-tokenizer": "The tokenizer is missing, or llama.cpp has no equivalent, so mtkit "
     "convert refuses the folder.",
     # tensors
-    "data-unfinished": "All tensors from one point to the end are nothing but zeros: the download "
-    "did not finish. Download the file again.",
+    "data-unfinished": "From some point on, the tensor data is nothing but zeros: the download did "
+    "not finish. Download the file again.",
     "data-nan": "Weights are NaN, which spreads into every logit. Quantize the model again.",
     "data-infinite": "Weights are infinite. Quantize the model again from a type with a wider "
     "range.",

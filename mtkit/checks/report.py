@@ -85,7 +85,7 @@ class Report(Record):
         return FOUND if self.count("warning") else CLEAN
 
     def document(self) -> dict[str, object]:
-        """Return it as JSON data, one of the files of schema ``mtkit.check/1``."""
+        """Return it as JSON data: one entry of ``files`` in schema ``mtkit.check/1``."""
         return {
             "file": printable(self.path),
             "kind": self.kind,

@@ -32,7 +32,8 @@ def check(
         bool,
         typer.Option(
             "--deep",
-            help="Also check a GGUF's tensor data, merges and templates, or a .mtok's tables.",
+            help="Also check a GGUF's tensor data, merges and templates, or a .mtok's engine "
+            "tables.",
         ),
     ] = False,
     against: Annotated[
@@ -68,9 +69,10 @@ def check(
     everything: NaN, infinity and zeros in tensors, merges, and a test run of the tokenizer and its
     chat templates. --against and --runs-on include that test run.
 
-    In a folder with config.json and weights, every file is checked, and so is their fit: missing
-    and truncated files, a wrong index, tensors that contradict config.json, a tokenizer with more
-    ids than the embedding has rows, and everything else that makes mtkit convert refuse the folder.
+    In a folder with config.json and weights, mtkit checks every file and whether the files fit
+    together. It finds missing and truncated files, a wrong index, tensors that contradict
+    config.json, a tokenizer with more ids than the embedding has rows, and everything else that
+    makes mtkit convert refuse the folder.
 
     --runs-on compares about 200 texts with the results of another program: llama.cpp, mnn,
     transformers, executorch, onnxruntime or sentencepiece. The last four need their own library. A

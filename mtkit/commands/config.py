@@ -26,7 +26,7 @@ def config(
 ) -> None:
     """Show or set the default tokenizer and model.
 
-    A terminal also shows where each comes from: an environment variable (MTKIT_TOKENIZER,
+    On a terminal, it also shows where each comes from: an environment variable (MTKIT_TOKENIZER,
     MTKIT_MODEL), the configuration file, or mtkit itself.
 
     \b

@@ -47,7 +47,9 @@ SHARED: Mapping[str, Option] = {
         "--no-special", "Do not add special tokens (BOS, EOS …).", also="--no-add-special --no-bos"
     ),
     "parse_special": Option(
-        "--parse-special", "Parse special tokens in the text.", also="--allow-special"
+        "--parse-special",
+        "Parse special tokens in the text; default: as the file's own library does.",
+        also="--allow-special",
     ),
     "no_parse_special": Option(
         "--no-parse-special", "Treat special tokens in the text as plain text."
@@ -62,7 +64,7 @@ SHARED: Mapping[str, Option] = {
     ),
     "download": Option("--download", "Download the repository ORG/NAME."),
     "verify_tables": Option(
-        "--verify-tables", "Compare a .mtok's tables with its specification first."
+        "--verify-tables", "First check a .mtok's engine tables against its specification."
     ),
     "prompt": Option("-p --prompt", "The text, as an option.", "TEXT"),
     "files": Option(

@@ -108,6 +108,11 @@ class Command(TyperCommand):
                 with formatter.section(heading):
                     formatter.write_dl(listed)
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line; braces are for a choice alone."""
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece if "|" in piece else piece.strip("{}") for piece in pieces]
+
     def make_parser(self, ctx: Any) -> Any:
         """Let the parser know the further spellings."""
         parser = super().make_parser(ctx)

@@ -56,8 +56,8 @@ def perplexity(
     """Compute a model's perplexity on texts: how well it predicts them.
 
     As in llama-perplexity, whole windows of --ctx tokens are evaluated and the second half of each
-    counts. With --stride every token counts once, and texts may be shorter than a window. In a
-    pipe: perplexity, its standard error, loss in nats per token, tokens, windows; with several
+    counts. With --stride every token counts once, and texts may be shorter than a window. Piped
+    output: perplexity, its standard error, loss in nats per token, tokens, windows; with several
     files, a row for each with its name, and the total.
 
     --against measures how far the model's predictions are from those of a base model, as

@@ -30,7 +30,7 @@ def type_names(incomplete: str) -> list[str]:
 
 @app.command()
 def quantize(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file, not quantized.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF to quantize.")],
     more: Annotated[
         list[str] | None,
         typer.Argument(
@@ -91,11 +91,11 @@ def quantize(
     """Quantize a model with llama.cpp's quantizer, in a separate process.
 
     A model that is already quantized is refused without --allow-requantize: quantizing twice loses
-    more than quantizing once. --tensor-type, --output-tensor-type and --token-embedding-type work
-    as in llama-quantize: a pattern is a lower-case regular expression, and tensors that match are
-    excluded from the mix. The file is written atomically. Piped output is one row: path, bytes of
-    tensors before, after; with --report also a row for each tensor that changed: name, type before,
-    type after, largest error, RMSE, cosine, all after dequantization.
+    more than quantizing once. The options --tensor-type, --output-tensor-type and
+    --token-embedding-type work as in llama-quantize: a pattern is a lower-case regular expression,
+    and tensors that match are excluded from the mix. The file is written atomically. Piped output
+    is one row: path, bytes of tensors before, after; with --report also a row for each tensor that
+    changed: name, type before, type after, largest error, RMSE, cosine, all after dequantization.
 
     \b
     Examples:

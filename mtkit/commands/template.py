@@ -31,7 +31,8 @@ def template(
         str | None,
         typer.Argument(
             metavar="FILE",
-            help="Tokenizer file or folder, or a .jinja file; default: the default model.",
+            help="Tokenizer file or folder, or a .jinja file; default: the model that mtkit "
+            "config shows.",
         ),
     ] = None,
     tokenizer: Annotated[
@@ -100,7 +101,7 @@ def template(
 ) -> None:
     """Render a chat template as the transformers library does.
 
-    When output is piped, the text is printed unchanged; a terminal shows control characters
+    When output is piped, the text is printed unchanged; on a terminal, control characters are
     escaped. The template runs in a separate process, limited to 10 seconds and 256 MiB. --parse
     works the other way: it turns a model's answer into JSON with content, reasoning_content and
     tool_calls.

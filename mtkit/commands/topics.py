@@ -9,11 +9,13 @@ TOPICS = {
 mtkit compares every field of your tokenizer with what the target format can hold. Each loss has
 a code:
 
-- `ids`: ordinary text can get different ids; refused unless you give `--allow-loss ids`
+- `ids`: ordinary text can get different ids; the conversion is refused unless you pass
+  `--allow-loss ids`
 - `ids-special`: only texts that spell out special tokens, U+2581 or invalid UTF-8 can get
   different ids
-- `ids-possible`: the other program implements the same rules itself; refused only if the
-  built-in texts differ
+- `ids-possible`: rare texts can get different ids, because the target has code or rules of its own;
+  the conversion is refused only if a built-in text gets different ids and you do not pass
+  `--allow-loss ids-possible`
 - `decoding`: the same ids can be decoded to slightly different text, such as a missing space
 - `chat`: the chat template or a setting for chats is not kept
 - `metadata`: information that affects neither ids nor text is not kept

@@ -81,7 +81,8 @@ class Conversion(Record):
         format_name: Name of the format written.
         losses: Everything that the files do not keep.
         assumptions: Assumptions made while reading and writing.
-        verified: The comparison with the source, one entry per reader.
+        verified: Comparisons with the source, one for each way to read the files: by mtkit, by
+            engine tables, by another program.
         sizes: Named sizes in bytes ("total"; also "base" and "extension" if there are two parts).
         model: Facts about the model, if a whole model was converted.
     """

@@ -136,9 +136,9 @@ class WriteOptions(Record):
     """Options for writing a tokenizer; None: as usual for the family of the tokenizer.
 
     Attributes:
-        add_bos: Put BOS before a text; False: do not. The conversion sees to it, a writer
-            writes what the specification says.
-        add_eos: Put EOS after a text; False: do not.
+        add_bos: Add BOS before a text; False: do not. The conversion applies it; writers write
+            what the specification says.
+        add_eos: Add EOS after a text; False: do not.
         extension: Also store the whole specification, in formats that have room for it.
         name: Name of the tokenizer in the file.
         values: Options of a single format, such as ``pre`` of gguf.

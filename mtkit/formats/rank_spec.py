@@ -22,6 +22,7 @@ from mtkit.spec import (
     models,
     pre_tokenizers,
 )
+from mtkit.spec.model_names import model_name
 from mtkit.spec.text import Regex
 from mtkit.spec.traverse import flat
 from mtkit.spec.vocabulary import is_sparse
@@ -138,7 +139,7 @@ def ranks_of(spec: TokenizerSpec, what: str) -> tuple[dict[bytes, int], str, tup
     if isinstance(spec.model, models.BPE):
         _check_merges(spec.model, ranks, vocabulary, losses)
     elif not isinstance(spec.model, models.RankBPE):
-        raise UnsupportedError(f"{what} holds byte-level BPE, not {type(spec.model).__name__}")
+        raise UnsupportedError(f"{what} holds byte-level BPE, not {model_name(spec.model)}")
     if spec.normalizer is not None:
         losses.add("ids", "normalizer", f"{type(spec.normalizer).__name__} is skipped")
     if letters.add_prefix_space:
@@ -196,7 +197,9 @@ def _check_merges(
         for cut in range(1, len(raw))
     )
     if allowed != len(listed):
-        effect = f"merging by rank allows {allowed} pairs, the list of merges has {len(listed)}"
+        effect = (
+            f"merging by rank allows {allowed:,} pairs, but the list of merges has {len(listed):,}"
+        )
         losses.add("ids-possible", "model.merges", effect)
     elif not model.ignore_merges:
         effect = "a word that is itself a token is never split"

@@ -14,6 +14,7 @@ from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Loss, Reading, Written
 from mtkit.formats.remainder import with_remainder
 from mtkit.spec import SpecialIds, TokenizerSpec, TokenType, Vocabulary, decoders, models
+from mtkit.spec.model_names import model_name
 from mtkit.spec.vocabulary import is_sparse
 
 TYPE_CHECKING = False
@@ -119,8 +120,8 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         UnsupportedError: The model is another one.
     """
     if not isinstance(spec.model, models.Trie):
-        name = type(spec.model).__name__
-        raise UnsupportedError(f"RWKV encodes by greedy longest match, not {name}")
+        name = model_name(spec.model)
+        raise UnsupportedError(f"RWKV uses greedy longest match, not {name}")
     if spec.normalizer is not None or spec.pre_tokenizer is not None:
         raise UnsupportedError("it has no normalizer and no pre-tokenizer")
     lines = []

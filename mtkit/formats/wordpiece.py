@@ -30,6 +30,7 @@ from mtkit.spec import (
     pre_tokenizers,
     replace,
 )
+from mtkit.spec.model_names import model_name
 from mtkit.unicode.characters import WHITE_SPACE
 
 TYPE_CHECKING = False
@@ -142,7 +143,9 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
 
     model = spec.model
     if not isinstance(model, models.WordPiece) or model.prefix != "##":
-        name = type(model).__name__
+        name = model_name(model)
+        if isinstance(model, models.WordPiece):
+            name = f"with {model.prefix!r}"
         raise UnsupportedError(f"{TITLE} supports WordPiece with ## only, not {name}")
     pieces = spec.vocabulary.pieces
     if model.unk is None or _UNK not in pieces.ids:

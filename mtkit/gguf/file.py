@@ -213,13 +213,13 @@ class GgufFile:
         metadata_end: End of the last key, in bytes from the start of the file.
         data_offset: Start of the data section, in bytes from the start of the file; it can be past
             the end if there are no tensors.
-        metadata: Key -> value; of equal keys the first counts.
-        tensors: In file order; an index is a number or a name.
-        names: Name -> tensor; of equal names the first counts.
+        metadata: Key -> value; if a key occurs more than once, the first one counts.
+        tensors: The tensors in file order; can be indexed by number or name.
+        names: Name -> tensor; if a name occurs more than once, the first one counts.
         trailing_bytes: Bytes after the last tensor and its padding.
         findings: Broken rules: warnings, and also errors if reading was not strict.
-        is_whole: Whether header, metadata and tensor table could be read completely; nothing after
-            a break was checked.
+        is_whole: Whether header, metadata and tensor table could be read completely; if
+            not, nothing after the first unreadable place was checked.
     """
 
     def __init__(self, name: str, data: memoryview) -> None:

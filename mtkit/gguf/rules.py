@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mtkit.gguf.types import TensorType, ValueType
 
 MAX_ENTRIES = 1 << 18
-"""Keys or tensors in one file; reading more would take seconds, the largest models have 2^16."""
+"""Keys or tensors in one file; reading more would take seconds, and models have a few thousand."""
 MAX_STRING_BYTES = 1 << 30
 """llama.cpp's limit for one key, name or value."""
 MAX_STRINGS = 1 << 24

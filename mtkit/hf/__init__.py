@@ -9,9 +9,6 @@ made through it take effect with the next text.
     import mtkit.hf
     tokenizer = mtkit.hf.from_pretrained("Qwen/Qwen3-8B")
     tokenizer = mtkit.hf.from_file("model.gguf")
-
-Source: transformers 5 ``tokenization_utils_tokenizers.py`` for what is asked of the object, and
-tokenizers 0.23 for what it answers.
 """
 
 from __future__ import annotations
@@ -55,7 +52,7 @@ def from_file(path: str | os.PathLike[str], *, allow_loss: Collection[str] = ())
 
     Raises:
         MissingExtra: transformers is not installed.
-        LossError: As a tokenizer.json the tokenizer would give ordinary text different ids.
+        LossError: Written as tokenizer.json, the tokenizer would give ordinary text different ids.
         UnsupportedError: The tokenizer cannot be written as tokenizer.json.
     """
     import tempfile

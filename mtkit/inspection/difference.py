@@ -98,12 +98,13 @@ class Difference(Record):
         tensors: Changed tensors, in the same order.
         n_tensors: Number of tensors in A.
         same_names: Whether both have tensors of the same names and shapes.
-        naming: Changed keys that only name things, if one side is a folder; with two files they are
-            among ``keys``.
+        naming: If one side is a folder: changed keys that only describe the model, such as
+            general.name; otherwise, they are in ``keys``.
         measured: Tensors of equal shape with their errors, if ``values`` was set; identical ones
             are left out.
         sums: Errors of all tensors; None if ``values`` was not set.
-        is_made: One side is a folder that would convert to the other.
+        is_made: Whether one side is a folder and the other is the GGUF that it converts to,
+            except for ``naming``.
     """
 
     keys: tuple[KeyChange, ...]

@@ -46,14 +46,15 @@ class Encoding(Record):
 
     Attributes:
         ids: Token ids.
-        tokens: How the reference spells each token: as in the vocabulary; an added token, or a
-            part that a model of scores does not know, as the normalized text has it. Bytes that
-            are not valid UTF-8 are backslash escapes.
+        tokens: Each token as the file's own library spells it: usually as in the vocabulary; an
+            added token, or a part unknown to a SentencePiece model, as in the normalized text.
+            Bytes that are not valid UTF-8 are backslash escapes.
         offsets: (start, end) in characters of the original text; (0, 0) for tokens that the
-            post-processor added.
+            post-processor added and for padding.
         type_ids: Segment numbers.
-        special_tokens_mask: 1 for tokens that the post-processor added, else 0.
-        sequence: 0 for the first text, 1 for the second, None for added tokens.
+        special_tokens_mask: 1 for tokens that the post-processor added and for padding, else 0.
+        sequence: 0 for the first text, 1 for the second, None for tokens that the post-processor
+            added and for padding.
         attention_mask: 0 for padding, else 1.
     """
 
@@ -69,11 +70,11 @@ class Encoding(Record):
         return len(self.ids)
 
     def packed(self) -> tuple[memoryview, memoryview]:
-        """Return the ids, and start and end of each in turn, as int32."""
+        """Return the ids, and the offsets as interleaved starts and ends, both as int32."""
         return packed_rows([self.ids])[0], packed_rows(self.offsets)[0]
 
     def about(self, *texts: str | bytes) -> Encoding:
-        """Keep the texts that it is of, for ``repr``; returns itself."""
+        """Keep the texts that were encoded, for ``repr``, and return self."""
         vars(self)["_texts"] = texts
         return self
 

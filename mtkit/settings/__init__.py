@@ -120,7 +120,7 @@ class SharedContextSettings(ContextSettings, heading="Context"):
     """What a context is made with that slots share."""
 
     n_ctx: int | None = setting(
-        None, "Context size in tokens, shared by the slots; auto: the trained size, as far as "
+        None, "Context size of all slots together, in tokens; auto: the trained size, as far as "
         "memory allows.", 1, _MOST, option="-c --ctx", also="--ctx-size", metavar="N|auto",
     )  # fmt: skip
 
@@ -218,7 +218,7 @@ class SamplerSettings(Settings, heading="Sampling"):
     )  # fmt: skip
     logit_bias: tuple[tuple[int | str, float], ...] = setting(
         (),
-        "Add N to the logit of a token, ID=N or TEXT=N; false: never. Repeatable.",
+        "Add N to the logit of a token (ID=N or TEXT=N), or ban it (ID=false). Repeatable.",
         metavar="ID=N",
     )
     ignore_eos: bool = setting(False, "Never generate a token that ends the text.")
@@ -294,7 +294,7 @@ class DraftSettings(Settings, heading="Drafting"):
     )  # fmt: skip
     draft_width: int = setting(
         1,
-        "Pad each step to at least N rows; with 4, Q4_K weights are exact for up to three drafts.",
+        "Pad each step to at least N rows; 4 makes up to three drafted tokens exact with Q4_K.",
         1,
         16,
     )
@@ -309,7 +309,7 @@ class DraftSettings(Settings, heading="Drafting"):
     )
     sx_quant_embd: str | None = setting(
         None,
-        "quant_embeddings.bin, to find ids similar to one outside --sx-static-vocab.",
+        "quant_embeddings.bin, to add the neighbors of an id missing from --sx-static-vocab.",
         metavar="FILE",
     )
     sx_scales: str | None = setting(None, "scales.bin for --sx-quant-embd.", metavar="FILE")
@@ -398,7 +398,7 @@ class GenerateSettings(AnswerSettings, heading="Text"):
     )
     add_special: bool = setting(
         True, "Add special tokens (BOS, EOS …) as the tokenizer does.",
-        off="Do not add special tokens (BOS, EOS …).", option="--no-special",
+        off="Do not add special tokens (BOS, EOS …) to the prompt.", option="--no-special",
         also="--no-add-special --no-bos",
     )  # fmt: skip
     special: bool = setting(False, "Show special tokens in the output.", also="-sp")
@@ -423,8 +423,8 @@ class ServeSettings(ModelSettings, heading="Serving"):
     )  # fmt: skip
     port: int = setting(8080, "Port to listen on; 0: any free one.", 0, 65535)
     slots: int = setting(
-        4, "Number of answers generated at the same time; they share --ctx.", 1, 256,
-        option="-np --slots", also="--parallel",
+        4, "Number of answers generated at the same time; each gets an equal part of --ctx.", 1,
+        256, option="-np --slots", also="--parallel",
     )  # fmt: skip
     kv_unified: bool = setting(
         False, "Let an answer use all of --ctx that is free; implied by --ctx auto."
@@ -457,8 +457,8 @@ class ServeSettings(ModelSettings, heading="Serving"):
         None, "Tags shown by /v1/models, separated by commas.", metavar="TAGS"
     )
     n_predict: int = setting(
-        -1, "Maximum tokens per answer, unless the request sets its own; -1: as many as fit.", -1,
-        _MOST, option="-n --n-predict", also="--predict --tokens",
+        -1, "Maximum tokens per answer, unless the request sets its own; -1: as many as fit (16 "
+        "for /v1/completions).", -1, _MOST, option="-n --n-predict", also="--predict --tokens",
     )  # fmt: skip
     pooling: Pooling | None = setting(
         None, "Pooling for /v1/embeddings; default: the model's own, or mean.",
@@ -471,7 +471,7 @@ class ServeSettings(ModelSettings, heading="Serving"):
         None, "Variables for the chat template, as a JSON object.", metavar="JSON"
     )
     reasoning: Thinking = setting(
-        "auto", "Reasoning, if the chat template has a switch for it; auto: on.",
+        "auto", "Switch reasoning on or off, if the chat template can; auto: on.",
         metavar="auto|on|off",
     )  # fmt: skip
     reasoning_budget: int = setting(

@@ -86,22 +86,22 @@ class TokenizerSpec(Record, hidden=("name",)):
         decoder: None: tokens are joined by ``join``.
         added_tokens: Tokens found before the model.
         special_ids: Ids of special tokens: BOS, EOS and so on.
-        truncation: As the file asks.
-        padding: As the file asks.
+        truncation: The file's settings, or None if it has none.
+        padding: The file's settings, or None if it has none.
         chat_templates: In the file's order.
-        invalid_utf8: Handling of bytes that are not valid UTF-8: an error, U+FFFD for each, or kept
-            unchanged. ``loose``: as ``replace``, but overlong forms and surrogates are
-            characters, and forms above U+10FFFF are an error. ``wide``: as ``loose``, but those
-            stay as they are.
-        clean_up_spaces: Which spaces before punctuation decoding removes at the end:
-            ``none``, ``full``: before ``. ? ! , ' n't 'm 's 've 're``; ``contractions``: only
-            before the last six; ``on_request``: none, though the file asks for it, where
-            its reference leaves that to the caller; other rules by name.
+        invalid_utf8: Handling of bytes that are not valid UTF-8. ``error``: raise; ``replace``:
+            U+FFFD for each byte; ``keep``: unchanged; ``loose``: like ``replace``, but overlong
+            forms and surrogates count as characters, and forms above U+10FFFF are an error;
+            ``wide``: like ``loose``, but forms above U+10FFFF are kept.
+        clean_up_spaces: Spaces before punctuation that decoding removes at the end. ``none``: no
+            spaces; ``full``: before ``. ? ! , ' n't 'm 's 've 're``; ``contractions``: only before
+            the last six; ``three_passes``: like ``full``, but not before ``n't``; ``on_request``:
+            none, although the file asks for it, because its library leaves this to the caller.
         join: Separator between tokens if there is no decoder.
         prefix_ids: Ids before every result, even of the empty text and even where no special
-            tokens are asked for; the post-processor takes them for part of the text.
-        extras: Settings that only one format has: (name, value) with JSON values, kept so that it
-            can be written again.
+            tokens are requested; the post-processor treats them as part of the text.
+        extras: Settings that only one format has: (name, value) with JSON values, kept for
+            writing that format again.
         name: The tokenizer's name; ignored when comparing.
     """
 

@@ -39,7 +39,7 @@ class Difference(Record):
 
 
 class Comparison(Record):
-    """Two tokenizers on many texts.
+    """The result of comparing two tokenizers on many texts.
 
     Attributes:
         texts: Number of texts compared.

@@ -44,11 +44,11 @@ def load(
         reader: Read the files as another program does: "transformers" for a folder with a
             tokenizer.json, "mnn" for a .mtok.
         download: Download the repository if it is not in the cache.
-        cache_bytes: Maximum size of a cache; None: about 8 MB; 0: no cache. Each call that runs
-            at the same time has a cache of its own; idle ones are kept, up to
-            32 MB or four of this size.
-        verify_tables: Compare the engine's tables in a .mtok with those that its specification
-            gives; loading then takes as long as without tables.
+        cache_bytes: Maximum size of a cache in bytes; None: about 8 MB; 0: no cache. Concurrent
+            calls use separate caches; unused ones are kept, up to 32 MB or four times this size,
+            whichever is larger.
+        verify_tables: Check a .mtok's engine tables against its specification; loading then takes
+            as long as without tables.
 
     Raises:
         UsageError: The file or the reader does not exist, or ``cache_bytes`` is negative or 2**63
@@ -143,7 +143,7 @@ def tables_fault(source: Source, spec: TokenizerSpec) -> FormatError | None:
     except UnsupportedError:  # there can be none
         pass
     return FormatError(
-        "are not those that its specification gives",
+        "do not match the file's specification",
         field="engine tables",
         hint="mtkit convert FILE --to mtok writes new ones; the file may have been made to deceive",
     )

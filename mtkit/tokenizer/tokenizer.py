@@ -88,7 +88,7 @@ class Tokenizer:
 
     @property
     def engine(self) -> AnyEngine:
-        """The engine in use: the native core, or the pipeline if there is none."""
+        """The engine in use: the native core, or pure Python if the core cannot run the file."""
         if self._engine is None:
             from mtkit.engine import load_engine
 

@@ -62,7 +62,7 @@ def test_drawn_changes_are_found(name: str, tmp_path: Path) -> None:
         if mapped(source)[0] is None:  # the engine refuses them, the specification says the same
             continue
         found[tag] += 1
-        with pytest.raises(FormatError, match="are not those that its specification gives"):
+        with pytest.raises(FormatError, match="do not match the file's specification"):
             load_source(source, verify_tables=True)
         report = check_source(source, Asked(deep=True))
         assert [finding.rule.code for finding in report.findings] == ["engine-tables"]

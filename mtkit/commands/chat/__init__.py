@@ -55,7 +55,8 @@ def chat(
         typer.Option(
             "--reasoning",
             metavar="auto|on|off",
-            help="Reasoning, if the chat template has a switch for it.",
+            help="Switch reasoning on or off, if the chat template can; auto: the template's "
+            "default.",
         ),
     ] = "auto",
     no_history: Annotated[
@@ -63,7 +64,7 @@ def chat(
         typer.Option(
             "--no-history",
             envvar="MTKIT_NO_HISTORY",
-            help="Do not save the lines you type to the history.",
+            help="Neither read nor save the input history.",
         ),
     ] = False,
     as_json: bool = False,

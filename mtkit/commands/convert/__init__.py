@@ -50,7 +50,9 @@ def _types(incomplete: str) -> list[str]:
 def convert(
     source: Annotated[
         str | None,
-        typer.Argument(metavar="SRC", help="File or folder; default: the default tokenizer."),
+        typer.Argument(
+            metavar="SRC", help="File or folder; default: the tokenizer that mtkit config shows."
+        ),
     ] = None,
     dst: Annotated[
         str | None, typer.Argument(metavar="DST", help="Same as -o.", show_default=False)
@@ -141,9 +143,10 @@ def convert(
 ) -> None:
     """Convert a model or a tokenizer, and check the result before writing it.
 
-    A folder with config.json and safetensors becomes a GGUF for llama.cpp, and --to hf-model turns
-    a GGUF back into such a folder. Every other file is a tokenizer: mtkit reads the result back and
-    compares ids and decoded text on about 200 texts.
+    A folder with config.json and safetensors becomes a GGUF for llama.cpp, as does a LoRA adapter
+    (with --base) or a llama2.c checkpoint (with --tokenizer); --to hf-model turns a GGUF back into
+    a folder. Anything else is read as a tokenizer: mtkit reads the result back and compares ids and
+    decoded text on about 200 texts.
 
     Without --to, the name of DST determines the format: x.gguf, tokenizer.json, x.mtok … If several
     files are written, as for hf, a DST without a suffix is a folder.

@@ -34,7 +34,8 @@ def dump(
     file: Annotated[
         str | None,
         typer.Argument(
-            metavar="FILE", help="File, or - for standard input; default: the default tokenizer."
+            metavar="FILE",
+            help="File, or - for standard input; default: the tokenizer that mtkit config shows.",
         ),
     ] = None,
     pattern: Annotated[
@@ -60,8 +61,9 @@ def dump(
     Columns: vocab: id, token, type, and score if there are scores; merges: rank, left, right;
     scores: id, score, token; metadata: key, type, value; tensors: name, shape (fastest axis first),
     type, offset in the data section, bytes. template prints the chat template unchanged. Text is
-    escaped to one line; bytes that are not UTF-8 become \\xNN. A terminal shows each token as text
-    (·hello), and in another column as the file spells it (Ġhello); --filter searches both.
+    escaped to one line; bytes that are not UTF-8 become \\xNN. On a terminal, each token is shown
+    as text (·hello), and in another column as the file spells it (Ġhello); --filter searches
+    both.
 
     \b
     Examples:

@@ -104,11 +104,12 @@ def _vocab(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Rows]:
 
 
 def _merges(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Rows]:
+    from mtkit.spec.model_names import model_name
+
     merges = getattr(tokenizer.spec.model, "merges", None)
     if merges is None:
-        name = type(tokenizer.spec.model).__name__
         raise UnsupportedError(
-            f"has no merges: its model is {name}",
+            f"has no merges: its model is {model_name(tokenizer.spec.model)}",
             source=tokenizer.source,
             hint="mtkit dump scores lists the scores that decide its merges"
             if tokenizer.spec.vocabulary.scores is not None

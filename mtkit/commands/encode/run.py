@@ -52,8 +52,8 @@ def run(
 ) -> None:
     """Encode text to token ids.
 
-    A terminal shows a table of ids, tokens and bytes; piped output is the ids on one line.
-    --messages encodes a whole chat as `mtkit template --ids` does, up to the beginning of the
+    On a terminal, the output is a table of ids, tokens and bytes; when piped, it is the ids on one
+    line. --messages encodes a whole chat as `mtkit template --ids` does, up to the beginning of the
     answer.
 
     \b

@@ -49,9 +49,9 @@ def explain(
 ) -> None:
     """Show how a text is split into tokens, with ids, bytes and word boundaries.
 
-    --html and --svg draw every step from text to ids, merge by merge, as self-contained files. In a
-    pipe each token is a row: id, start, end, word number (none: added around the text), token,
-    bytes.
+    --html and --svg draw every step from text to ids, merge by merge, as self-contained files.
+    Piped output has a row per token: id, start, end, word number (none: added around the text),
+    token, bytes.
 
     \b
     Examples:

@@ -26,7 +26,8 @@ def inspect(
         list[str] | None,
         typer.Argument(
             metavar="[FILE]...",
-            help="Files or folders, or - for standard input; default: the default tokenizer.",
+            help="Files or folders, or - for standard input; default: the tokenizer that mtkit "
+            "config shows.",
         ),
     ] = None,
     metadata: Annotated[bool, typer.Option("--metadata", help="Show only the metadata.")] = False,
@@ -112,12 +113,13 @@ def inspect(
 ) -> None:
     """Show what is in a GGUF, safetensors or tokenizer file, or in a model folder.
 
-    A terminal shows a one-screen summary; --all shows everything. When output is piped, each line
-    starts with its kind. For a GGUF: header, content (model, vocabulary, lora, imatrix, mmproj,
-    draft or control-vector, with details), model, quantization, hyperparameter, tokenizer, memory,
-    shard, metadata (key, type, value), tensor (name, shape with the fastest axis first, type,
-    offset in the data section, bytes), layer, or place (what the bytes are used for, bytes). Long
-    arrays are shortened, with their true length; mtkit dump metadata and --json print them in full.
+    On a terminal, a one-screen summary is shown; --all shows everything. When output is piped, each
+    line starts with its kind. For a GGUF: header, content (model, vocabulary, lora, imatrix,
+    mmproj, draft or control-vector, with details), model, quantization, hyperparameter, tokenizer,
+    memory, shard, metadata (key, type, value), tensor (name, shape with the fastest axis first,
+    type, offset in the data section, bytes), layer, or place (what the bytes are used for, bytes).
+    Long arrays are shortened, with their true length; mtkit dump metadata and --json print them in
+    full.
 
     --tensor dequantizes one tensor and shows minimum, maximum, mean and standard deviation of its
     finite values, how many are 0, NaN or infinite, and a histogram (from, to, count).

@@ -27,7 +27,7 @@ def tune(
         str, typer.Option("--prompts", metavar="FILE", help="Prompts: lines of text or of JSON.")
     ],
     out: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="Profile to write, a .json file.")
+        str, typer.Option("-o", "--output", metavar="FILE", help="Profile to write (.json).")
     ] = "draft-profile.json",
     count: Annotated[
         int, typer.Option("-c", "--count", metavar="N", min=1, help="Maximum number of prompts.")
@@ -41,7 +41,7 @@ def tune(
     seconds: Annotated[
         float,
         typer.Option(
-            "--seconds", metavar="S", min=0, help="Start no new measurement after S seconds."
+            "--seconds", metavar="S", min=0, help="Start only the final timing after S seconds."
         ),
     ] = 600,
     disk: Annotated[
@@ -51,7 +51,7 @@ def tune(
         ),
     ] = 4,
     no_exact: Annotated[
-        bool, typer.Option("--no-exact", help="Also consider drafting that may change the text.")
+        bool, typer.Option("--no-exact", help="Allow a profile that may change the text.")
     ] = False,
     threads: Annotated[
         int,
@@ -63,13 +63,15 @@ def tune(
 ) -> None:
     """Find the fastest way to draft.
 
-    The result is a profile that generate, chat and serve read with --draft-profile.
+    The result is a profile for the option --draft-profile of generate, chat and serve.
 
     Candidates: prompt lookup; each draft model as it is, requantized to Q4_0, and with its
-    vocabulary cut to the 65,536 … 4,096 most frequent ids of TARGET's answers; and each of these
-    after lookup. Each is tried exactly, with one or four rows per step, and inexactly. All are
-    scored on one of TARGET's answers, the better half on three, and the better half of those on
-    nine; the best two are then timed. Measurements are cached: to resume, repeat the command.
+    vocabulary cut to the 65,536, 32,768, 16,384, 8,192 or 4,096 most frequent ids of TARGET's
+    answers; and each of these after lookup. Each is tried in the exact configuration, with one row
+    per step and with four, and in the inexact one. All are scored on one of TARGET's answers, the
+    better half on three, and the better half of those on nine. The two best exact ones and the best
+    inexact one are then timed. The fastest exact one (with --no-exact, the fastest of all) becomes
+    the profile, if it pays off. Measurements are cached: to resume, repeat the command.
 
     Columns: candidate, milliseconds per drafted token, acceptance rate, maximum draft length, rows
     per step, expected speed against plain decoding, measured speed, texts identical to plain

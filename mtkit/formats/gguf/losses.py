@@ -210,7 +210,7 @@ _UNIGRAM: dict[str, tuple[LossCode, str]] = {
     ),
     "candidates": (
         "ids-possible",
-        "unused, control and byte tokens can occur in ordinary text",
+        "llama.cpp can use unused, control and byte tokens to encode ordinary text",
     ),
     "user_defined": ("ids-possible", "user-defined tokens have a different score"),
     "precision": (

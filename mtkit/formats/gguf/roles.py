@@ -12,6 +12,7 @@ from mtkit.formats.gguf import text as gguf_text
 from mtkit.formats.gguf.extras import ARCHITECTURES, MODELS, NAME
 from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, default_ids
 from mtkit.formats.gguf.special import resolve
+from mtkit.spec.model_names import model_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def family_of(spec: TokenizerSpec) -> Family:
     """
     name = type(spec.model).__name__
     if name not in _FAMILIES:
-        raise UnsupportedError(f"llama.cpp has no tokenizer for {name}", field="model")
+        what = f"llama.cpp has no tokenizer for {model_name(spec.model)}"
+        raise UnsupportedError(what, field="model")
     return _FAMILIES[name]
 
 

@@ -15,6 +15,7 @@ from mtkit.errors import UnsupportedError
 from mtkit.formats.hf.numbers import piece_text
 from mtkit.formats.rank_merges import all_cuts, merges_by_rank
 from mtkit.spec import TokenType, models, replace, traverse
+from mtkit.spec.model_names import model_name
 from mtkit.spec.normalizers import Spaces
 from mtkit.spec.vocabulary import SEGMENTED
 
@@ -38,8 +39,7 @@ def adapt_model(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mo
     """
     model = spec.model
     if type(model) not in _MODELS:
-        name = type(model).__name__
-        raise UnsupportedError(f"tokenizer.json has no model for {name}")
+        raise UnsupportedError(f"tokenizer.json does not support {model_name(model)}")
     return _MODELS[type(model)](spec, vocabulary, add)
 
 

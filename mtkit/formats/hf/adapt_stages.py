@@ -145,7 +145,7 @@ def adapt_decoder(spec: TokenizerSpec, add: AddLoss) -> Any:
         add(
             "decoding",
             "decoder",
-            "the library decodes unknown, special and byte tokens its own way",
+            "the library decodes unknown, special and byte tokens in its own way",
         )
         return steps
 

@@ -33,7 +33,7 @@ def adapt_extras(
     kept: list[tuple[str, object]] = []
     for name, held in spec.extras:
         if name not in OWN_FILES:
-            add("metadata", "extras", f"what only {name} files can hold is not kept")
+            add("metadata", "extras", f"settings that only {name} files can hold are not kept")
             continue
         true = _still_true(name, held, spec, special_ids) if isinstance(held, dict) else held
         if true != held:

@@ -12,6 +12,7 @@ from mtkit.errors import UnsupportedError
 from mtkit.formats.added_tokens import token_form
 from mtkit.formats.hf.components import capitals, component_form
 from mtkit.formats.hf.numbers import piece_text
+from mtkit.spec.model_names import model_name
 from mtkit.spec.models import BPE, Unigram, WordLevel, WordPiece
 
 TYPE_CHECKING = False
@@ -77,7 +78,7 @@ def model_form(spec: TokenizerSpec) -> dict[str, Any]:
         return {"type": "WordLevel", "unk_token": token(model.unk) or "<unk>"}
     if isinstance(model, Unigram):
         return {"type": "Unigram", "unk_id": model.unk, "byte_fallback": model.byte_fallback}
-    raise UnsupportedError(f"tokenizer.json has no model for {type(model).__name__}")
+    raise UnsupportedError(f"tokenizer.json does not support {model_name(model)}")
 
 
 def small_model_fields(model: dict[str, Any]) -> dict[str, Any]:

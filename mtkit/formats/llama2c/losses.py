@@ -10,6 +10,7 @@ from mtkit.formats.contract import Loss
 from mtkit.spec import TokenType
 from mtkit.spec.decoders import AfterBos
 from mtkit.spec.marks import space_rule
+from mtkit.spec.model_names import model_name
 from mtkit.spec.models import BPE, ScoreBPE
 from mtkit.spec.scores import score_form
 from mtkit.spec.vocabulary import BYTE_TOKENS
@@ -33,8 +34,8 @@ def by_score(spec: TokenizerSpec) -> TokenizerSpec:
     if isinstance(spec.model, BPE) and space_rule(spec):
         spec = score_form(spec)
     if not isinstance(spec.model, ScoreBPE):
-        other = "by merges" if isinstance(spec.model, BPE) else type(spec.model).__name__
-        raise UnsupportedError(f"llama2.c stores BPE by score, not {other}", field="model")
+        what = f"llama2.c stores BPE by score, not {model_name(spec.model)}"
+        raise UnsupportedError(what, field="model")
     if spec.vocabulary.scores is None or spec.vocabulary.scores.code != "f":
         raise UnsupportedError("scores are not float32", field="vocabulary.scores")
     types = spec.vocabulary.types or ()

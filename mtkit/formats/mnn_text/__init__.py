@@ -173,7 +173,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     for name in HELD:
         if getattr(back, name) != getattr(spec, name):
             raise UnsupportedError(
-                "MNN's text formats have other, fixed rules for this",
+                "MNN's text formats have fixed rules, which differ from this tokenizer's",
                 field=name,
                 hint="write a .mtok",
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from mtkit.errors import UnsupportedError
 from mtkit.formats.mnn_header import MAGIC
 from mtkit.spec import models
+from mtkit.spec.model_names import model_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def file_of(spec: TokenizerSpec) -> bytes:
             kind, body = 3, _merged(spec, spec.model)
         case other:
             raise UnsupportedError(
-                f"MNN's text formats have no {type(other).__name__}",
+                f"MNN's text formats do not support {model_name(other)}",
                 field="model",
                 hint="write a .mtok",
             )

@@ -12,6 +12,7 @@ import struct
 from mtkit.formats.mtok.base_writer import STRING_LIMIT, string, u8, u32
 from mtkit.formats.mtok.merges import merges_of
 from mtkit.spec import TokenType, models
+from mtkit.spec.model_names import model_name
 from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.byte_alphabet import to_letters
 
@@ -175,7 +176,7 @@ def _greedy(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
         case models.Trie():
             pass
         case _:
-            losses.add("ids", FIELD, f"{type(model).__name__} is replaced by longest match")
+            losses.add("ids", FIELD, f"{model_name(model)} is replaced by longest match")
     text = pieces[unk] if unk is not None and 0 <= unk < len(pieces) else placeholder(len(pieces))
     if unk is None:
         losses.add("ids-special", FIELD, "a word without a token gets the id -1")

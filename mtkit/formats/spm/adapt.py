@@ -12,6 +12,7 @@ from mtkit.formats.spm.writer import MODEL_TYPES
 from mtkit.spec import TokenType, Vocabulary, replace
 from mtkit.spec.decoders import AfterBos
 from mtkit.spec.marks import near_space_rule, space_rule
+from mtkit.spec.model_names import model_name
 from mtkit.spec.models import BPE, Characters, ScoreBPE, Unigram, Words
 from mtkit.spec.normalizers import Spaces
 from mtkit.spec.scores import score_form
@@ -42,8 +43,8 @@ def adapt(spec: TokenizerSpec) -> TokenizerSpec:
         spec = score_form(spec)
     if type(spec.model) not in MODEL_TYPES:
         raise UnsupportedError(
-            f"SentencePiece has Unigram, BPE by score, characters and words, not "
-            f"{type(spec.model).__name__}",
+            "SentencePiece supports Unigram, BPE by score, char and word models, not "
+            f"{model_name(spec.model)}",
             field="model",
         )
     near = near_space_rule(spec)

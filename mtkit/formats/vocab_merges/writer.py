@@ -14,6 +14,7 @@ from mtkit.formats.remainder import with_remainder
 from mtkit.formats.tokenizer_class import role_settings
 from mtkit.formats.vocab_merges.classes import GPT2, QWEN2, ROBERTA, Family, template
 from mtkit.spec import TokenType, models, post_processors, pre_tokenizers, replace
+from mtkit.spec.model_names import model_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def write_spec(spec: TokenizerSpec, title: str, read: Callable[[Source], Reading
 
     model = spec.model
     if not isinstance(model, models.BPE):
-        raise UnsupportedError(f"{title} needs a merge list, not {type(model).__name__}")
+        raise UnsupportedError(f"{title} store BPE by merges, not {model_name(model)}")
     if model.merges.unlisted:
         raise UnsupportedError("a merge has a part that is not a token")
     family = _family_of(spec)
