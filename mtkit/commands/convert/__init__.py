@@ -144,9 +144,9 @@ def convert(
     """Convert a model or a tokenizer, and check the result before writing it.
 
     A folder with config.json and safetensors becomes a GGUF for llama.cpp, as does a LoRA adapter
-    (with --base) or a llama2.c checkpoint (with --tokenizer); --to hf-model turns a GGUF back into
-    a folder. Anything else is read as a tokenizer: mtkit reads the result back and compares ids and
-    decoded text on about 200 texts.
+    or, with --tokenizer, a llama2.c checkpoint; --to hf-model turns a GGUF back into a folder.
+    Anything else is read as a tokenizer: mtkit reads the result back and compares ids and decoded
+    text on about 200 texts.
 
     Without --to, the name of DST determines the format: x.gguf, tokenizer.json, x.mtok … If several
     files are written, as for hf, a DST without a suffix is a folder.
