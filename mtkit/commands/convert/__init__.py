@@ -144,7 +144,7 @@ def convert(
     """Convert a model or a tokenizer, and check the result before writing it.
 
     A folder with config.json and safetensors becomes a GGUF for llama.cpp, as does a LoRA adapter
-    or, with --tokenizer, a llama2.c checkpoint; --to hf-model turns a GGUF back into a folder.
+    or, with --tokenizer, a llama2.c checkpoint. With --to hf-model, a GGUF becomes such a folder.
     Anything else is read as a tokenizer: mtkit reads the result back and compares ids and decoded
     text on about 200 texts.
 
