@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from support import FIXTURES, SHARED, absent, reference
+from support import FIXTURES, SHARED, absent, latest_transformers
 
 from mtkit.base.binary import Source
 from mtkit.chat.rendering import TemplateRefusal
@@ -87,7 +87,7 @@ CHATS: list[list[dict[str, Any]]] = [
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_small_templates_give_the_library_s_text(template: str) -> None:
-    library = reference("transformers.utils.chat_template_utils")
+    library = latest_transformers("transformers.utils.chat_template_utils")
     for chat in CHATS:
         made = render(template, chat, values={"eos_token": "</s>"})
         texts, marks = library.render_jinja_template(

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Dict, List, Literal, Optional, Tuple, Union  # noqa: UP035
 
 import pytest
-from support import FIXTURES, reference
+from support import FIXTURES, latest_transformers
 
 import mtkit
 from mtkit.chat.function_schema import function_schema
@@ -156,14 +156,14 @@ REFUSED = (no_text, no_hint, no_description, own_class, one_tuple, dots, odd_cho
 
 @pytest.mark.parametrize("function", SOUND)
 def test_schema(function) -> None:
-    theirs = reference("transformers.utils.chat_template_utils").get_json_schema
+    theirs = latest_transformers("transformers.utils.chat_template_utils").get_json_schema
     assert function_schema(function) == theirs(function)
     assert str(function_schema(function)) == str(theirs(function))  # in the same order
 
 
 @pytest.mark.parametrize("function", REFUSED)
 def test_refused(function) -> None:
-    theirs = reference("transformers.utils.chat_template_utils").get_json_schema
+    theirs = latest_transformers("transformers.utils.chat_template_utils").get_json_schema
     with pytest.raises(Exception):  # noqa: B017
         theirs(function)
     with pytest.raises(UsageError, match=function.__name__):
@@ -171,7 +171,7 @@ def test_refused(function) -> None:
 
 
 def test_drawn_hints() -> None:
-    theirs = reference("transformers.utils.chat_template_utils").get_json_schema
+    theirs = latest_transformers("transformers.utils.chat_template_utils").get_json_schema
     rng = random.Random(5)
 
     def drawn(depth: int) -> Any:
@@ -211,7 +211,7 @@ TEMPLATE = (
 
 
 def test_as_transformers_is_called() -> None:
-    transformers = reference("transformers")
+    transformers = latest_transformers("transformers")
     file = FIXTURES / "bbpe-8k" / "tokenizer.json"
     theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(file))
     ours = mtkit.load(file)

@@ -120,6 +120,15 @@ def reference(name: str) -> ModuleType:
         raise
 
 
+def latest_transformers(name: str = "transformers") -> ModuleType:
+    """Import transformers, or skip: before 5.21, the last for Python 3.10, chats are others."""
+    module = reference(name)
+    version = importlib.import_module("transformers").__version__
+    if tuple(map(int, version.split(".")[:2])) < (5, 21):
+        pytest.skip(f"transformers {version} has older rules for chats; 5.21 needs Python 3.11")
+    return module
+
+
 def posix(name: str) -> Any:
     """Import a module that Windows does not have, or skip: no test module imports it as a whole."""
     return pytest.importorskip(name, reason=f"this system has no {name}")
