@@ -64,13 +64,21 @@ def texts_of(
     for path in files or ["-"]:
         with standard_input() if path == "-" else open_input(path) as file:
             if path != "-" and file.peek(4)[:4] == b"GGUF":  # type: ignore[attr-defined]  # buffered
-                from shlex import join
-
-                rest = join([one for one in files or () if one != path]) or "FILE"
-                command = " ".join(hint.split()[:2])  # "mtkit count"
-                line = f"run: {command} {rest} {join(['-m' if model else '-t', path])}"
-                raise UsageError("is a model, not a text", source=path, hint=line if hint else "")
+                line = _with_model(hint, [one for one in files or () if one != path], path, model)
+                raise UsageError("is a model, not a text", source=path, hint=line)
             yield path, file
+
+
+def _with_model(hint: str, texts: Sequence[str], path: str, model: bool) -> str:
+    """Return the line to run where a model was given as a text: ``hint`` with it as a model."""
+    if not hint:
+        return ""
+    from shlex import join
+
+    _, command, first, *_ = hint.split()  # "mtkit count FILE": files need no option
+    option = [] if first.startswith("FILE") else ["-f"]
+    given = [part for text in texts or ["FILE"] for part in (*option, text)]
+    return f"run: mtkit {join([command, *given, '-m' if model else '-t', path])}"
 
 
 def check_no_file(text: str | None, prompt: str | None, command: str) -> None:

@@ -61,7 +61,7 @@ def test_what_is_rotated_is_rounded_as_the_converter_does() -> None:
     assert rotary_dim(1.0)(config) == 28
     assert rotary_dim(1.0, of_all_heads=True)(config) == 29
     assert rotary_dim(0.25)(Config(sizes)) == 25
-    with pytest.raises(FormatError, match="from 0 to 1"):
+    with pytest.raises(FormatError, match="not in the range 0 to 1"):
         rotary_dim(1.0)(Config({**sizes, "partial_rotary_factor": 1.5}))
 
 

@@ -35,7 +35,8 @@ def test_a_model_in_the_place_of_a_text_names_an_option_of_the_command(
         reference("llama_cpp")
     option = "-m" if command in RUNS else "-t"
     line = one_line(mtkit(command, "-f", BBPE / "vocab.gguf"), 2)
-    assert f"is a model, not a text; {option} " in line
+    file = "FILE" if command in ("count", "perplexity", "imatrix") else "-f FILE"
+    assert f"is a model, not a text; run: mtkit {command} {file} {option} " in line
     assert re.search(rf"^  {option}, --", mtkit(command, "--help").stdout.decode(), re.M)
 
 
@@ -52,7 +53,7 @@ def test_a_default_that_is_not_always_the_same_is_said_once(mtkit: Run) -> None:
     ("args", "said"),
     [
         (("generate", "--temp", "x", "hi"), "'x' is not a number; see"),
-        (("generate", "--foo", "hi"), "no such option: --foo; is it --force? see"),
+        (("generate", "--foo", "hi"), "no such option: --foo; is it --force"),
         (("encode", "a", "b", "c"), "unexpected argument b c; see"),
         (("encode", "hi", "--encoding", "gpt2"), "--encoding: is for .tiktoken files; for the"),
         (("encode", "-f", "."), ".: is a folder"),
