@@ -93,10 +93,10 @@ def byte_escapes(text: str) -> str:
     )
 
 
-def is_utf8(text: str) -> bool:
-    """Whether text holds no surrogate, that is, no byte that is not UTF-8."""
+def is_utf8(text: str | bytes) -> bool:
+    """Whether bytes are UTF-8, or a text has no surrogate, that is, no byte that is not UTF-8."""
     try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
+        text.encode("utf-8") if isinstance(text, str) else text.decode("utf-8")
+    except UnicodeError:
         return False
     return True

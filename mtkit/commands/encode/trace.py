@@ -6,7 +6,7 @@ escaped to one line, a space shown as a middle dot.
 
 from __future__ import annotations
 
-from mtkit.base.escape import escape
+from mtkit.base.escape import escape, is_utf8
 from mtkit.commands import output
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ def show_tokens(tokenizer: Tokenizer, encoding: Encoding, text: str | bytes) -> 
     for token_id in encoding.ids:
         raw = tokenizer.token_bytes(token_id)
         role = "special" if token_id in special else ""
-        cut = cut or not _is_text(raw)
+        cut = cut or not is_utf8(raw)
         rows.append((str(token_id), part(role, token_text(raw)), raw.hex(" ")))
     screen = Screen()
     screen.table(("id>:id", "token", "bytes:dim"), rows, elastic=2)
@@ -40,14 +40,6 @@ def show_tokens(tokenizer: Tokenizer, encoding: Encoding, text: str | bytes) -> 
         screen.line(
             part("dim", "a character is split: "), part("hint", "mtkit explain"), " joins it"
         )
-
-
-def _is_text(raw: bytes) -> bool:
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def show_trace(trace: Trace | DecodeTrace, *, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mtkit.base.escape import is_utf8
 from mtkit.commands import output
 from mtkit.commands.named import load_named
 from mtkit.commands.options import application
@@ -126,7 +127,7 @@ def _show(trace: Trace, tokens: Sequence[Shown]) -> None:
     screen = Screen()
     lines = list(_lines(tokens, screen.width))
     for cells in lines:
-        if any("\\x" in one.text and not _is_text(one.raw) for one, _ in cells):
+        if any("\\x" in one.text and not is_utf8(one.raw) for one, _ in cells):
             screen.line(*_characters(cells, trace.text))
         for place in range(3):
             parts: list[object] = []
@@ -188,14 +189,6 @@ def _characters(cells: Sequence[tuple[Shown, int]], text: str) -> Iterator[objec
         shown = str(token_text(text[start:end].encode("utf-8", "surrogateescape")))
         width = sum(width for _, width in group) + len(group) - 1
         yield part("odd" if at % 2 else "even", _fixed(shown, width, fill=at < len(groups) - 1))
-
-
-def _is_text(raw: bytes) -> bool:
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _fixed(text: str, width: int, *, fill: bool) -> output.Escaped:
