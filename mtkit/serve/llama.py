@@ -36,8 +36,9 @@ async def infill(request: Request, served: Served) -> Response:
     fim = Fim(served, suffix_first=served.settings.spm_infill)
     body = await body_of(request, MOST_BODY)
     asked, sampler = read_with_sampler(Infill, body, served.settings.sampler, served.unknown)
+    limit = served.limit(asked.limit)
     ids = await fim.ids(
-        asked.input_prefix, asked.input_suffix, asked.prompt, asked.input_extra, served.limit(asked)
+        asked.input_prefix, asked.input_suffix, asked.prompt, asked.input_extra, limit
     )
     return await _answer(request, served, asked, sampler, [ids])
 
@@ -50,5 +51,5 @@ async def _answer(
     ids: list[list[int]],
 ) -> Response:
     top = asked.n_probs or asked.logprobs
-    terms = Terms(await served.held(sampler), served.limit(asked), asked.stops, top or None)
+    terms = Terms(await served.held(sampler), served.limit(asked.limit), asked.stops, top or None)
     return await answer(request, Plain(served, asked, terms, ids))

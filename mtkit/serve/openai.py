@@ -60,7 +60,7 @@ async def completions(request: Request, served: Served) -> Response:
     asked, sampler = read_with_sampler(Completion, body, served.settings.sampler, served.unknown)
     prompts = prompts_of(asked.prompt)
     served.scheduler.check(len(prompts) * asked.count, "prompt" if len(prompts) > 1 else "n")
-    limit = served.limit(asked, _TOKENS)
+    limit = served.limit(asked.limit, _TOKENS)
     if asked.suffix:
         fim = Fim(served, suffix_first=served.settings.spm_infill)
         ids = [await fim.ids(text_only(one), asked.suffix, limit=limit) for one in prompts]
@@ -87,7 +87,8 @@ async def chat(request: Request, served: Served) -> Response:
         raise Problem(400, "top_logprobs: needs logprobs to be true", field="top_logprobs")
     top = asked.top_logprobs if asked.logprobs else None
     shown = served.markers if tools.shows else frozenset()
-    terms = Terms(sampler, served.limit(asked), asked.stops, top, shown, budget=served.budget(ids))
+    limit, budget = served.limit(asked.limit), served.budget(ids)
+    terms = Terms(sampler, limit, asked.stops, top, shown, budget=budget)
     return await answer(request, Messages(served, asked, terms, [ids], tools))
 
 

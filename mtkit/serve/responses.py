@@ -59,7 +59,7 @@ async def create(request: Request, served: Served) -> Response:
     ids = await served.chat_ids(given, tools.given, values=values, **ending)
     shown = served.markers if tools.shows else frozenset()
     terms = Terms(
-        sampler, asked.max_output_tokens, (), None, shown, asked.speculative,
+        sampler, served.limit(asked.max_output_tokens), (), None, shown, asked.speculative,
         progress=asked.stream, budget=served.budget(ids),
     )  # fmt: skip
     answers = Answers(served, [ids], terms, timed=asked.timings_per_token and asked.stream)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from mtkit.chat.answer_form import Form
     from mtkit.llama import Model
     from mtkit.llm.runner import Runner
-    from mtkit.serve.bodies.openai import Answer
     from mtkit.serve.scheduler import Scheduler
     from mtkit.settings import SamplerSettings, ServeSettings
 
@@ -193,15 +192,15 @@ class Served:
             )
         )
 
-    def limit(self, asked: Answer, default: int | None = None) -> int | None:
+    def limit(self, asked: int | None, default: int | None = None) -> int | None:
         """Return the most tokens of an answer; None: as many as fit.
 
         Args:
-            asked: The body of the request.
+            asked: What the request says; -1: as many as fit, None: nothing.
             default: Where neither it nor the server says.
         """
         own = self.settings.n_predict
-        found = asked.limit if asked.limit is not None else own if own >= 0 else default
+        found = asked if asked is not None else own if own >= 0 else default
         return None if found is None or found < 0 else found
 
     async def held(self, sampler: SamplerSettings) -> SamplerSettings:

@@ -612,3 +612,20 @@ def test_a_failure_within_a_stream_is_an_event() -> None:
 
     with application(tiny("llama")) as (app, served):
         asyncio.run(check(app, served))
+
+
+def test_the_servers_own_limit_holds_in_every_route() -> None:
+    """A request that says nothing gets as many tokens as ``--n-predict`` allows."""
+    chat = {"messages": ASK["messages"]}
+    bodies: dict[str, dict[str, Any]] = {
+        "/completion": {"prompt": "Hello"},
+        "/v1/completions": {"prompt": "Hello"},
+        "/v1/chat/completions": chat,
+        "/v1/responses": {"input": "Hello"},
+    }
+    with application(Path(shipped(MODEL)), n_predict=3) as (app, _):
+        for path, body in bodies.items():
+            found = post(app, path, body).json()
+            usage = found.get("usage", {})
+            count = usage.get("completion_tokens", usage.get("output_tokens"))
+            assert (count or found.get("tokens_predicted")) == 3, path
