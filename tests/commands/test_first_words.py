@@ -13,7 +13,7 @@ from shlex import split
 from typing import TYPE_CHECKING
 
 import pytest
-from support import FIXTURES, reference
+from support import FIXTURES, llama_cpp_for
 
 from mtkit.cli import COMMANDS, main
 from mtkit.commands.first_words import _ELSEWHERE, _WORDS, meant
@@ -62,7 +62,6 @@ help special tokens
 help encode
 --version
 """.strip().splitlines()
-RUNS_A_MODEL = ("generate", "chat", "perplexity")
 NAMES = """
 tokenize hi                     : mtkit encode hi
 tokenize -m vocab.gguf -p hi    : mtkit encode -m vocab.gguf -p hi
@@ -184,8 +183,7 @@ def a_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("line", WORKS)
 def test_works_as_it_is_typed(mtkit: Run, line: str) -> None:
-    if line.split(maxsplit=1)[0] in RUNS_A_MODEL:
-        reference("llama_cpp")
+    llama_cpp_for(line)
     done = mtkit(*split(line))
     assert done.returncode == 0, done.stderr
     assert done.stdout

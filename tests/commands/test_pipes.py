@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from support import llama_cpp_for
 
 from mtkit.base import binary
 from mtkit.cli import main
@@ -63,6 +64,7 @@ def run(line: str, name: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, s
 def test_what_is_read_may_be_a_pipe(
     line: str, data: bytes, pipe: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    llama_cpp_for(line)
     code, _, err = run(line, "in.fifo", capfd)
     assert (code, err.splitlines()[-1]) == (2, "mtkit: NAME: is a pipe that nobody writes to")
     (pipe.parent / "in.file").write_bytes(data)

@@ -129,6 +129,12 @@ def latest_transformers(name: str = "transformers") -> ModuleType:
     return module
 
 
+def llama_cpp_for(line: str) -> None:
+    """Require llama-cpp-python where a command line runs it, as `reference` does."""
+    if line.split(maxsplit=1)[0] in {"chat", "generate", "logits", "perplexity", "quantize"}:
+        reference("llama_cpp")
+
+
 def posix(name: str) -> Any:
     """Import a module that Windows does not have, or skip: no test module imports it as a whole."""
     return pytest.importorskip(name, reason=f"this system has no {name}")
