@@ -78,7 +78,7 @@ def _show(found: Divergence, model: str, base: str) -> None:
             ("ratio", told(found.ratio)),
             ("its logarithm", told(found.log_ratio)),
             ("correlation", [f"{found.correlation:.2%}"]),
-            ("KL divergence", [*told(found.divergence), " nats a token"]),
+            ("KL divergence", [*told(found.divergence), " nats per token"]),
             ("change in p", told(found.change, ".3f", 100, " %")),
             ("RMS change", told(found.change_rms, ".3f", 100, " %")),
             ("same top token", told(found.same_top, ".3f", 100, " %")),

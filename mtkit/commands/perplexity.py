@@ -190,7 +190,7 @@ def _show(rows: Sequence[tuple[str, Perplexity]]) -> None:
     screen = Screen()
     for name, made in rows:
         value = part("head", f"{made.perplexity:.4f}")
-        loss = f"{made.loss:.5f} nats a token"
+        loss = f"{made.loss:.5f} nats per token"
         sums = joined([loss, count(made.tokens, "token"), count(made.windows, "window")])
         title = part("name", f"{name}  " if len(rows) > 1 else "perplexity ")
         screen.line(title, value, f" ± {made.error:.4f}  ", *sums, f" in {made.seconds:.1f} s")

@@ -81,7 +81,7 @@ def serve(
         from mtkit.llama.chat_templates import builtin_templates
 
         if chat_template not in builtin_templates():
-            what = f"{chat_template!r} is neither one of llama.cpp's nor a template's text"
+            what = f"{chat_template!r} is neither one of llama.cpp's templates nor a template"
             raise UsageError(what, field="--chat-template", hint="use --chat-template-file FILE")
 
     def listening(address: str, served: Served) -> None:

@@ -19,7 +19,7 @@ def verdict(done: Difference) -> str:
     if done.equal:
         return "no difference"
     if done.only_metadata:
-        return "only the metadata differs, all tensors are the same"
+        return "only the metadata differs; all tensors are the same"
     if done.foreign:
         many = f"{len(done.foreign)} of {len(done.measured)}"
         return f"{many} tensors are not made of the other's weights"

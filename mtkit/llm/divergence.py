@@ -58,7 +58,7 @@ class Divergence(Record):
         log_ratio: Natural logarithm of that.
         difference: The first less the second.
         correlation: Of the losses of the two.
-        divergence: Kullback-Leibler divergence of the model from the base, in nats a token.
+        divergence: Kullback-Leibler divergence of the model from the base, in nats per token.
         quantiles: Part of the tokens -> the divergence that theirs does not exceed, of QUANTILES.
         maximum: The greatest divergence.
         minimum: The smallest.

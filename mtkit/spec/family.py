@@ -48,7 +48,7 @@ def with_special_ids(
     silent = spec.post_processor is None and not spec.prefix_ids
     if by_family and trained and silent and add_bos is None and bos is not None:
         add_bos = True
-        assumed = ("BOS is added in front, as this family of models does (--no-bos: it is not)",)
+        assumed = ("BOS is added in front, as these models expect (--no-bos leaves it out)",)
     for wanted, token_id, name in ((add_bos, bos, "BOS"), (add_eos, eos, "EOS")):
         if wanted and token_id is None:
             raise UsageError(f"the tokenizer has no {name} to add", hint=f"--no-{name.lower()}")

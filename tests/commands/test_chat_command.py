@@ -52,7 +52,7 @@ def ended(child: Any) -> int:
 def test_the_banner_says_which_model_it_is(tmp_path: Path) -> None:
     """The one that ships is for demonstration; another is called by its name."""
     child = terminal(tmp_path, "chat", NO_COLOR="1")
-    child.expect("mtkit's demonstration model: it shows the loop, it knows nothing.\r\n")
+    child.expect("mtkit's demonstration model: it shows how a chat works, but knows nothing.\r\n")
     child.expect("A real one: mtkit chat -m MODEL.gguf\r\n")
     child.expect(r"Ctrl-D leaves\r\n\x1b\[\?2004h> ")
     child.sendeof()

@@ -215,7 +215,7 @@ def test_two_files_have_what_diff_and_compare_say(mtkit: Run, tmp_path: Path) ->
     diff = json.loads(mtkit("diff", MODEL, other, "--json").stdout)
     compare = json.loads(mtkit("compare", MODEL, other, "--json").stdout)
     found = page.data["difference"]
-    assert found["diff"].pop("verdict") == "only the metadata differs, all tensors are the same"
+    assert found["diff"].pop("verdict") == "only the metadata differs; all tensors are the same"
     assert found == {"diff": diff, "compare": compare}
     assert [file["name"] for file in page.data["files"]] == ["default-model.gguf", "other.gguf"]
     said = json.loads(made.stdout)

@@ -238,7 +238,7 @@ def _show_banner(runner: Runner, sampler: SamplerSettings) -> None:
     screen = Screen(stderr=True)
     if runner.model.path == shipped(MODEL):
         what = part("name", "mtkit's demonstration model")
-        screen.line(what, ": it shows the loop, it knows nothing.")
+        screen.line(what, ": it shows how a chat works, but knows nothing.")
         screen.line("A real one: ", part("hint", sticky("mtkit chat -m MODEL.gguf")))
     else:
         name = runner.header.file.metadata.get("general.name")
