@@ -33,6 +33,7 @@ UNLIKELY = 1e-4
 class TableDraft:
     """Draws from a table, of some ids alone."""
 
+    free = False
     learning = None
 
     def __init__(
@@ -150,7 +151,7 @@ SOUND: dict[str, Callable[[TableModel, Any], Any]] = {
     "least": lambda table, random: TableDraft(near(table), random, least=0.4),
     "lookup": lambda _table, _random: Lookup(1),
     "lookup, then a model": lambda table, random: FirstOf(
-        (Lookup(2), TableDraft(near(table), random))
+        Lookup(2), TableDraft(near(table), random)
     ),
 }
 

@@ -93,25 +93,39 @@ def known(batches: dict[int, float], draft: float = 0.0, read: float = 0.0) -> K
     return found
 
 
-def rounds(policy: Policy, chance: float, true: Known, wanted: int, behind: int = 0) -> float:
-    """Return the speed against plain decoding of so many tokens, accepted with a chance."""
-    random, spent, tokens, steps = Random(1), 0.0, 0, 0
+def rounds(
+    policy: Policy,
+    chance: float,
+    true: Known,
+    wanted: int,
+    behind: int = 0,
+    looked_up: tuple[float, float] = (0.0, 0.0),
+) -> float:
+    """Return the speed against plain decoding of so many tokens, accepted with a chance.
+
+    ``looked_up``: how often a lookup finds something, and with which chance that is accepted.
+    """
+    random, spent, tokens, steps, unread = Random(1), 0.0, 0, 0, behind
     while tokens < wanted:
         if size := policy.size_to_measure(steps):
             policy.measured(size, UNIT * true.verify(size))
             spent, steps = spent + true.verify(size), 0
-        drafted = min(policy.count(wanted - tokens, behind), wanted - tokens - 1)
+        free = bool(looked_up[0]) and random.random() < looked_up[0]
+        behind, right = (0, looked_up[1]) if free else (unread, chance)
+        drafted = policy.count(wanted - tokens, behind, free=free)
+        drafted = min(drafted, wanted - tokens - 1)
         if not drafted:
             rest = min(max(policy.rest(), 1), wanted - tokens)
             policy.plain(rest, [UNIT] * min(rest, 8))
-            tokens, spent, behind, steps = tokens + rest, spent + rest, behind + rest, steps + rest
+            tokens, spent, unread, steps = tokens + rest, spent + rest, unread + rest, steps + rest
             continue
         accepted = steps = 0
-        while accepted < drafted and random.random() < chance:
+        while accepted < drafted and random.random() < right:
             accepted += 1
-        verify, cost = true.verify(drafted + 1), true.draft(drafted) + true.reading(behind)
-        behind = 0
-        policy.saw(drafted, accepted, UNIT * cost, UNIT * verify)
+        verify = true.verify(policy.rows(drafted + 1))
+        cost = true.draft(drafted, free=free) + true.reading(behind)
+        unread = unread + accepted + 1 if free else 0
+        policy.saw(drafted, accepted, UNIT * cost, UNIT * verify, free=free)
         spent += verify + cost
         tokens += accepted + 1
     return tokens / spent
@@ -149,6 +163,36 @@ def test_what_pays_is_drafted(costs: str, chance: float, least: float, remembere
     true = known(COSTS[costs], 0.05, 0.01)
     policy = Policy(8, known(COSTS[costs], 0.05, 0.01) if remembered else Known())
     assert rounds(policy, chance, true, 1000, 50) > least
+
+
+@pytest.mark.parametrize(
+    ("looked_up", "chance", "behind", "least"),
+    [
+        ((0.95, 0.98), 0.9, 300, 2.4),  # an edit: a model would read the prompt for nothing
+        ((0.1, 0.3), 0.95, 20, 1.2),  # code: the model is right where the lookup is not
+        ((0.1, 0.3), 0.3, 20, 0.94),  # neither is
+    ],
+)
+def test_a_lookup_before_a_model_has_an_acceptance_of_its_own(
+    looked_up: tuple[float, float], chance: float, behind: int, least: float
+) -> None:
+    costs = {2: 1.86, 4: 1.8, 8: 3.3, 16: 4.4}
+    found = known(costs, 0.27, 0.08)
+    found.tried, found.accepted, found.free = 50.0, 43.0, (50.0, 45.0)
+    policy = Policy(15, found, mixed=True)
+    assert rounds(policy, chance, known(costs, 0.27, 0.08), 128, behind, looked_up) > least
+    assert found.draft(1) == pytest.approx(0.27)
+    assert found.free != (50.0, 45.0)
+
+
+def test_a_batch_is_computed_in_the_rows_that_take_the_least_time() -> None:
+    found = known({2: 1.9, 3: 2.7, 4: 1.8, 8: 3.3})
+    policy = Policy(7, found)
+    assert [policy.rows(size) for size in range(1, 9)] == [1, 4, 4, 4, 5, 6, 7, 8]
+    assert Policy(2, found).rows(2) == 2
+    assert Policy(7, found, auto=False).rows(2) == 2
+    assert Policy(7, found, width=4).rows(1) == 4
+    assert Policy(7, found, checks=True).rows(2) == 2  # no batch of four was compared
 
 
 def test_what_cannot_pay_is_not_drafted_nor_loaded() -> None:
@@ -301,6 +345,7 @@ def test_what_is_known_is_remembered(tmp_path: Path) -> None:
     found.saw_batch(4, 2.5)
     found.saw_draft(2, 0.5)
     found.saw_round(3, 2)
+    found.saw_round(4, 1, free=True)
     found.checked = 4
     found.save()
     again = Known(path)

@@ -51,19 +51,20 @@ def test_expected_speed_is_that_of_the_rounds() -> None:
     # Rounds at 0 (one right, two tokens), 2 (three right, four tokens), 6, 7 and 8 (one each).
     spent = 4 * 2.0 + 0.1 * (3 + 3 + 3 + 2 + 1) + (found.known.verify(3) - 2.0)
     spent += found.known.verify(2) - 2.0 + 2.0
-    assert speed(found, watched, 3, 1, lookup=False) == pytest.approx(9 / spent)
-    assert speed(found, None, 3, 1, lookup=True) == 1.0
+    spent += 0.1  # at 6 the draft reads the last token that it drafted at 2
+    assert speed(found, watched, 3, 1, lookup=0) == pytest.approx(9 / spent)
+    assert speed(found, None, 0, 1, lookup=3) == 1.0
 
 
 def test_expected_speed_of_a_lookup() -> None:
     """It proposes what came before, and costs nothing where it finds nothing."""
     text = [[1, 2, 3, 4, 5, 6, 7, 8] * 4]
     found = answers(text, b4=1.5, b8=2.0)
-    assert speed(found, None, 7, 1, lookup=True) > 1.8
+    assert speed(found, None, 0, 1, lookup=7) > 1.8
     random = Random(1)
     other = answers([[random.randrange(10**6) for _ in range(40)]], b4=1.5)
-    assert speed(other, None, 7, 1, lookup=True) == 1.0
-    assert speed(other, None, 3, 4, lookup=True) == pytest.approx(1 / 1.5)
+    assert speed(other, None, 0, 1, lookup=7) == 1.0
+    assert speed(other, None, 0, 4, lookup=3) == pytest.approx(1 / 1.5)
 
 
 def test_candidates() -> None:

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
         """Proposes tokens; close it, which frees its model."""
 
         @property
+        def free(self) -> bool:
+            """Return whether what it proposes now costs nothing, unlike at other times."""
+            ...
+
+        @property
         def learning(self) -> Learning | None:
             """Return what changes its vocabulary."""
             ...
@@ -64,6 +69,8 @@ class Lazy:
         wall_seconds: The same by the clock on the wall.
         failed: Why it could not be made; empty where it could, or was not asked yet.
     """
+
+    free = False
 
     def __init__(
         self, make: Callable[[], Draft], pays: Callable[[], bool], clock: Callable[[], float]
@@ -139,10 +146,15 @@ class Lazy:
 
 
 class FirstOf:
-    """Drafts that are asked in turn: the first that proposes anything is taken."""
+    """A lookup, and a draft that is asked where it finds nothing.
 
-    def __init__(self, drafts: Sequence[Draft]) -> None:
-        self._drafts = drafts
+    Attributes:
+        free: The lookup has found something.
+    """
+
+    def __init__(self, lookup: Draft, draft: Draft) -> None:
+        self._drafts = lookup, draft
+        self.free = False
 
     @property
     def learning(self) -> Learning | None:
@@ -156,8 +168,10 @@ class FirstOf:
 
     def behind(self, ids: Sequence[int]) -> int | None:
         """Return what the first that can propose has to read."""
-        found = (draft.behind(ids) for draft in self._drafts)
-        return next((count for count in found if count is not None), None)
+        lookup, draft = self._drafts
+        found = lookup.behind(ids)
+        self.free = found is not None
+        return found if self.free else draft.behind(ids)
 
     def read(self, ids: Sequence[int], most: int) -> None:
         """Let all of them read."""

@@ -40,6 +40,7 @@ class Known:
     Attributes:
         tried: Places where a draft was right so far, or wrong for the first time.
         accepted: Of them, where it was right; older rounds count less.
+        free: The same two of what cost nothing, where a lookup is asked before a model.
         checked: Largest batch that was seen to give the bits of single tokens.
         guess: Cost of a drafted token while none was seen: no draft is cheaper.
         changes: How often costs changed.
@@ -52,6 +53,7 @@ class Known:
         self._drafted: list[float] = []
         self._read: list[float] = []
         self.tried = self.accepted = self.guess = 0.0
+        self.free = 0.0, 0.0
         self.checked = self.changes = 0
         self._table: dict[int, float] = {1: 1.0}
         if path is not None:
@@ -70,8 +72,11 @@ class Known:
             drafted, read = _times(document["drafted"]), _times(document["read"])
             tried, accepted = float(document["tried"]), float(document["accepted"])
             checked = int(document["checked"])
-            if not 0 <= accepted <= tried <= _MOST or any(size < 2 for size in batches):
+            free, right = map(float, document.get("free", (0, 0)))
+            sound = 0 <= accepted <= tried <= _MOST and 0 <= right <= free <= _MOST
+            if not sound or any(size < 2 for size in batches):
                 return
+            self.free = free, right
             self._batches, self._drafted, self._read = batches, drafted, read
             self.tried, self.accepted, self.checked = tried, accepted, checked
             self._sum_up()
@@ -81,7 +86,8 @@ class Known:
         return {
             "batches": {str(size): each for size, each in sorted(self._batches.items())},
             "drafted": self._drafted, "read": self._read,
-            "tried": self.tried, "accepted": self.accepted, "checked": self.checked,
+            "tried": self.tried, "accepted": self.accepted, "free": list(self.free),
+            "checked": self.checked,
         }  # fmt: skip
 
     def save(self) -> None:
@@ -123,8 +129,10 @@ class Known:
         part = (size - below) / (above - below)
         return table[below] * (1 - part) + table[above] * part
 
-    def draft(self, count: int) -> float:
+    def draft(self, count: int, *, free: bool = False) -> float:
         """Return the cost of drafting so many tokens."""
+        if free:
+            return 0.0
         return count * (sum(self._drafted) / len(self._drafted) if self._drafted else self.guess)
 
     def reading(self, count: int) -> float:
@@ -146,10 +154,15 @@ class Known:
         """Learn what reading so many tokens took."""
         self._read = [*self._read, round(cost / count, 4)][-_KEPT:]
 
-    def saw_round(self, drafted: int, accepted: int) -> None:
+    def saw_round(self, drafted: int, accepted: int, *, free: bool = False) -> None:
         """Learn how much of a proposal was accepted."""
-        self.tried = _MEMORY * self.tried + min(accepted + 1, drafted)
-        self.accepted = _MEMORY * self.accepted + accepted
+        tried, right = self.free if free else (self.tried, self.accepted)
+        tried = _MEMORY * tried + min(accepted + 1, drafted)
+        right = _MEMORY * right + accepted
+        if free:
+            self.free = tried, right
+        else:
+            self.tried, self.accepted = tried, right
 
     def _sum_up(self) -> None:
         self.changes += 1
@@ -186,7 +199,7 @@ def path_of(target: ModelHeader, context: Context, more: Sequence[object]) -> st
         [_state(path) for path in files],
         [_state(one) if isinstance(one, str) else one for one in more],
         s.threads, s.kv_type, s.flash_attention, s.n_ubatch,
-        (load.gpu_layers, load.devices, load.tensor_split, load.repack, load.backends), 2,
+        (load.gpu_layers, load.devices, load.tensor_split, load.repack, load.backends), 3,
     )  # fmt: skip
     name = hashlib.sha256(repr(key).encode()).hexdigest()
     return os.path.join(folder("drafting"), name + ".json")

@@ -151,7 +151,7 @@ class LoadedDraft(Closing):
 
     def before(self, draft: Draft) -> Draft:
         """Return a draft behind a lookup, where settings say so."""
-        return FirstOf((Lookup(), draft)) if self._settings.drafting.draft_lookup else draft
+        return FirstOf(Lookup(), draft) if self._settings.drafting.draft_lookup else draft
 
     def _made(self, seed: int | None) -> Draft:
         small = self._load()

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 class Lookup:
     """Proposes what followed the last tokens when they occurred before."""
 
+    free = False
     learning = None
 
-    def __init__(self, shortest: int = 2) -> None:
+    def __init__(self, shortest: int = 4) -> None:
         """Begin without tokens.
 
         Args:
-            shortest: Tokens that have to agree at least.
+            shortest: Tokens that have to agree at least. What follows two or three is wrong half of
+                the time, in code and in prose.
         """
         self._shortest = shortest
         self.reset()

@@ -24,6 +24,7 @@ class ModelDraft:
         script: Place in the text -> what is proposed there instead; for benchmarks.
     """
 
+    free = False
     script: Callable[[int], int] | None = None
 
     def __init__(

@@ -4,6 +4,8 @@ The number with the most tokens for its costs is taken (``promise``); where none
 decoding it is 0, and a short draft looks now and then whether that has changed. What looks and
 wrong guesses lose is bounded.
 
+Where a lookup is asked before a model, each has an acceptance of its own, and the lookup is free.
+
 Costs that nobody knows are measured beside plain tokens of the text, one batch after the other, for
 a bounded part of its time; a draft whose batches cannot pay is not even loaded.
 
@@ -18,7 +20,7 @@ from math import ceil
 from statistics import median
 
 from mtkit.llm.speculative.batches import Batches
-from mtkit.llm.speculative.promise import AHEAD, LOSS, PROBE, cost, could_pay, expected, fastest
+from mtkit.llm.speculative.promise import AHEAD, LOSS, PROBES, cost, could_pay, expected, fastest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,15 +28,17 @@ if TYPE_CHECKING:
 
     from mtkit.llm.speculative.known import Known
 
-_EXPECTED, _WEIGHT = 0.6, 4.0
+_EXPECTED, _WEIGHT = 0.6, 8.0
 """Acceptance where nothing is known, and how many tokens what is known before a text is worth."""
 _MEMORY = 0.95
 """What a round counts against the next one of a text: some twenty are remembered."""
 _NEWS = 0.2
 """What the last plain token behind a draft counts against all before."""
+_HALF = 8.0
+"""Tokens of a text, and as many again, before which a lookup is taken to write half of it."""
 _FEAR = 0.4
 """What acceptance is taken for before a text that is to be drafted as a whole."""
-_GRACE, _LENT = 1.0, 16.0
+_GRACE, _LENT = 2.0, 16.0
 """Tokens that drafting may lose at once; at most of what it won before."""
 _LISTEN, _OFTEN = 4, 64
 """Plain tokens that say how fast the machine is; rounds after which two of them say it again."""
@@ -86,8 +90,13 @@ class Policy:
 
     def _begin(self) -> None:
         known = self.known
-        before = known.accepted / known.tried if known.tried > 1 else _EXPECTED
-        self._tried, self._accepted = _WEIGHT, _WEIGHT * before
+        self._rates = {
+            free: (_WEIGHT, _WEIGHT * (accepted / tried if tried > 1 else _EXPECTED))
+            for free, (tried, accepted) in (
+                (False, (known.tried, known.accepted)), (True, known.free),
+            )
+        }  # fmt: skip
+        self._looked_up, self._text = _HALF, 2 * _HALF
 
     @property
     def unit(self) -> float:
@@ -171,12 +180,13 @@ class Policy:
 
     # -- what is drafted
 
-    def count(self, left: int, behind: int) -> int:
+    def count(self, left: int, behind: int, *, free: bool = False) -> int:
         """Return the number for the next round.
 
         Args:
             left: Tokens that are wanted yet.
             behind: Tokens of the text that the draft has not read.
+            free: A lookup drafts, not the model.
         """
         if not self._auto:
             return self._most
@@ -189,7 +199,10 @@ class Policy:
             self._since, self._rest = 0, 2
             return 0
         entry, allowed = self.known.reading(behind), _GRACE + LOSS * self._wrote - self._lost
-        number, speed = self._fastest(self._accepted / self._tried)
+        tried, accepted = self._rates[free]
+        number, speed = self._fastest(accepted / tried, free=free)
+        if self._mixed and not free:  # a lookup writes the rest
+            left = ceil(left * (1 - self._looked_up / self._text))
         gain = (1 - 1 / speed) * min(left, AHEAD)
         self._entry, self._invested = float(behind), 0.0
         if number and gain > entry and (allowed > 0 or not alone):
@@ -201,13 +214,24 @@ class Policy:
         if self.hopeless:
             self._rest = _LONGEST
             return 0
-        probe = min(PROBE, self._batches.limit)
-        gives = expected(self._accepted / self._tried, probe)
-        price = entry + cost(self.known, probe, self.width) - gives
+        lost, probe = min(
+            (cost(self.known, n, self.width, free=free) - expected(accepted / tried, n), n)
+            for n in PROBES if n <= self._batches.limit or n == PROBES[0]
+        )  # fmt: skip
+        price = entry + lost
         if price <= allowed:
-            return probe
-        self._rest = min(max(ceil((price - allowed) / LOSS), 1), _LONGEST)
+            return min(probe, self._batches.limit)
+        later = min(max(ceil((price - allowed) / LOSS), 1), _LONGEST)
+        self._rest = 1 if self._mixed else later  # the other may draft behind the next token
         return 0
+
+    def rows(self, size: int) -> int:
+        """Return the rows to compute for a batch: four may take less time than three."""
+        size, verify = max(size, self.width), self.known.verify
+        if not self._auto or size == 1:
+            return size
+        more = [one for one in self.known.sizes if size < one <= self._batches.limit + 1]
+        return min([size, *more], key=verify)
 
     def rest(self) -> int:
         """Return for how many rounds there is no need to think again."""
@@ -223,9 +247,18 @@ class Policy:
             seconds = seconds[1:]
         self._plain.extend(seconds)
         self._wrote += count
+        self._text += count
         self._after_draft = False
 
-    def saw(self, drafted: int, accepted: int, draft_seconds: float, verify_seconds: float) -> None:
+    def saw(
+        self,
+        drafted: int,
+        accepted: int,
+        draft_seconds: float,
+        verify_seconds: float,
+        *,
+        free: bool = False,
+    ) -> None:
         """Learn how a round went.
 
         Args:
@@ -233,34 +266,44 @@ class Policy:
             accepted: Of them.
             draft_seconds: Of proposing them.
             verify_seconds: Of all else: computing, choosing, cutting, learning.
+            free: A lookup drafted, not the model.
         """
-        size = max(drafted + 1, self.width)
+        size = self.rows(drafted + 1)
         if self.width > 1:  # no step of such a text says what a plain token takes
             self._plain.append(verify_seconds / self.known.verify(size))
         unit = self.unit or verify_seconds / self.known.verify(size)
         drafting, verifying = draft_seconds / unit, verify_seconds / unit
         if drafted and self._plain:
-            self._learn_costs(drafted, size, drafting, verifying)
+            self._learn_costs(drafted, size, drafting, verifying, free=free)
         if self.width > 1 or drafted:  # a step that drafts nothing costs as much there
-            self.known.saw_round(max(drafted, 1), accepted)
+            self.known.saw_round(max(drafted, 1), accepted, free=free)
         if drafted:
             self._back *= 1 - _NEWS
-            self._tried = _MEMORY * self._tried + min(accepted + 1, drafted)
-            self._accepted = _MEMORY * self._accepted + accepted
+            tried, right = self._rates[free]
+            tried = _MEMORY * tried + min(accepted + 1, drafted)
+            self._rates[free] = tried, _MEMORY * right + accepted
         self._after_draft = drafted > 0
         self._since += 1
         self._wrote += accepted + 1
+        self._text += accepted + 1
+        self._looked_up += free * (accepted + 1)
         spent = max(drafting - self._invested, 0.0) + verifying
         self._lost, self._invested = max(self._lost + spent - (accepted + 1), -_LENT), 0.0
 
-    def _learn_costs(self, drafted: int, size: int, drafting: float, verifying: float) -> None:
+    def _learn_costs(
+        self, drafted: int, size: int, drafting: float, verifying: float, *, free: bool
+    ) -> None:
         known, behind = self.known, int(self._entry)
         if self.width == 1:
             known.saw_batch(size, verifying)
+        if free:
+            return
         if behind >= _LISTEN and drafting > known.draft(drafted):  # it read what it had missed
             known.saw_reading(behind, drafting - known.draft(drafted))
         else:
             known.saw_draft(drafted, drafting)
 
-    def _fastest(self, acceptance: float) -> tuple[int, float]:
-        return fastest(self.known, acceptance, self._batches.limit, self.width, self._back)
+    def _fastest(self, acceptance: float, *, free: bool = False) -> tuple[int, float]:
+        return fastest(
+            self.known, acceptance, self._batches.limit, self.width, self._back, free=free
+        )

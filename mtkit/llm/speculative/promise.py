@@ -18,9 +18,9 @@ HOPE = 0.95
 """The best acceptance that is thought possible."""
 WORTH = 1.05
 """Speed against plain decoding from which on it is worth drafting."""
-PROBE = 2
-"""Tokens of a draft that only looks."""
-LOSS = 0.03
+PROBES = (2, 3)
+"""Tokens of a draft that only looks: what costs less."""
+LOSS = 0.02
 """Part of the text that drafting may lose."""
 AHEAD = 256
 """Tokens of the rest of a text that are counted on: it may end at any time."""
@@ -32,13 +32,19 @@ def expected(acceptance: float, number: int) -> float:
     return (1 - acceptance ** (number + 1)) / (1 - acceptance)
 
 
-def cost(known: Known, number: int, width: int = 1) -> float:
+def cost(known: Known, number: int, width: int = 1, *, free: bool = False) -> float:
     """Return the cost of a round of so many drafted tokens, and so many rows at least."""
-    return known.verify(max(number + 1, width)) + known.draft(number)
+    return known.verify(max(number + 1, width)) + known.draft(number, free=free)
 
 
 def fastest(
-    known: Known, acceptance: float, most: int, width: int, more: float = 0.0
+    known: Known,
+    acceptance: float,
+    most: int,
+    width: int,
+    more: float = 0.0,
+    *,
+    free: bool = False,
 ) -> tuple[int, float]:
     """Return the number that is fastest, and its speed; 0 and 1 where none is worth it.
 
@@ -48,10 +54,11 @@ def fastest(
         most: Largest number.
         width: Rows that a round computes at least.
         more: What a round costs beside that.
+        free: Drafting costs nothing.
     """
     best, speed = 0, WORTH
     for number in range(1, most + 1):
-        found = expected(acceptance, number) / (cost(known, number, width) + more)
+        found = expected(acceptance, number) / (cost(known, number, width, free=free) + more)
         if found > speed:
             best, speed = number, found
     return best, speed if best else 1.0
@@ -60,7 +67,7 @@ def fastest(
 def could_pay(known: Known, most: int, width: int, *, free: bool = False) -> bool:
     """Whether any number is worth it at best; ``free``: drafting costs nothing."""
     return any(
-        expected(HOPE, number) > WORTH * (cost(known, number, width) - free * known.draft(number))
+        expected(HOPE, number) > WORTH * cost(known, number, width, free=free)
         for number in range(1, most + 1)
     )
 
@@ -109,6 +116,6 @@ def number_together(
             return best, 0
     if max(speed(number, [HOPE] * size) for number in numbers) < WORTH:
         return 0, AHEAD  # not even then
-    probe = min(PROBE, most)
+    probe = min(PROBES[0], most)
     lost = together(probe) + entry - plain * speed(probe, rates)
     return probe, ceil(max(lost, plain) / (LOSS * plain))

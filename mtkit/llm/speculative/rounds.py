@@ -109,7 +109,9 @@ class Speculation:
                 asked = self._clock() - asked
                 if behind is not None and self._measure(context, ids) and self._declined:
                     continue
-                wanted = 0 if behind is None else self._policy.count(most + 1, behind)
+                wanted = 0
+                if behind is not None:
+                    wanted = self._policy.count(most + 1, behind, free=self.draft.free)
                 if wanted or self._policy.width > 1:
                     count = min(wanted, most)
                     yield from self._round(context, ids, verification, count, logprobs, asked)
@@ -213,11 +215,11 @@ class Speculation:
             seen.learning = self.draft.learning
         drafted, past, first = proposal.ids, context.n_past, 0
         batch = [ids[-1], *drafted]
-        missing = self._policy.width - len(batch)
-        if missing > 0 and past + self._policy.width <= context.n_ctx:
+        missing = self._policy.rows(len(batch)) - len(batch)
+        if missing > 0 and past + len(batch) + missing <= context.n_ctx:
             batch += [ids[-1]] * missing  # rows that are forgotten
-        elif missing > 0:  # no room for them: the ones before are computed again
-            first = min(missing, past)
+        elif self._policy.width > len(batch):  # no room: those before are computed again
+            first = min(self._policy.width - len(batch), past)
             cut(context, past - first)
             batch = [*ids[past - first : past], *batch]
         if len(batch) == 1:
@@ -226,7 +228,7 @@ class Speculation:
             context.decode(batch, outputs="all")
         context.logits(0)  # waits until it is done
         seen.round(len(drafted), max(drafted_at - start, 0.0), time.perf_counter() - drafted_at)
-        made, row = Round(proposal), first
+        made, row, free = Round(proposal), first, self.draft.free
         spent, resumed = 0.0, drafted_by  # without the time of whoever takes the tokens
         try:
             while not made.is_over:
@@ -248,7 +250,7 @@ class Speculation:
             accepted = made.accepted
             seen.outcome(len(drafted), accepted, len(made.emitted))
             asked += max(drafted_by - began - loaded, 0.0)
-            self._policy.saw(len(drafted), accepted, asked, spent)
+            self._policy.saw(len(drafted), accepted, asked, spent, free=free)
 
     @property
     def _loading(self) -> float:

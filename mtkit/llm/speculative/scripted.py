@@ -18,6 +18,7 @@ class Script:
         ids: Prompt and text.
     """
 
+    free = False
     learning = None
 
     def __init__(self, rate: float) -> None:

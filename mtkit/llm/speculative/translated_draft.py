@@ -20,6 +20,7 @@ class TranslatedDraft:
     It proposes the ids alone that mean something in the target, and they are taken for those.
     """
 
+    free = False
     learning = None
 
     def __init__(self, draft: Draft, translation: Translation) -> None:

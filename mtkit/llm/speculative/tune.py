@@ -13,12 +13,13 @@ import json
 import time
 from contextlib import suppress
 from hashlib import sha256
+from itertools import product
 
 from mtkit.base.record import replace
 from mtkit.base.whole_files import write_files
 from mtkit.errors import MtkitError
 from mtkit.llm.speculative import calibration, exactness, opening
-from mtkit.llm.speculative.answers import Answers, Watched, speed
+from mtkit.llm.speculative.answers import Answers, Watched, acceptance, speed
 from mtkit.llm.speculative.candidates import Candidate, Found
 from mtkit.llm.speculative.groups import PLAIN
 from mtkit.llm.speculative.loaded_draft import LoadedDraft
@@ -140,15 +141,18 @@ class Tuner:
         return [right, cost / answers.plain, reading / answers.plain]
 
     def best(self, candidate: Candidate, answers: Answers, watched: Watched | None) -> Found:
-        """Return the fastest configuration of a candidate: number and width."""
+        """Return the fastest configuration of a candidate: numbers and width."""
         drafting, best = candidate.drafting, None
         if watched is not None:
-            places = [float(one) for row in watched.right for one in row]
-            acceptance = sum(places) / max(len(places), 1)
+            places = [
+                float(right) for row, hits in zip(watched.right, answers.hits, strict=False)
+                for right, (found, _) in zip(row, hits, strict=True)
+                if not (found and drafting.draft_lookup)
+            ]  # fmt: skip
+            rate = sum(places) / max(len(places), 1)
         else:
-            hits = [hit for row in answers.hits for hit in row if hit[0]]
-            tried = sum(min(right + 1, drafted) for drafted, right in hits)
-            acceptance = sum(right for _, right in hits) / max(tried, 1)
+            tried, right = acceptance(answers.hits)
+            rate = right / max(tried, 1)
         header, load = self._runner.header, self._settings.load
         for width in (1, 4):
             rows = max(calibration.SIZES)
@@ -162,12 +166,16 @@ class Tuner:
                 continue
             else:
                 wide = 1
-            for number in range(1, min(rows, self._context.n_batch)):
-                promised = speed(answers, watched, number, wide, lookup=drafting.draft_lookup)
+            numbers = range(1, min(rows, self._context.n_batch))
+            drafted = numbers if watched else range(1)
+            for number, most in product(drafted, numbers if drafting.draft_lookup else range(1)):
+                promised = speed(answers, watched, number, wide, lookup=most)
                 if best is None or promised > best.promised:
-                    chosen = replace(drafting, draft_max=number, draft_width=width)
+                    # What a lookup finds differs much: the policy decides how much of it is used.
+                    limit = numbers[-1] if drafting.draft_lookup else number
+                    chosen = replace(drafting, draft_max=limit, draft_width=width)
                     cost = watched.cost if watched else 0.0
-                    best = Found(candidate, chosen, cost, acceptance, promised)
+                    best = Found(candidate, chosen, cost, rate, promised)
         assert best is not None
         return best
 
@@ -210,14 +218,17 @@ class Tuner:
         from mtkit.llm.speculative.bench import Bench
         from mtkit.llm.speculative.bench_summary import summaries
 
-        exact = [one for one in found if one.drafting.exact and one.promised > 1][:_CONFIRMED]
+        exact = [one for one in found if one.drafting.exact and one.promised > 1]
         other = [one for one in found if not one.drafting.exact and one.promised > 1][:1]
-        tried = [*exact, *other]
+        free = [one for one in exact[_CONFIRMED:] if one.drafting.draft is None]
+        tried = [*exact[:_CONFIRMED], *free, *other]  # a model has to beat what needs none
+        looked, right = acceptance(answers.hits)
         for one in tried:  # what is known already need not be measured in the texts
             learnt = self._known(one)
             learnt.take({
                 **answers.known.document(), "checked": learnt.checked,
                 "drafted": [one.cost], "tried": _SURE, "accepted": _SURE * one.acceptance,
+                "free": (_SURE, _SURE * right / max(looked, 1)),
             })  # fmt: skip
             learnt.save()
         groups = {PLAIN: None, **{one.candidate.name: one.drafting for one in tried}}
