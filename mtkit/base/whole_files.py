@@ -206,6 +206,8 @@ def write_files(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = 
 @contextmanager
 def folder_for(path: str) -> Iterator[None]:
     """Make a folder and those that it lies in; what was made leaves when there is an error."""
+    if os.path.isfile(path):
+        raise UsageError("is a file, not a folder", source=path, hint="name a folder")
     made = []
     above = os.path.abspath(path)
     while not os.path.lexists(above):

@@ -254,8 +254,8 @@ EXPLANATIONS = {
     "runs-ids": "Ordinary texts get different ids in the program, so a model trained with this "
     "file predicts worse there. Use the file's own library, or convert the file and accept the "
     "loss.",
-    "runs-special-ids": "Texts that spell out special tokens get different ids in the program: "
-    "chat prompts, and user texts that quote a special token.",
+    "runs-special-ids": "Texts that spell out special tokens, such as chat prompts and user texts "
+    "that quote a special token, get different ids in the program.",
     "runs-around": "The program adds different tokens around a text, such as BOS and EOS. Add them "
     "yourself, or set add_bos_token and similar keys.",
     "runs-decoding": "The program decodes ids to different text, often only different spaces.",

@@ -164,8 +164,8 @@ def _show_as_draft(draft: Tokenizer, target: Tokenizer, *, as_json: bool) -> Non
         )
     else:
         output.write(
-            f"{found.shared} of the draft's {found.draft_ids} ids mean what one of the target's "
-            f"{found.target_ids} means, {found.same_id} of them under the same id\n"
+            f"{found.shared} of the draft's {found.draft_ids} ids mean the same as one of the "
+            f"target's {found.target_ids} ids, {found.same_id} of them under the same id\n"
         )
         for name, text in spelled.items():
             output.write(f"id {found.first}, the first that differs, is {text!r} in the {name}\n")

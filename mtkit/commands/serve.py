@@ -43,7 +43,7 @@ def serve(
         typer.Option(
             "--chat-template",
             metavar="NAME|TEXT",
-            help="Like --template, but the name of one of llama.cpp's templates, or the text.",
+            help="Name of one of llama.cpp's chat templates, or a template as text.",
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no notes.")] = False,

@@ -50,8 +50,9 @@ def parse(
     except json.JSONDecodeError as error:
         at = len(text[: error.pos].encode("utf-8"))
         ends = error.pos >= len(text.rstrip())
+        what = error.msg.removesuffix(" at").removesuffix(" starting")  # the place follows
         raise FormatError(
-            f"is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})",
+            f"is not valid JSON: {what} (line {error.lineno}, column {error.colno})",
             field=name,
             offset=at,
             hint="the file is probably truncated" if ends else "",

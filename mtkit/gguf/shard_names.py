@@ -40,7 +40,7 @@ def oddities(file: GgufFile, new: str) -> Iterator[str]:
         return
     end = _end(number, count)
     if not new.endswith(end):
-        yield f"is file {number + 1} of {count}: llama.cpp finds it as NAME{end} alone"
+        yield f"is file {number + 1} of {count}: llama.cpp finds it only as NAME{end}"
         return
     start = new.removesuffix(end)
     others = (f"{start}{_end(other, count)}" for other in range(count) if other != number)

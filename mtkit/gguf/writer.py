@@ -145,7 +145,9 @@ def header(
         UsageError: As for ``laid_out``.
     """
     if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
-        raise UsageError(f"is {alignment!r}, not a power of two from 8 on", field=ALIGNMENT)
+        raise UsageError(
+            f"is {alignment!r}, but must be a power of two, at least 8", field=ALIGNMENT
+        )
     head = [struct.pack("<4sIQQ", b"GGUF", version, len(tensors), len(keys)), *keys]
     offset, offsets = 0, []
     for tensor in tensors:

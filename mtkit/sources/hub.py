@@ -136,6 +136,6 @@ def download(name: str, *, weights: bool = False) -> str:
             allow_patterns=[*TOKENIZER_FILES, *(MODEL_FILES if weights else ())],
         )
     except Exception as error:  # noqa: BLE001  the client's errors have several roots; all say why
-        what = str(error).split("\n")[0][:200] or type(error).__name__
+        what = str(error).removeprefix("Got: ").split("\n")[0][:200] or type(error).__name__
         raise UsageError(f"cannot be downloaded: {what}", source=name) from None
     return folder

@@ -190,6 +190,14 @@ def test_a_full_disk_leaves_no_folder(tmp_path: Path) -> None:
     assert names(out) == []
 
 
+def test_a_file_where_a_folder_is_to_be_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "a.gguf"
+    file.write_bytes(b"whole")
+    with pytest.raises(UsageError, match="is a file, not a folder"), folder_for(str(file)):
+        pytest.fail("the body ran")
+    assert file.read_bytes() == b"whole"
+
+
 def test_what_a_shell_redirected_is_no_target(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("/dev/stdout")

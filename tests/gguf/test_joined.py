@@ -95,7 +95,7 @@ def test_an_edited_file_of_a_set_says_where_it_loads(
     assert (done.returncode, done.stderr) == (0, b"")
     odd = tmp_path / "odd.gguf"
     done = mtkit("edit", first.with_name(second), "--set", "a.b=u8:1", "-o", odd)
-    assert b"llama.cpp finds it as NAME-00002-of-" in done.stderr
+    assert b"llama.cpp finds it only as NAME-00002-of-" in done.stderr
 
 
 def test_a_set_by_other_names_is_called_one(first: Path, mtkit: Run, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_downloading_asks_for_no_weights(monkeypatch: pytest.MonkeyPatch) -> Non
         asked.append((name, revision))
         assert not [p for p in allow_patterns if "safetensors" in p or p in ("*", "*.bin")]
         if name == "Own/none":
-            raise OSError("offline\nand more")
+            raise OSError("Got: offline\nand more")
         return str(FIXTURES / "wordpiece")
 
     client = types.SimpleNamespace(snapshot_download=snapshot_download)

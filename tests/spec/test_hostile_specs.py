@@ -280,3 +280,9 @@ def test_a_split_pattern_that_is_refused_is_shown_on_one_line() -> None:
     with pytest.raises(UnsupportedError) as caught:
         Pipeline(odd).encode_ids("a")
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(("text", "what"), [('"abc', "string"), ('"a\nb"', "control character")])
+def test_broken_json_is_described_before_its_place(text: str, what: str) -> None:
+    with pytest.raises(FormatError, match=rf"is not valid JSON: [A-Z]\w+ {what} \(line 1, "):
+        parse(text.encode(), "x")
