@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import warnings
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ from mtkit.llama.formats import PATTERNS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+POSSESSIVE = pytest.param(
+    "a*+", marks=pytest.mark.skipif(sys.version_info < (3, 11), reason="re has it since 3.11")
+)
 NASTY = ("a\\b", "a\nb", "😀", 'a"b', "\t", "\u2028", "é\\n", "[^]", "#", "", "%json", "<[1]>")
 CONTROLS = "".join(map(chr, [*range(32), 127]))
 texts = st.sampled_from(NASTY) | st.text(
@@ -181,7 +185,7 @@ def test_patterns(drawer: Drawer, pattern: str) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["\\bx", "(?=a)b", "(?i)a", "(a)\\1", "a{,3}", "(?P<n>a)", "a*+", "[]a]", "\\x01", "\\v",
+    ["\\bx", "(?=a)b", "(?i)a", "(a)\\1", "a{,3}", "(?P<n>a)", POSSESSIVE, "[]a]", "\\x01", "\\v",
      "[\\x01]", "\\ud83d", "a{200000}", "\\0", "\\B", "(?<!a)b",
      "\\p{L}", "\\cA"],
 )  # fmt: skip

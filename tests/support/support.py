@@ -121,11 +121,11 @@ def reference(name: str) -> ModuleType:
 
 
 def latest_transformers(name: str = "transformers") -> ModuleType:
-    """Import transformers, or skip: before 5.21, the last for Python 3.10, chats are others."""
+    """Import transformers, or skip: 5.20, the last for Python 3.10, has older rules."""
     module = reference(name)
     version = importlib.import_module("transformers").__version__
     if tuple(map(int, version.split(".")[:2])) < (5, 21):
-        pytest.skip(f"transformers {version} has older rules for chats; 5.21 needs Python 3.11")
+        pytest.skip(f"transformers {version} has older rules; 5.21 needs Python 3.11")
     return module
 
 

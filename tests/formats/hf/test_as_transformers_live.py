@@ -8,7 +8,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import reference
+from support import latest_transformers, reference
 
 import mtkit
 from mtkit.base.binary import Source
@@ -225,6 +225,7 @@ def kind_of(name: str) -> str:
 
 @pytest.mark.parametrize("name", [*CLASSES, "PreTrainedTokenizerFast", "NobodysTokenizer", None])
 def test_drawn_folders(name, tmp_path) -> None:
+    latest_transformers()
     rng = random.Random(str(name))
     same, number = 0, 0
     while same < 15:  # the library refuses many
@@ -239,7 +240,7 @@ def test_drawn_folders(name, tmp_path) -> None:
 
 
 def test_the_tables_are_those_of_the_version_that_is_installed() -> None:
-    auto = reference("transformers.models.auto.tokenization_auto")
+    auto = latest_transformers("transformers.models.auto.tokenization_auto")
     named = {kind: name for kind, name in auto.TOKENIZER_MAPPING_NAMES.items() if name}
     ours = {kind: auto_class._BY_TYPE.get(kind, auto_class.GENERIC) for kind in named}
     assert ours == named
@@ -256,7 +257,7 @@ def test_the_tables_are_those_of_the_version_that_is_installed() -> None:
 def test_the_class_that_is_taken(tmp_path) -> None:
     """Of drawn models and names, with a byte-level file and one that is not."""
     rng = random.Random(12)
-    transformers = reference("transformers")
+    transformers = latest_transformers()
     auto = reference("transformers.models.auto.tokenization_auto")
     types = [*auto.TOKENIZER_MAPPING_NAMES, "nobodys"]
     names = [*CLASSES, *CLASSES, "PreTrainedTokenizerFast", "BartTokenizerFast", "Nobodys"]
