@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "inspect": ("mtkit.commands.inspect", "Show what is in a GGUF, safetensors or other file."),
-    "dump": ("mtkit.commands.dump", "Print tokens, merges, metadata, tensors or template."),
+    "dump": ("mtkit.commands.dump", "Print tokens, merges, metadata, tensors or the template."),
     "token": ("mtkit.commands.token", "Look up tokens by id or text."),
     "diff": ("mtkit.commands.diff", "Show the differences between two models."),
     "report": ("mtkit.commands.report", "Write an HTML page about a GGUF or tokenizer."),
@@ -234,7 +234,10 @@ def _run(name: str, args: list[str]) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's: wrong usage
             path = getattr(getattr(error, "ctx", None), "command_path", name)
-            return _fail(_usage(path.removeprefix("mtkit "), error.format_message(), args), 2)
+            also = getattr(getattr(getattr(error, "ctx", None), "command", None), "also", {})
+            hidden = {spelling for spellings in also.values() for spelling in spellings}
+            name = path.removeprefix("mtkit ")
+            return _fail(_usage(name, error.format_message(), args, hidden), 2)
         if os.environ.get("MTKIT_TRACEBACK"):
             raise
         hint = "this is a bug in mtkit; set MTKIT_TRACEBACK=1 to see where"
@@ -291,8 +294,12 @@ def _system_error(error: OSError) -> tuple[str, int]:
     return f"{place}{error.strerror or error}", 5 if no_room else 2
 
 
-def _usage(name: str, message: str, args: list[str]) -> str:
-    """Return typer's message about an argument as one line with a hint."""
+def _usage(name: str, message: str, args: list[str], hidden: set[str]) -> str:
+    """Return typer's message about an argument as one line with a hint.
+
+    Spellings that help does not show are not suggested.
+    """
+    from mtkit.base.escape import either
     from mtkit.commands.first_words import reordered
 
     text = " ".join(message.split()).removesuffix(".")
@@ -301,12 +308,13 @@ def _usage(name: str, message: str, args: list[str]) -> str:
     text = text.replace("is not a valid integer", "is not a whole number")
     before, unexpected, rest = text.partition("got unexpected extra argument")
     if unexpected:  # "(s) (a b)"
-        text = f"{before}unexpected argument {rest.rpartition(' (')[2].removesuffix(')')}"
+        text = f"{before}unexpected argument: {rest.rpartition(' (')[2].removesuffix(')')}"
     text, _, close = text.partition(" (Possible options: ")
-    line = reordered(name, args, text.partition("unexpected argument ")[2]) if unexpected else ""
+    line = reordered(name, args, text.partition("unexpected argument: ")[2]) if unexpected else ""
     if line:
         return f"{name}: {text}; {line}"
-    meant = f"; is it {close.removesuffix(')').replace(', ', ' or ')}?" if close else ""
+    near = [one for one in close.removesuffix(")").split(", ") if one and one not in hidden]
+    meant = f"; is it {either(near)}?" if near else ""
     return f"{name}: {text}{meant or ';'} see mtkit {name} --help"
 
 

@@ -174,12 +174,14 @@ def setting_table() -> str:
         "`mtkit.generate`. The column `also` lists llama.cpp's spellings.",
         "",
         "- `generate` has all of them except those of the server.",
-        "- `chat` has no session options and none for a single prompt. Its `n_predict` is -1, and",
-        "  special tokens spelled out in a message are plain text.",
+        "- `chat` lacks the session options, `--no-special`, `--special` and `--check-tokenizer`.",
+        "  Its `n_predict` is -1, and special tokens spelled out in a message are plain text.",
         "- `perplexity`, `imatrix` and `logits` have the options under Context and Computing.",
         "  `perplexity` and `imatrix` decode 2048 tokens at a time, and `--ctx` is the",
         "  window, 512.",
-        "- `serve` has its own options, and those under Sampling, Context and Computing.\n",
+        "- `serve` has its own options, and those under Sampling, Drafting (except",
+        "  `--draft-match`), Context and Computing. Its `--exact` makes greedy answers independent",
+        "  of other requests; it has no `--no-exact`.\n",
     ]
     settings = {**table(ServeSettings), **table(GenerateSettings)}.values()
     for heading in ("", *HEADINGS):

@@ -44,7 +44,7 @@ def edit(
         rename_keys: Old name -> new name.
         rename_tensors: Old name -> new name.
         tokenizer: A tokenizer that replaces the file's.
-        allow_loss: Codes of tokenizer losses to accept although ids change.
+        allow_loss: Codes of tokenizer losses to accept even if ids change.
         force: Replace an existing file.
 
     Returns:

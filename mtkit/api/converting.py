@@ -46,7 +46,7 @@ def convert(
         kind: Type of a model's matrices: f32, f16, bf16, q8_0, or auto to keep their type.
         max_bytes: Maximum bytes of tensors per file of a model; None: one file.
         vocab_only: Convert only the tokenizer of a model folder.
-        allow_loss: Codes of losses to accept although ordinary text gets different ids.
+        allow_loss: Codes of losses to accept even if ordinary text gets different ids.
         options: Options for writing the tokenizer.
         force: Replace existing files.
         progress: Called with the bytes written and the total, for a model.

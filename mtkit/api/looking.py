@@ -75,7 +75,7 @@ def compare(
     Args:
         left: The first tokenizer, or anything that ``load`` accepts.
         right: The second one.
-        texts: Read one at a time; None: about 200 built-in ones.
+        texts: The texts, read one at a time; None: about 200 built-in ones.
         most: How many differences to describe.
         add_special_tokens: Add special tokens around each text.
         parse_special: Parse special tokens in the text; None: the default of each file's own

@@ -197,7 +197,7 @@ def _error(fault: Fault, architecture: Architecture, said: str) -> FormatError:
     if fault.kind == "missing":
         return FormatError(f"there is no tensor {listed(fault.names)}")
     if fault.kind == "shape":
-        what = f"has the shape {list(fault.shape)}, {said} {list(fault.wanted)}"
+        what = f"has the shape {list(fault.shape)}, but {said} {list(fault.wanted)}"
         return FormatError(what, field=f"tensor {quoted(fault.names[0])}")
     what = f"{architecture.classes[0]} has no tensor {listed(fault.names)}"
     return FormatError(what, hint="the weights belong to a different architecture")

@@ -56,7 +56,8 @@ def recognized(metadata: Metadata, shapes: Mapping[str, Shape]) -> Recognized:
     name = metadata.get(ARCHITECTURE)
     known = of_name(name) if isinstance(name, str) else []
     if not known:
-        what = f"{quoted(str(name or ''))} is an architecture that mtkit does not convert"
+        what = f"{quoted(str(name))} is an architecture that mtkit does not convert"
+        what = "is missing" if name is None else what
         raise UnsupportedError(what, field=ARCHITECTURE)
     vocab = _vocab(metadata, shapes)
     found: list[Recognized] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _SHOWN = 80
 _NAMED = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}
@@ -77,6 +77,11 @@ def shown(name: str) -> str:
 def quoted(name: str) -> str:
     """Return a name as ``shown`` does, in quotation marks."""
     return f"'{shown(name)}'"
+
+
+def either(names: Sequence[str]) -> str:
+    """Return names, at least one, as the choices of a question: "a, b or c"."""
+    return " or ".join([", ".join(names[:-1])] * (len(names) > 1) + [names[-1]])
 
 
 def as_text(text: str | bytes) -> str:

@@ -165,7 +165,8 @@ def _cut(size: int, left: int) -> str:
 def too_many(value: int, element_bytes: int, left: int) -> str:
     """Tell whether the bytes that are left cannot hold a number of elements."""
     most = left // element_bytes
-    return f"is {value}, but the file has {left} bytes left for at most {most}" * (value > most)
+    said = f"is {value}, but the file has only {left} bytes left, enough for {most}"
+    return said * (value > most)
 
 
 FORMAT = "the format"

@@ -79,7 +79,7 @@ def read(source: Source, *, strict: bool = True) -> Index:
     for name in counts:
         files[name], sizes[name] = None, 0
         if name != os.path.basename(name) or name in ("", ".", "..") or not _can_be_file(name):
-            found.add(Finding(PATH, PATH.field, f"{quoted(name)} is not a file beside it"))
+            found.add(Finding(PATH, PATH.field, f"{quoted(name)} is not a file next to the index"))
             continue
         path = os.path.join(os.path.dirname(source.name), name)
         try:

@@ -142,8 +142,8 @@ EXPLANATIONS = {
     "alphabet or as <0xHH>.",
     "gguf-scores-count": "There are more scores than tokens; llama.cpp ignores the extra ones.",
     "gguf-types-count": "There are more token types than tokens; llama.cpp ignores the extra ones.",
-    "gguf-scores-type": "The scores are not f32.",
-    "gguf-types-known": "A token type is not in 0 to 6; llama.cpp takes it for undefined.",
+    "gguf-scores-type": "The scores are i32, not f32; older versions of llama.cpp misread them.",
+    "gguf-types-known": "A token type is not in 0 to 6; llama.cpp treats it as undefined.",
     "gguf-id-range": "The id of a special token is not in the vocabulary; llama.cpp silently drops "
     "it.",
     "gguf-merge-form": "A merge is not two parts separated by a space; llama.cpp drops it.",
@@ -176,11 +176,11 @@ EXPLANATIONS = {
     "word-length": "The maximum word length is negative or too large.",
     "merges": f"A merge uses a token that is not in the vocabulary. {_SPEC}",
     "dropout": "The dropout is not between 0 and 1.",
-    "loose-pairs": f"The list of merge pairs does not have two ids per rank. {_SPEC}",
+    "loose-pairs": f"The list of pairs does not have exactly two ids for each rank. {_SPEC}",
     "loose-ranks": f"The ranks of the merges are not ascending. {_SPEC}",
     "lowest-score": "The lowest score is not a number (NaN), so it cannot be compared.",
-    "byte-symbols": "Characters that are not in the vocabulary become byte tokens before merging "
-    "(missing is before), but merging may not produce byte tokens (mergeable is listed). " + _SPEC,
+    "byte-symbols": "Characters outside the vocabulary are to become byte tokens before merging "
+    "(missing: before), although merging cannot produce byte tokens (mergeable: listed). " + _SPEC,
     "section-begin": "The token that opens a section, as in hybriddna vocabularies, has no "
     f"text. {_SPEC}",
     "section-end": "The token that closes a section, as in hybriddna vocabularies, has no "
@@ -210,8 +210,8 @@ EXPLANATIONS = {
     "before 2026 aborts on such a vocabulary.",
     "token-spellings": "Two token texts have the same id, and encoding uses both. mtkit decodes "
     "the id to the first; the choice of the tokenizers library varies from run to run.",
-    "token-empty": "A token has no text, so encoding never finds it; llama.cpp calls it "
-    "[EMPTY_id].",
+    "token-empty": "A token has no text, so encoding never finds it; llama.cpp names it "
+    "after its id, such as [EMPTY_7].",
     "byte-token-form": "A byte token is not written as <0xHH>; llama.cpp refuses the file.",
     "byte-tokens": "The tokenizer falls back to bytes, but some of the 256 byte tokens are "
     "missing. Characters that need them cannot be encoded; llama.cpp aborts on them.",
@@ -268,8 +268,8 @@ EXPLANATIONS = {
     "counts.",
     "safetensors-metadata": "__metadata__ is not an object of strings; the safetensors library "
     "refuses the file.",
-    "safetensors-entry": "A tensor lacks dtype, shape or two ascending data_offsets; the "
-    "safetensors library refuses the file.",
+    "safetensors-entry": "A tensor lacks dtype or shape, or its data_offsets are not two "
+    "ascending numbers; the safetensors library refuses the file.",
     "safetensors-type": "A tensor has an unknown dtype; the safetensors library may be too old for "
     "it.",
     "safetensors-size": "The data of a tensor is not as long as its dtype and shape say. " + _AGAIN,
@@ -278,7 +278,8 @@ EXPLANATIONS = {
     "safetensors-end": f"The tensors do not end where the file ends. {_AGAIN}",
     "safetensors-alignment": "The header is not padded to a multiple of 8 bytes, so tensors have "
     "to be copied before use.",
-    "index-json": "The index is not a JSON object with weight_map, the file of each tensor.",
+    "index-json": "The index is not a JSON object with weight_map, which maps each tensor to its "
+    "file.",
     "index-path": "The index names a file in another folder; shards belong next to the index.",
     "index-file": "A file named in the index is missing. Download it.",
     "index-tensor": "A tensor is not in the file that the index names: files of two models are "
@@ -353,8 +354,10 @@ def explain(code: str) -> list[tuple[str, str]]:
     if code not in known:
         from difflib import get_close_matches
 
+        from mtkit.base.escape import either
+
         near = get_close_matches(code, known, n=3)
-        hint = f"is it {' or '.join(near)}?" if near else "docs/rules.md lists the codes"
+        hint = f"is it {either(near)}?" if near else "docs/rules.md lists the codes"
         raise UsageError(f"unknown code {code!r}", hint=hint)
     rule = known[code]
     return [

@@ -38,7 +38,7 @@ def hold(source: Source, found: Checking) -> None:
     for one in others:
         found.findings += told_of(one.name, (*one.findings, *surveyed(loader.CONTAINER, one)))
     if shards and shards.number:
-        found.skipped.append(("model and tokenizer", "only the first file of a set has them"))
+        found.skipped.append(("model and tokenizer", "only the first shard has them"))
     else:
         _model(file, shards, found)
         if loader.has_tokenizer(file):
@@ -76,7 +76,7 @@ def _tensors(file: GgufFile, tensors: tuple[Tensor, ...], found: Checking) -> No
     found.findings += wrong
     beside = (loader.NO_TOKENIZER, *TYPES)
     if any(finding.rule not in beside for finding in wrong):
-        found.skipped.append((model_tensors.PART, "what was found above comes first"))
+        found.skipped.append((model_tensors.PART, "the problems above have to be solved first"))
         return
     for item in model_tensors.findings(file, tensors):
         found.take(item)
@@ -104,7 +104,7 @@ def _vocabulary(file: GgufFile, found: Checking) -> None:
             found.tokenizer(Reading(read_spec(keys)).spec, "gguf")
         else:
             found.findings += surveyed(vocabulary.VOCABULARY, columns)
-            why = "not all of its keys could be read" if errors else "checked with --deep"
+            why = "not all of its keys could be read" if errors else "--deep checks them"
             found.skipped.append(("merges, chat templates, a test run", why))
     except FormatError as error:
         found.hold(gguf_keys.PARTS["vocabulary"], error)

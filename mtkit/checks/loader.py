@@ -107,7 +107,7 @@ def _first_shard(file: GgufFile) -> Iterator[Place]:
     number = file.metadata.get("split.no")
     if type(number) is int and number > 0:
         offset = file.metadata.entries["split.no"].value_offset
-        yield "split.no", f"is {number}: this is not the first shard; open that one", offset
+        yield "split.no", f"is {number}: this is not the first shard; open the first one", offset
 
 
 def _missing_shards(file: GgufFile) -> Iterator[Place]:

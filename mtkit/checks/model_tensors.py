@@ -11,6 +11,7 @@ from mtkit.architectures.loaded import base, is_taken
 from mtkit.architectures.matching import Fault
 from mtkit.architectures.recognition import recognized
 from mtkit.base.escape import quoted
+from mtkit.base.record import replace
 from mtkit.base.rules import Finding, Rule
 from mtkit.checks.loader import EMBEDDING
 from mtkit.checks.tensor_faults import faults_found
@@ -33,7 +34,7 @@ _FUSED = {
     f"attn_qkv{end}": tuple(f"attn_{one}{end}" for one in "qkv") for end in (".weight", ".bias")
 } | {"ffn_gate_up_exps.weight": ("ffn_gate_exps.weight", "ffn_up_exps.weight")}
 """Tensor -> those that llama.cpp takes it for."""
-PART = "tensors that there should be"
+PART = "required tensors"
 
 
 def findings(file: GgufFile, tensors: Sequence[Tensor]) -> Iterator[Finding | tuple[str, str]]:
@@ -68,7 +69,7 @@ def findings(file: GgufFile, tensors: Sequence[Tensor]) -> Iterator[Finding | tu
     taken = tuple(one for one in unknown if one in wholes or is_taken(name, one, shapes))
     surplus = tuple(one for one in unknown if one not in set(taken))
     yield from faults_found(
-        [fault for fault in faults if fault.kind != "unknown"]
+        [_in_file_order(fault) for fault in faults if fault.kind != "unknown"]
         + [Fault("unknown", surplus)] * bool(surplus),
         made,
         (MISSING, SHAPE, SURPLUS),
@@ -76,6 +77,11 @@ def findings(file: GgufFile, tensors: Sequence[Tensor]) -> Iterator[Finding | tu
     )
     for one in taken:
         yield made(UNKNOWN, one, f"is not among those of {name} models that mtkit converts")
+
+
+def _in_file_order(fault: Fault) -> Fault:
+    """Return a fault whose shapes have the fastest axis first, as in a GGUF."""
+    return replace(fault, shape=fault.shape[::-1], wanted=fault.wanted[::-1])
 
 
 def _is_told(fault: Fault) -> bool:

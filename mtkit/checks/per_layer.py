@@ -78,7 +78,7 @@ def _lengths(file: GgufFile, _tensors: tuple[Tensor, ...]) -> Iterator[Place]:
         if entry is None or entry.type is not ARRAY or len(entry.value) == length:
             continue
         said = f"{count.key} is {layers}" if length == layers else f"llama.cpp wants {length}"
-        yield key, f"has {counted(len(entry.value), 'value')}, {said}", entry.value_offset
+        yield key, f"has {counted(len(entry.value), 'value')}, but {said}", entry.value_offset
 
 
 def _heads(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:

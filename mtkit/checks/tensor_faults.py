@@ -32,7 +32,7 @@ def faults_found(
         kind = ("missing", "shape", "unknown").index(fault.kind)
         what = texts[kind]
         if fault.kind == "shape":
-            what = f"has the shape {list(fault.shape)}, {what} {list(fault.wanted)}"
+            what = f"has the shape {list(fault.shape)}, but {what} {list(fault.wanted)}"
         for name in fault.names:
             counts[kind] += 1
             if counts[kind] <= MOST_OF_A_SURVEY:

@@ -106,7 +106,7 @@ def _letters_missing(spec: TokenizerSpec) -> Iterator[Place]:
     missing = _BYTE_LETTERS - spec.vocabulary.ids.keys()
     if missing and getattr(spec.model, "unk", None) is None:
         letters = sorted(missing)
-        what = f"{len(missing)} of the bytes of UTF-8 have no token, as {_shown(letters[0])}"
+        what = f"{len(missing)} bytes of UTF-8 have no token, such as {_shown(letters[0])}"
         yield "vocabulary", what, None
 
 

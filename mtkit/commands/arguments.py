@@ -19,8 +19,8 @@ def split_of(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        what = f"is {text!r}, not numbers with commas"
-        raise UsageError(what, field="tensor_split", hint="as in 3,1") from None
+        what = f"is {text!r}, not numbers separated by commas"
+        raise UsageError(what, field="tensor_split", hint="write it like 3,1") from None
 
 
 def biases_of(texts: list[str]) -> tuple[tuple[int | str, float], ...]:

@@ -44,7 +44,7 @@ def conversation_of(file: str | None, system: str | None = None, user: str | Non
     if user is not None:
         found = [*found, {"role": "user", "content": user}]
     if not found:
-        raise UsageError("no messages", hint="--messages FILE, or --user TEXT")
+        raise UsageError("no messages", hint="add --messages FILE or --user TEXT")
     return found
 
 

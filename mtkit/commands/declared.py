@@ -48,21 +48,23 @@ SHARED: Mapping[str, Option] = {
     ),
     "parse_special": Option(
         "--parse-special",
-        "Parse special tokens in the text; default: as the file's own library does.",
+        "Parse special tokens in the text; default: as the tokenizer's own library does.",
         also="--allow-special",
     ),
     "no_parse_special": Option(
         "--no-parse-special", "Treat special tokens in the text as plain text."
     ),
     "trace": Option("--trace", "Show what every stage does."),
-    "encoding": Option("--encoding", "Name of a published tiktoken encoding.", "NAME"),
+    "encoding": Option(
+        "--encoding", "For a .tiktoken file: name of its published encoding.", "NAME"
+    ),
     "as_reader": Option(
         "--as",
         "Read the tokenizer the way another program does: transformers (folders) or mnn (.mtok).",
         "NAME",
         values=("transformers", "mnn"),
     ),
-    "download": Option("--download", "Download the repository ORG/NAME."),
+    "download": Option("--download", "Download ORG/NAME if it is not in the local cache."),
     "verify_tables": Option(
         "--verify-tables", "First check a .mtok's engine tables against its specification."
     ),

@@ -53,6 +53,13 @@ def decode(
       mtkit decode 39 311 391 11 536 45 45 0 -t tokenizer.json
       mtkit encode "Hello, MNN!" | mtkit decode
     """
+    from mtkit.errors import UsageError
+
+    if ids and tokenizer is None and not ids[0][:1].isdigit():
+        from mtkit.commands.first_words import reordered
+
+        if line := reordered("decode", ids, ""):
+            raise UsageError(f"{ids[0]!r} is not a token id", hint=line)
     source = load_named(tokenizer, reader=as_reader, download=download, verify_tables=verify_tables)
     hint = "mtkit decode 15 42, or ids on standard input"
     for _, content in texts_of(" ".join(ids) if ids else None, None, files, hint):

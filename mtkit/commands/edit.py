@@ -77,9 +77,10 @@ def edit(
     --in-place rewrites only the header, however large the model is; the padding before the data
     absorbs a few bytes, and larger changes are refused. The next mtkit edit of the file completes
     an interrupted edit from FILE.journal. --tokenizer replaces the tokenizer after checking that
-    the file gives the new one's ids. For a sharded model, name the first shard: the output is the
-    merged model; if -o has the name of a shard (NAME-00001-of-00003.gguf), only that shard is
-    written. Piped output has a row per change: what, key or tensor, before, after.
+    the edited file gives the same ids as the new tokenizer. For a sharded model, name the first
+    shard: the output is the merged model; if -o has the name of a shard (NAME-00001-of-00003.gguf),
+    only that shard is written. Piped output has a row per change: what, key or tensor, before,
+    after.
 
     \b
     Examples:
@@ -100,7 +101,7 @@ def edit(
 
     pairs = zip(_FORMS, (set_keys, set_files, rename_key, rename_tensor), strict=True)
     named = [_halves(text, option) for option, texts in pairs for text in texts or ()]
-    no_changes = UsageError("no changes given", hint="--set KEY=VALUE")
+    no_changes = UsageError("no changes given", hint="add --set KEY=VALUE")
     if not (named or unset or tokenizer or chat_template or in_place):
         raise no_changes
     if in_place and (out is not None or file == "-"):

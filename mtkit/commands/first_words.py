@@ -95,8 +95,8 @@ _ELSEWHERE = {
     " mtkit config the defaults",
     "download pull fetch clone": "mtkit inspect ORG/NAME --download downloads a tokenizer;"
     " hf download ORG/NAME downloads a model",
-    "push upload login logout whoami repo": "mtkit only reads the hub's local cache;"
-    " use the hub's own client, hf",
+    "push upload login logout whoami repo": "mtkit only reads the local HuggingFace cache;"
+    " use hf, the command of huggingface_hub",
     "embed embedding embeddings llama-embedding": "mtkit serve -m MODEL.gguf answers"
     " /v1/embeddings",
     "train tokenizers spm_train": "mtkit does not train; it reads what the tokenizers library and"

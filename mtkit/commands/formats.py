@@ -21,20 +21,19 @@ def formats(
       mtkit formats --json
     """
     from mtkit.commands import output
-    from mtkit.formats import FORMATS, get_format
+    from mtkit.formats import FOLDERS, FORMATS, get_format
 
     modules = {name: get_format(name) for name in FORMATS}
+    found = [(name, hasattr(one, "write"), one.TITLE) for name, one in modules.items()]
+    found += [(name, True, title) for name, title in FOLDERS.items()]
     if as_json:
         rows = [
-            {"name": name, "read": True, "write": hasattr(module, "write"), "title": module.TITLE}
-            for name, module in modules.items()
+            {"name": name, "read": True, "write": writes, "title": title}
+            for name, writes, title in found
         ]
         output.write_json({"schema": "mtkit.formats/1", "formats": rows})
         return
-    shown = [
-        (name, "read", "write" if hasattr(module, "write") else "-", module.TITLE)
-        for name, module in modules.items()
-    ]
+    shown = [(name, "read", "write" if writes else "-", title) for name, writes, title in found]
     if not output.is_terminal():
         output.write_rows(shown)
         return

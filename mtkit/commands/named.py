@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 
-def locate_named(name: str | None, *, download: bool = False) -> Located:
+def locate_named(name: str | None, *, download: bool | None = None) -> Located:
     """Return the file that a name stands for; a terminal's stderr says which one was taken."""
     from mtkit.errors import UsageError
     from mtkit.sources.locate import locate
@@ -25,7 +25,9 @@ def locate_named(name: str | None, *, download: bool = False) -> Located:
     return _told(locate(name, download=download))
 
 
-def open_named(name: str | None, *, download: bool = False, most: int | None = None) -> Source:
+def open_named(
+    name: str | None, *, download: bool | None = None, most: int | None = None
+) -> Source:
     """Open what a name stands for; of an address, what tells the content of its file."""
     from mtkit.base.binary import Source
     from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
@@ -91,7 +93,7 @@ def load_named(
     *,
     reader: str | None = None,
     encoding: str | None = None,
-    download: bool = False,
+    download: bool | None = None,
     verify_tables: bool = False,
 ) -> Tokenizer:
     """Load a tokenizer for a command; what is wrong with its file is said on stderr."""
@@ -105,7 +107,10 @@ def load_named(
     source = Source.open(path, held=True)
     tokenizer = load_source(source, overrides=asked, reader=reader, verify_tables=verify_tables)
     if encoding is not None and tokenizer.format_name != "tiktoken":
+        from mtkit.sources.tiktoken_cache import encoding_of, names
+
         hint = f"for the published encoding: -t {encoding}"
+        hint = hint if encoding_of(encoding) else f"published encodings: {', '.join(names())}"
         raise UsageError("is for .tiktoken files", source=name or "", field="--encoding", hint=hint)
     if tokenizer.warnings:
         from mtkit.commands.output import warn

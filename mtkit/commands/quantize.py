@@ -187,7 +187,7 @@ def _words(
     if more and out is None:
         out = more.pop()
     if more:
-        raise UsageError(f"unexpected argument {more[0]!r}", hint="mtkit quantize FILE NEW TYPE")
+        raise UsageError("too many arguments", hint="mtkit quantize FILE NEW TYPE")
     if not kind:
         new = out or f"{file.removesuffix('.gguf')}-Q4_K_M.gguf"
         line = f"run: mtkit quantize {quote(file)} --type Q4_K_M -o {quote(new)}"

@@ -51,9 +51,9 @@ def serve(
 ) -> None:
     """Serve a GGUF model over HTTP to OpenAI and Anthropic clients.
 
-    Up to --slots requests run at the same time; / is a chat page. Sampling options are defaults for
-    requests that do not set them. Each slot gets an equal part of --ctx; without --ctx the slots
-    share the trained context size. Ctrl-C stops the server.
+    Up to --slots requests run at the same time; the chat page is at /. Sampling options are
+    defaults for requests that do not set them. Each slot gets an equal part of --ctx; without --ctx
+    the slots share the trained context size. Ctrl-C stops the server.
 
     \b
     Examples:

@@ -11,11 +11,11 @@ a code:
 
 - `ids`: ordinary text can get different ids; the conversion is refused unless you pass
   `--allow-loss ids`
-- `ids-special`: only texts that spell out special tokens, U+2581 or invalid UTF-8 can get
+- `ids-special`: only texts that contain a special token, U+2581 or invalid UTF-8 can get
   different ids
 - `ids-possible`: rare texts can get different ids, because the target has code or rules of its own;
-  the conversion is refused only if a built-in text gets different ids and you do not pass
-  `--allow-loss ids-possible`
+  the conversion is refused only if one of mtkit's test texts gets different ids and you do not
+  pass `--allow-loss ids-possible`
 - `decoding`: the same ids can be decoded to slightly different text, such as a missing space
 - `chat`: the chat template or a setting for chats is not kept
 - `metadata`: information that affects neither ids nor text is not kept
@@ -39,11 +39,11 @@ convert --to NAME` ignores case. Without `--to`, the name of the output decides:
         "how -t and -m find a file, and the defaults",
         """\
 mtkit tries a name in this order: a file; a folder; ORG/NAME or ORG/NAME@REVISION, a repository in
-the hub's local cache (HF_HUB_CACHE, HF_HOME); NAME alone, if the cache has exactly one repository
-of that name; and for a tokenizer a published encoding (cl100k_base, o200k_base ...) in tiktoken's
-local cache (TIKTOKEN_CACHE_DIR). `--download` downloads the tokenizer of a repository, never a
-model. Without a name: MTKIT_TOKENIZER or MTKIT_MODEL, then `mtkit config`, then the file that
-ships with mtkit.
+the local HuggingFace cache (HF_HUB_CACHE, HF_HOME); NAME alone, if the cache has exactly one
+repository of that name; and for a tokenizer a published encoding (cl100k_base, o200k_base ...) in
+tiktoken's local cache (TIKTOKEN_CACHE_DIR). `--download` downloads the tokenizer of a repository;
+only `mtkit convert --to gguf` downloads the weights, too. Without a name: MTKIT_TOKENIZER or
+MTKIT_MODEL, then `mtkit config`, then the file that ships with mtkit.
 """,
     ),
     "special-tokens": (

@@ -125,8 +125,8 @@ def plan_adapter(path: str, base: str | None = None, kind: str = "auto") -> Adap
 
     Args:
         path: Its folder.
-        base: Folder of its base model, or ORG/NAME in the hub's local cache; config.json alone is
-            read there. None: as the adapter says.
+        base: Folder of its base model, or ORG/NAME in the local HuggingFace cache; config.json
+            alone is read there. None: as the adapter says.
         kind: Type of its matrices: f32, f16, bf16, q8_0; auto: f32, which rounds nothing.
 
     Raises:
@@ -170,8 +170,8 @@ def _base(folder: AdapterFolder, given: str | None) -> str:
     if found is not None:
         return found
     if given is not None:
-        raise UsageError("is neither a folder nor in the hub's local cache", source=given)
-    what = f"its base model {quoted(name)} is neither a folder nor in the hub's local cache"
+        raise UsageError("is neither a folder nor in the local HuggingFace cache", source=given)
+    what = f"its base model {quoted(name)} is neither a folder nor in the local HuggingFace cache"
     raise UsageError(
         what, source=folder.path, hint="add --base with a folder that has its config.json"
     )

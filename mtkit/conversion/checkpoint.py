@@ -43,7 +43,7 @@ def convert_checkpoint(
         src: The checkpoint.
         tokenizer: Its tokenizer, which the checkpoint does not contain.
         dst: File or folder to write; None: next to the source.
-        allow_loss: Codes of losses to accept although ordinary text gets different ids.
+        allow_loss: Codes of losses to accept even if ordinary text gets different ids.
         options: Options for writing the tokenizer.
         force: Replace an existing file.
 

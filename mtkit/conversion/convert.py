@@ -112,7 +112,7 @@ def convert(
         src: A path, as for ``load``, or a tokenizer.
         dst: File or folder to write; None: next to the source.
         to: Name of the format; empty: as the name of ``dst`` says.
-        allow_loss: Codes of losses to accept although ordinary text gets different ids.
+        allow_loss: Codes of losses to accept even if ordinary text gets different ids.
         options: Options for writing the format.
         force: Replace existing files.
 
@@ -221,12 +221,12 @@ def refuse(losses: tuple[Loss, ...], allowed: Collection[str], source: str, to: 
     stopping = [loss for loss in losses if loss.code in STOPPING and loss.code not in allowed]
     if stopping:
         shown = stopping[:NAMED]
-        named = ", ".join(f"{loss.code} ({loss.field}: {loss.effect})" for loss in shown)
+        named = ", ".join(f"{loss.field}: {loss.effect}" for loss in shown)
         if len(stopping) > NAMED:
             named += f" and {len(stopping) - NAMED} more"
         code = stopping[0].code
         raise LossError(
-            f"{to} would lose {named}",
+            f"{to} would change ids ({named})",
             source=source,
             hint=f"add --allow-loss {code} to convert anyway",
         )

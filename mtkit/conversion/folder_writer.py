@@ -54,7 +54,7 @@ def convert_to_folder(
         dst: The folder to create.
         kind: f32, f16 or bf16; auto: as in the GGUF, bf16 for quantized matrices.
         max_bytes: Maximum bytes of tensors per safetensors file.
-        allow_loss: Codes of tokenizer losses to accept although ids change.
+        allow_loss: Codes of tokenizer losses to accept even if ids change.
         options: Options for writing the tokenizer.
         force: Replace existing files.
         progress: Called with the bytes written and the total.
@@ -139,4 +139,4 @@ def _ends(config: Mapping[str, Any]) -> dict[str, Any]:
 def _notes(plan: FolderPlan) -> Iterator[str]:
     quantized = sorted({one.type.name for one in plan.file.tensors if one.type.block > 1})
     if quantized:
-        yield f"{', '.join(quantized)} became the numbers that they stand for"
+        yield f"{', '.join(quantized)} dequantized"

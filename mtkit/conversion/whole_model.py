@@ -122,7 +122,7 @@ def convert_model(
         dst: File or folder to write; None: a file in ``src``.
         kind: Type of the matrices: f32, f16, bf16, q8_0, or auto to keep their type.
         max_bytes: Maximum bytes of tensors per shard; None: one file.
-        allow_loss: Codes of tokenizer losses to accept although ids change.
+        allow_loss: Codes of tokenizer losses to accept even if ids change.
         options: Options for writing the tokenizer.
         force: Replace existing files.
         progress: Called with the bytes written and the total.

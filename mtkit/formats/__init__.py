@@ -34,6 +34,8 @@ FORMATS = {
     "wordpiece": "mtkit.formats.wordpiece",
 }
 """Name -> module, in the order in which content is tried: strong marks first."""
+FOLDERS = {"hf-model": "HuggingFace model folder, weights included"}
+"""Name -> what it is, of what ``mtkit.conversion`` reads and writes besides: whole models."""
 _MEANT = {
     "hf": "json tokenizer.json huggingface tokenizers transformers fast",
     "spm": "model tokenizer.model sentencepiece sp",
@@ -59,7 +61,7 @@ def get_format(name: str) -> Format:
         UsageError: There is none of that name.
     """
     if name not in FORMATS:
-        known = f"known: {', '.join(sorted(FORMATS))}"
+        known = f"known: {', '.join(sorted((*FORMATS, *FOLDERS)))}"
         meant = next((right for right, names in _MEANT.items() if name in names.split()), "")
         hint = f"is it {meant}? {known}" if meant else known
         raise UsageError(f"unknown format {name!r}", hint=hint)
@@ -94,8 +96,8 @@ def read_as(source: Source, reader: str) -> tuple[Format, Reading]:
     module = recognize(source)
     known = other_readings(module)
     if reader not in known:
-        every = [f"{one} of {name}" for name in FORMATS for one in other_readings(get_format(name))]
-        what = f"{module.TITLE} has no reading called {reader!r}"
+        every = [f"{one} ({name})" for name in FORMATS for one in other_readings(get_format(name))]
+        what = f"no program {reader!r} reads this format ({module.NAME})"
         raise UsageError(what, source=source.name, hint=f"known: {', '.join(every)}")
     return module, known[reader].read(source)
 
@@ -125,7 +127,8 @@ def recognize(source: Source) -> Format:
     if long:
         looks = f"has {len(source.data)} bytes; a tokenizer file has at most {LONGEST_BYTES}"
     hint = _hint(source.name)
-    what, hint = other_kind(head) or (looks, hint or "mtkit formats lists the known ones")
+    hint = hint or ("mtkit formats lists the known ones" if head else "download or copy it again")
+    what, hint = other_kind(head) or (looks, hint)
     raise FormatError(what, source=source.name, hint=hint)
 
 

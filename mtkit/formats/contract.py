@@ -136,8 +136,8 @@ class WriteOptions(Record):
     """Options for writing a tokenizer; None: as usual for the family of the tokenizer.
 
     Attributes:
-        add_bos: Add BOS before a text; False: do not. The conversion applies it; writers write
-            what the specification says.
+        add_bos: Add BOS before a text; False: do not. A conversion changes the
+            specification accordingly before it is written.
         add_eos: Add EOS after a text; False: do not.
         extension: Also store the whole specification, in formats that have room for it.
         name: Name of the tokenizer in the file.

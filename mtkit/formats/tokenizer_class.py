@@ -73,7 +73,7 @@ class Settings:
         family = families.get(name.removesuffix("Fast"))
         if family is None:
             known = ", ".join(families)
-            what = f"is {shown(name)}, which builds another tokenizer of these files"
+            what = f"is {shown(name)}, which builds a different tokenizer from these files"
             raise UnsupportedError(
                 what, field=self.config.path("tokenizer_class"), hint=f"known: {known}"
             )

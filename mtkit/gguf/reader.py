@@ -43,7 +43,7 @@ def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -
 
     Raises:
         FormatError: The file is damaged or not a GGUF.
-        UsageError: It does not exist or cannot be read.
+        UsageError: The file does not exist or cannot be read.
     """
     if not isinstance(source, Source):
         source = Source.open(source if isinstance(source, str) else source.__fspath__())

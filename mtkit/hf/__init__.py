@@ -47,7 +47,7 @@ def from_file(path: str | os.PathLike[str], *, allow_loss: Collection[str] = ())
     record which special tokens go around a text: BOS is added here, but not by ``mtkit.load``.
 
     Args:
-        path: A file that ``mtkit.load`` reads: a GGUF, a tokenizer.model, a .mtok, ranks …
+        path: A file that ``mtkit.load`` reads: a GGUF, a tokenizer.model, a .mtok, a .tiktoken …
         allow_loss: Codes of losses to accept when converting to tokenizer.json.
 
     Raises:

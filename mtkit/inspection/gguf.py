@@ -76,7 +76,7 @@ def inspect_gguf(source: str | os.PathLike[str] | Source) -> GgufReport:
 
     Raises:
         FormatError: The file is damaged, or it is the first of a set of shards that is wrong.
-        UsageError: It does not exist or cannot be read.
+        UsageError: The file does not exist or cannot be read.
     """
     file = open_gguf(source)
     shards = shard_set(file)

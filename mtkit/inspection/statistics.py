@@ -7,7 +7,7 @@ histogram takes a second walk, when the range is known.
 from __future__ import annotations
 
 from mtkit.base.binary import pieces
-from mtkit.base.escape import shown
+from mtkit.base.escape import either, shown
 from mtkit.base.record import Record
 from mtkit.errors import UnsupportedError, UsageError
 
@@ -96,7 +96,7 @@ def tensor_named(files: Sequence[GgufFile], name: str) -> tuple[GgufFile, Tensor
     names = [other for file in files for other in file.names]
     near = [other for other in names if name and name in other][:3]
     near = near or get_close_matches(name, names, 3, 0.5)
-    hint = f"is it {', '.join(map(shown, near))}?" if near else "--tensors lists the tensors"
+    hint = f"is it {either([*map(shown, near)])}?" if near else "--tensors lists the tensors"
     raise UsageError("no such tensor", field=shown(name), hint=hint)
 
 

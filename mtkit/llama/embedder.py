@@ -64,7 +64,7 @@ class Embedder(Context):
         """
         self.check_open()
         if not ids:
-            raise UsageError("the text is empty", hint="this model adds no token of its own")
+            raise UsageError("the text is empty", hint="this model adds no BOS")
         if len(ids) > self.most:
             raise ResourceError(
                 f"a text of {counted(len(ids), 'token')} is too long: an embedding takes "

@@ -111,7 +111,9 @@ class _Parser:
 
     def _error(self, what: str) -> UsageError:
         return UsageError(
-            f"does not parse: {what}", field="grammar", hint="its first rule is root ::= …"
+            f"does not parse: {what}",
+            field="grammar",
+            hint='a grammar is rules such as root ::= "yes" | "no"',
         )
 
     def _expected(self, what: str) -> UsageError:

@@ -76,7 +76,7 @@ def _quantize(job: dict[str, Any]) -> None:
     if "iostream" in said:
         raise ResourceError("cannot be written: the disk does not take it", source=job["path"])
     if "requires an importance matrix" in said:
-        hint = "--imatrix FILE, or --imatrix-from TEXT makes one"
+        hint = "add --imatrix FILE, or --imatrix-from FILE to make one from a text"
         raise UnsupportedError("this type needs an importance matrix", hint=hint)
     if "imatrix size" in said:
         what = f"is the importance matrix of another model: {said.rpartition('imatrix ')[2]}"

@@ -96,10 +96,10 @@ def library(*, backends: str | None = None) -> Any:
         _load()
     if backends is not None:
         if not os.path.isdir(backends):
-            raise UsageError("is not a folder of back ends", source=backends)
+            raise UsageError("is not a folder with ggml backends", source=backends)
         load_from = ggml("ggml_backend_load_all_from_path", None, [ctypes.c_char_p])
         if load_from is None:
-            raise UnsupportedError("this build of llama.cpp loads no back ends from a folder")
+            raise UnsupportedError("this build of llama.cpp cannot load backends from a folder")
         load_from(os.fsencode(backends))
     return _loaded["module"]
 

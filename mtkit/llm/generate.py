@@ -43,7 +43,7 @@ def generate(
 
     Args:
         prompt: A text, or ids.
-        model: GGUF file, folder, or name of a repository in the hub's local cache; None: the
+        model: GGUF file, folder, or name of a repository in the local HuggingFace cache; None: the
             user's default, or the small model that ships with mtkit.
         on_text: Called with each part of the text as soon as it is final.
         settings: Any setting of docs/settings.md, such as ``temperature=0.8``; the names that the

@@ -170,7 +170,7 @@ class Runner(Closing):
         """
         context = self._opened()
         if not ids:
-            raise UsageError("the prompt is empty", hint="this model adds no token of its own")
+            raise UsageError("the prompt is empty", hint="this model adds no BOS")
         start = time.perf_counter()
         if self.model.has_encoder:
             context.clear()

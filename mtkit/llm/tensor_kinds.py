@@ -74,7 +74,7 @@ def _halves(text: str) -> tuple[str, str]:
     pattern, sign, kind = text.partition("=")
     if not pattern or not sign:
         what = f"{text!r} is not PATTERN=TYPE"
-        raise UsageError(what, field="--tensor-type", hint="as in attn_v=q6_k")
+        raise UsageError(what, field="--tensor-type", hint="write it like attn_v=q6_k")
     return pattern, kind
 
 
@@ -82,5 +82,5 @@ def _number(kind: str, option: str) -> int:
     known = {one.name: one.number for one in TENSOR_TYPES.values() if one.name not in _NOT_WRITTEN}
     if kind.upper() not in known:
         hint = f"one of {' '.join(known)}"
-        raise UsageError(f"{kind!r} is no type of a tensor", field=option, hint=hint)
+        raise UsageError(f"{kind!r} is not a tensor type", field=option, hint=hint)
     return known[kind.upper()]

@@ -24,7 +24,7 @@ def element_type(kv_type: str) -> TensorType:
     for kind in TENSOR_TYPES.values():
         if kind.name.lower() == kv_type and kv_type in get_args(KvType):
             return kind
-    raise UsageError(f"--kv-type {kv_type}: one of {', '.join(get_args(KvType))}")
+    raise UsageError(f"--kv-type: {kv_type!r} is not one of {', '.join(get_args(KvType))}")
 
 
 def stored_bytes(elements: int, kv_type: str) -> int:

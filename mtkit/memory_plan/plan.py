@@ -226,9 +226,9 @@ def check_fits(plan: Plan, source: str, *, hint: str = "") -> None:
                 f"needs {_megabytes(plan.most)} "
                 f"(weights {_megabytes(plan.weights + plan.repacked)}, "
                 f"cache {_megabytes(plan.cache)}, computing {_megabytes(plan.compute)}), "
-                f"{limit.name} leaves {_megabytes(limit.free)}",
+                f"but {limit.name} has {_megabytes(limit.free)} left",
                 source=source,
-                hint=hint or "take a smaller file, --ctx, -n or --kv-type, or -ngl for a GPU",
+                hint=hint or "use a smaller model, --ctx, -n or --kv-type, or a GPU (-ngl)",
             )
 
 

@@ -129,7 +129,7 @@ class Scheduler:
             TooLong: It does not fit a slot.
         """
         if not n_prompt:
-            raise UsageError("the prompt is empty", hint="this model adds no token of its own")
+            raise UsageError("the prompt is empty", hint="this model adds no BOS")
         if n_prompt >= self.n_slot:
             raise TooLong(n_prompt, self.n_slot)
         return self.n_slot - n_prompt

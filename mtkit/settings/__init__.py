@@ -294,7 +294,8 @@ class DraftSettings(Settings, heading="Drafting"):
     )  # fmt: skip
     draft_width: int = setting(
         1,
-        "Pad each step to at least N rows; 4 makes up to three drafted tokens exact with Q4_K.",
+        "Verify at least N tokens per step, by padding; 4 keeps up to three drafted tokens exact "
+        "for Q4_K weights.",
         1,
         16,
     )
@@ -360,8 +361,8 @@ class AnswerSettings(ModelSettings, heading="Text"):
     """What an answer is made with."""
 
     n_predict: int = setting(
-        -1, "Maximum number of tokens; -1: until the end.", -1, _MOST, option="-n --n-predict",
-        also="--predict --tokens",
+        -1, "Maximum number of tokens; -1: until the model stops.", -1, _MOST,
+        option="-n --n-predict", also="--predict --tokens",
     )  # fmt: skip
     stops: tuple[str, ...] = setting(
         (), "Stop at this text. Repeatable.", option="--stop", metavar="TEXT"
@@ -387,8 +388,8 @@ class GenerateSettings(AnswerSettings, heading="Text"):
     """What a generation is made with."""
 
     n_predict: int = setting(
-        128, "Maximum number of tokens; -1: until the end.", -1, _MOST, option="-n --n-predict",
-        also="--predict --tokens",
+        128, "Maximum number of tokens; -1: until the model stops.", -1, _MOST,
+        option="-n --n-predict", also="--predict --tokens",
     )  # fmt: skip
     parse_special: bool = setting(
         True,

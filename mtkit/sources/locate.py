@@ -29,6 +29,7 @@ class Wanted(Record):
         lacks: What a folder without them is called.
         hint: What to name where there is no such file.
         fetch: How to come by a repository that the cache lacks.
+        elsewhere: The same for commands without ``--download``; empty: as ``fetch``.
         takes_pipe: "-" is standard input.
         takes_encodings: A name can be a published encoding in tiktoken's local cache.
     """
@@ -39,6 +40,7 @@ class Wanted(Record):
     lacks: str
     hint: str
     fetch: str
+    elsewhere: str = ""
     takes_pipe: bool = False
     takes_encodings: bool = False
 
@@ -68,6 +70,7 @@ TOKENIZER = Wanted(
     "is a folder without a tokenizer",
     "name a file, a folder, or - for standard input",
     "--download fetches the tokenizer of a model repository",
+    "mtkit inspect {name} --download fetches its tokenizer",
     takes_pipe=True,
     takes_encodings=True,
 )
@@ -76,8 +79,8 @@ MODEL = Wanted(
     "default-model.gguf",
     ("*.gguf",),
     "is a folder without a .gguf file",
-    "name a .gguf file, a folder, or a repository in the hub's local cache",
-    'the hub\'s own client fetches it: hf download {name} --include "*.gguf"',
+    "name a .gguf file, a folder, or a repository in the local HuggingFace cache",
+    'to download: hf download {name} --include "*.gguf"',
 )
 
 
@@ -103,14 +106,16 @@ _PROJECTOR = "mmproj"
 """How llama.cpp's converter names the image half of a model, which is not a model by itself."""
 
 
-def locate(name: str | None, wanted: Wanted = TOKENIZER, *, download: bool = False) -> Located:
+def locate(
+    name: str | None, wanted: Wanted = TOKENIZER, *, download: bool | None = None
+) -> Located:
     """Return the file that a name stands for.
 
     Args:
         name: A path, a folder, ORG/NAME, "-" where that is taken; None for the user's default.
         wanted: What is looked for.
         download: Fetch the tokenizer of a repository that the hub's local cache lacks, or has
-            other files of.
+            other files of; None: the command has no such option, which an error takes into account.
 
     Raises:
         UsageError: There is no such file, or a folder holds nothing that is wanted.
@@ -177,7 +182,7 @@ def _check_way(name: str) -> None:
 
 
 def _in_cache(
-    name: str, wanted: Wanted, hint: str, *, download: bool
+    name: str, wanted: Wanted, hint: str, *, download: bool | None
 ) -> tuple[str, Mapping[str, object] | None]:
     """Return the folder of a repository, or a published encoding and what reading it needs.
 
@@ -198,7 +203,7 @@ def _in_cache(
     if download:
         made = hub.download(name)
         if in_folder(made, wanted.files) is None:  # the client gives what it has where it is alone
-            what = "the hub gives no tokenizer: there is none, or the hub cannot be reached"
+            what = "HuggingFace has no tokenizer for it, or cannot be reached"
             raise UsageError(what, source=name, hint=f"looked for {', '.join(wanted.files)}")
         return made, None
     if wanted.takes_encodings:
@@ -212,11 +217,12 @@ def _in_cache(
             what = f"no such file; tiktoken's local cache lacks the encoding {encoding}"
             fetch = f"python -c 'import tiktoken; tiktoken.get_encoding(\"{encoding}\")' fetches it"
             raise UsageError(what, source=name, hint=fetch)
-    fetch = wanted.fetch.format(name=name if "/" in name else "ORG/NAME")
+    how = (download is None and wanted.elsewhere) or wanted.fetch
+    fetch = how.format(name=name if "/" in name else "ORG/NAME")
     if "/" not in name:
         is_name = hint == wanted.hint and not os.path.splitext(name)[1]
         raise UsageError("no such file", source=name, hint=f"{hint}; {fetch}" if is_name else hint)
-    what = "no such file, nor a model of that name in the hub's local cache"
+    what = "no such file, and no model of that name in the local HuggingFace cache"
     raise UsageError(what, source=name, hint=fetch)
 
 

@@ -119,7 +119,7 @@ def _fsspec(address: str, scheme: str) -> Fetch:
 
     extra = _EXTRAS.get(scheme, "remote")
     missing = MissingExtra(
-        f"{scheme}:// needs packages", source=address, hint=f'pip install "mtkit[{extra}]"'
+        f"{scheme}:// needs optional packages", source=address, hint=f'pip install "mtkit[{extra}]"'
     )
     if scheme in ("file", "local"):
         raise UsageError("is a file on this machine", source=address, hint="give its path")

@@ -93,10 +93,11 @@ class TokenizerSpec(Record, hidden=("name",)):
             U+FFFD for each byte; ``keep``: unchanged; ``loose``: like ``replace``, but overlong
             forms and surrogates count as characters, and forms above U+10FFFF are an error;
             ``wide``: like ``loose``, but forms above U+10FFFF are kept.
-        clean_up_spaces: Spaces before punctuation that decoding removes at the end. ``none``: no
+        clean_up_spaces: Spaces before punctuation that decoding finally removes. ``none``: no
             spaces; ``full``: before ``. ? ! , ' n't 'm 's 've 're``; ``contractions``: only before
-            the last six; ``three_passes``: like ``full``, but not before ``n't``; ``on_request``:
-            none, although the file asks for it, because its library leaves this to the caller.
+            ``' n't 'm 's 've 're``; ``three_passes``: like ``full``, but not before ``n't``;
+            ``on_request``: none, although the file asks for it, because its library leaves this to
+            the caller.
         join: Separator between tokens if there is no decoder.
         prefix_ids: Ids before every result, even of the empty text and even where no special
             tokens are requested; the post-processor treats them as part of the text.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from mtkit.errors import counted
 from mtkit.spec import decoders
 from mtkit.spec.text import Text
 from mtkit.spec.vocabulary import is_sparse
@@ -88,7 +89,7 @@ def one_each(value: Any, record: Record, _: object, *, of: str, codes: str = "")
     """A column has one entry for each of another field."""
     wanted, count = len(getattr(record, of)), len(value)
     wrong = _coded(value, codes) if codes else ""
-    return wrong or ("" if count == wanted else f"has {count} entries for {wanted} {of}")
+    return wrong or ("" if count == wanted else f"has {counted(count, 'value')} for {wanted} {of}")
 
 
 def hidden_ids(value: tuple[int, ...], record: Vocabulary, _: object) -> str:
@@ -121,7 +122,7 @@ def merges(value: Merges, record: BPE, spec: TokenizerSpec) -> str:
     if count % 2:
         return f"has {count} numbers, which do not make pairs"
     wrong = _coded(value.pairs, "I")
-    return wrong or ("" if value.pairs.below(parts) else f"joins what is not one of {parts} parts")
+    return wrong or ("" if value.pairs.below(parts) else f"has an id outside the {parts} tokens")
 
 
 def pairs_of_ranks(value: Numbers, record: LooseBPE, _: object) -> str:
@@ -140,7 +141,7 @@ def ascending(value: Numbers, *_: object, most: int = U32, strictly: bool = Fals
     if numbers != sorted(set(numbers) if strictly else numbers):
         return "is not ascending"
     last = numbers[-1] if numbers else 0
-    return "" if last <= most else f"holds {last:#x}, at most {most:#x}"
+    return "" if last <= most else f"has {last:#x}, but at most {most:#x} is possible"
 
 
 def chance(value: float, *_: object) -> str:
@@ -156,7 +157,7 @@ def ordered(value: float, *_: object) -> str:
 def byte_symbols(value: str, record: ScoreBPE, _: object) -> str:
     """The text of a byte token can be a symbol where characters begin as such."""
     wrong = value == "before" and record.mergeable != "any"
-    return "makes symbols of byte tokens, which merging may not make" * wrong
+    return "turns characters into byte tokens, which merging cannot produce" * wrong
 
 
 def in_vocabulary(value: int, _: object, spec: TokenizerSpec) -> str:

@@ -36,9 +36,9 @@ def load(
 
     Args:
         path_or_name: A file in any known format, a folder, "-" for standard input, a model
-            repository (ORG/NAME) in the hub's local cache, or a published encoding in tiktoken's
-            cache; None: the user's default, which is the tokenizer that ships with mtkit unless
-            configured otherwise.
+            repository (ORG/NAME) in the local HuggingFace cache, or a published encoding in
+            tiktoken's cache; None: the user's default, which is the tokenizer that ships with
+            mtkit unless configured otherwise.
         overrides: GGUF metadata keys to replace while loading; for a .tiktoken, "encoding" is the
             name of a published encoding.
         reader: Read the files as another program does: "transformers" for a folder with a
@@ -168,8 +168,8 @@ def mapped(source: Source, cache_bytes: int | None = None) -> tuple[Tokenizer | 
         return None, ""
     except FormatError as error:  # as a rule tables of another version
         return None, (
-            f"its engine tables are not used ({error.field} {error.what}), which takes longer to "
-            "load; mtkit convert writes them anew"
+            f"its engine tables cannot be used ({error.field} {error.what}), so loading takes "
+            "longer; mtkit convert writes new ones"
         )
     tokenizer = Tokenizer(
         lambda: module.read(source, {}).spec,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Tokenizer:
-    """Encodes text to ids and back exactly as the file's own library does.
+    """Converts text to ids and back exactly as the file's own library does.
 
     Attributes:
         source: Path of the file.

@@ -139,7 +139,7 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["ecnode"], 2, "did you mean encode"),
         (["help", "encod"], 2, "did you mean encode"),
         (["--verison"], 2, "no such option: --verison; did you mean --version"),
-        (["encode", "a", "b"], 2, "unexpected argument b"),
+        (["encode", "a", "b"], 2, "unexpected argument: b"),
         (["encode", "--nothing"], 2, "mtkit encode --help"),
         (["dump"], 2, "missing argument 'WHAT'"),
         (["dump", "tensors"], 2, "needs a GGUF"),
@@ -265,7 +265,11 @@ def test_a_completion_script_asks_mtkit(mtkit: Run) -> None:
 def test_formats_lists_every_module(mtkit: Run) -> None:
     rows = json.loads(mtkit("formats", "--json").stdout)["formats"]
     names = {row["name"] for row in rows}
-    assert names >= {"hf", "spm", "gguf", "llama2c", "mtok", "tiktoken", "mnn-text"}
+    assert names >= {"hf", "spm", "gguf", "llama2c", "mtok", "tiktoken", "mnn-text", "hf-model"}
+    refused = one_line(mtkit("convert", BBPE, "--to", "nothing"), 2)
+    assert {
+        *refused.strip().partition("known: ")[2].split(", ")
+    } == names  # each of which --to takes
     assert len(mtkit("formats").stdout.splitlines()) == len(rows)
 
 

@@ -155,7 +155,7 @@ serve model.gguf                : mtkit serve -m model.gguf
 generate model.gguf hi -n 4     : mtkit generate hi -n 4 -m model.gguf
 encode tokenizer.json 你好       : mtkit encode '你好' -t tokenizer.json
 token tokenizer.json 71         : mtkit token 71 -t tokenizer.json
-template tokenizer.json hi there : unexpected argument hi there
+template tokenizer.json hi there : unexpected argument: hi there
 template tokenizer.json hi      : mtkit template tokenizer.json --user hi
 hf/config.json                  : mtkit inspect hf/config.json
 ecnode hi                       : encode

@@ -181,5 +181,5 @@ def test_a_gguf_of_a_tokenizer_names_the_model_beside_it(
 
 def test_a_reader_that_there_is_not(tmp_path) -> None:
     folder = write(tmp_path / "a")
-    with pytest.raises(mtkit.UsageError, match="no reading called 'mnn'"):
+    with pytest.raises(mtkit.UsageError, match="no program 'mnn' reads this format"):
         mtkit.load(folder, reader="mnn")

@@ -80,7 +80,7 @@ def test_tensors_have_to_be_those_of_the_family(tmp_path: Path) -> None:
     short = write_folder(
         tmp_path / "short", change=lambda found: found.update({"model.norm.weight": (3,)})
     )
-    with pytest.raises(FormatError, match=r"has the shape \[3\], config.json says \[64\]"):
+    with pytest.raises(FormatError, match=r"has the shape \[3\], but config.json says \[64\]"):
         Decoder(read(str(short))).last_logits([[1]])
 
 

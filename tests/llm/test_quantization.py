@@ -220,7 +220,7 @@ def test_an_importance_matrix_that_does_not_fit(
         (["--type", "Q4_K_X", "-o", "new.gguf"], "is it Q4_K_", 2),
         (["--type", "nothing", "-o", "new.gguf"], "one of F32", 2),
         (["--type", "Q4_0", "-o", "a", "--tensor-type", "attn_v"], "is not PATTERN=TYPE", 2),
-        (["--type", "Q4_0", "-o", "a", "--tensor-type", "a=i32"], "'i32' is no type of a", 2),
+        (["--type", "Q4_0", "-o", "a", "--tensor-type", "a=i32"], "'i32' is not a tensor type", 2),
         (["--type", "Q4_0", "-o", "a", "--output-tensor-type", "q9"], "--output-tensor-type: ", 2),
         (["--type", "Q4_0", "-o", "a", "--tensor-type", "(=q4_0"], "a pattern is none", 2),
         (["--type", "Q4_0"], "no output file; add -o ", 2),

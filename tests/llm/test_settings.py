@@ -242,7 +242,7 @@ def test_an_option_out_of_range_is_one_line(mtkit: Run) -> None:
         (("--logit-bias", "5=nan"), "mtkit: --logit-bias: is nan for 5, not a number of 32 bits\n"),
         (
             ("--tensor-split", "x"),
-            "mtkit: --tensor-split: is 'x', not numbers with commas; as in 3,1\n",
+            "mtkit: --tensor-split: is 'x', not numbers separated by commas; write it like 3,1\n",
         ),
     ):
         done = mtkit("generate", "x", *args)

@@ -81,5 +81,5 @@ def test_a_model_beyond_the_groups_limit_is_refused(root: Path) -> None:
     group(root / "a", memory__max=str(100 << 20), memory__current="0", memory__stat="file 0")
     assert ("the control group", 100 << 20) in [(one.name, one.free) for one in limits()]
     check_fits(Plan(256, 50 << 20, 0, (), 0, process=16 << 20), "m")
-    with pytest.raises(ResourceError, match="the control group leaves 105 MB"):
+    with pytest.raises(ResourceError, match="the control group has 105 MB left"):
         check_fits(Plan(256, 90 << 20, 0, (), 0, process=16 << 20), "m")

@@ -190,6 +190,17 @@ def test_what_would_fetch_it_is_an_option_of_the_command(mtkit: Run, command: st
 
 
 @pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("command", ["check", "check Own/bbpe-8k --against", "hash"])
+def test_a_command_without_the_option_names_one_that_has_it(mtkit: Run, command: str) -> None:
+    said = mtkit(*command.split(), "Own/other")
+    assert said.returncode == 2
+    if command != "hash":  # of a model as well
+        assert b"; mtkit inspect Own/other --download fetches its tokenizer" in said.stderr
+    assert b"; --download" not in said.stderr
+    assert b"--download" not in mtkit(command.partition(" ")[0], "--help").stdout
+
+
+@pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("command", ["generate x", "chat x", "logits x", "perplexity -p x"])
 def test_a_model_is_fetched_by_the_hubs_own_client(mtkit: Run, command: str) -> None:
     said = mtkit(*command.split(), "-m", "Own/other").stderr

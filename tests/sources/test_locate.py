@@ -76,10 +76,10 @@ def test_what_is_not_there_is_said(wanted: Wanted, tmp_path: Path) -> None:
         locate("nowhere.bin", wanted)
     assert caught.value.hint == wanted.hint
     with pytest.raises(UsageError, match="no such file; ") as caught:
-        locate("nowhere", wanted)
+        locate("nowhere", wanted, download=False)
     assert caught.value.hint == f"{wanted.hint}; {wanted.fetch.format(name='ORG/NAME')}"
-    with pytest.raises(UsageError, match="nor a model of that name") as caught:
-        locate("Own/none", wanted)
+    with pytest.raises(UsageError, match="no model of that name") as caught:
+        locate("Own/none", wanted, download=False)
     assert caught.value.hint == wanted.fetch.format(name="Own/none")
     with pytest.raises(UsageError, match="is an empty folder"):
         locate(str(tmp_path), wanted)

@@ -115,7 +115,7 @@ def chat(
     elif message is None and not sys.stdin.isatty():
         piped = read_bytes("-")
     if reasoning not in _THINKS:
-        raise UsageError(f"--reasoning {reasoning}: is not auto, on or off")
+        raise UsageError(f"--reasoning: {reasoning!r} is not auto, on or off")
     with chat_screen.opened(settings, own, system, thinks=_THINKS[reasoning]) as dialogue:
         log.is_shown = False
         if message is not None or piped is not None:

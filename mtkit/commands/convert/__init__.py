@@ -27,9 +27,9 @@ EVERY = "all"
 
 def _written() -> list[str]:
     """Names of the formats that can be written, for shell completion."""
-    from mtkit.formats import FORMATS, get_format
+    from mtkit.formats import FOLDERS, FORMATS, get_format
 
-    return [*(name for name in FORMATS if hasattr(get_format(name), "write")), "hf-model", EVERY]
+    return [*(name for name in FORMATS if hasattr(get_format(name), "write")), *FOLDERS, EVERY]
 
 
 def _types(incomplete: str) -> list[str]:
@@ -93,7 +93,9 @@ def convert(
     imatrix_from: list[str] | None = None,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Run the result in llama.cpp and compare the logits."),
+        typer.Option(
+            "--verify", help="Run the result in llama.cpp and compare its logits with SRC's."
+        ),
     ] = False,
     base: Annotated[
         str | None,
@@ -163,7 +165,7 @@ def convert(
       mtkit convert ./Qwen3-0.6B iq4.gguf --type IQ4_XS --imatrix-from corpus.txt
       mtkit convert model.gguf --to hf-model -o model-folder/
       mtkit convert tokenizer.model --to mtok
-      mtkit convert ORG/NAME vocab.gguf --download
+      mtkit convert ORG/NAME new.gguf --download
       mtkit convert model.gguf --to hf -o my-tokenizer/
       mtkit convert tokenizer.json --to all -o converted/
       mtkit convert tokenizer.json --to gguf --allow-loss ids-possible
@@ -186,8 +188,9 @@ def convert(
     to = to.lower() or format_of(target) or default_format(source)
     if not to:
         if source is not None and not download:
-            locate(source)  # what is not there is the first thing to say
-        line = f"run: mtkit convert {quote(source or 'FILE')} --to gguf"
+            locate(source, download=False)  # what is not there is the first thing to say
+        other = "hf" if (source or "").endswith(".gguf") else "gguf"
+        line = f"run: mtkit convert {quote(source or 'FILE')} --to {other}"
         missing = f"the name {target} does not determine the format" if target else "no --to"
         raise UsageError(missing, hint=f"{line}; formats: {', '.join(sorted(_written()))}")
     if (tables is not None or no_extension) and to != "mtok":
@@ -265,10 +268,11 @@ def _model(
         name = source if hub.parse(source) and not source.endswith(_FILES) else ""
         hint = f"add --download to download {name}" if name else ""
         raise UsageError("no such folder" if name else "no such file", source=source, hint=hint)
+    is_type = not asked.vocab_only and "--type" in asked.given()
     asked.refuse(
         "does not go with --vocab-only" if asked.vocab_only else "is for a model folder",
         ("--vocab-only",),
-        hint="" if asked.vocab_only else "mtkit quantize changes the type of a GGUF",
+        hint="mtkit quantize changes the type of a GGUF" if is_type else "",
     )
     return None
 

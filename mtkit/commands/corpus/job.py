@@ -21,7 +21,7 @@ OPTIONS: Mapping[str, Option] = {
     **SHARED,
     "paths": Option("", "Files, folders and URLs with documents.", "PATH..."),
     "field": Option("--field", "JSON field or column with the text.", "NAME"),
-    "lines": Option("--lines", "Take each line of a text file as a document."),
+    "lines": Option("--lines", "Treat each line of a text file as a document."),
     "special": Option("--add-special", "Add special tokens (BOS, EOS …).", also="--special"),
     "eod": Option("--eod", "Add the tokenizer's EOS after each document."),
     "skip_bad": Option("--skip-bad", "Skip documents without a text, and count them."),

@@ -24,7 +24,7 @@ OPTIONS = {
         "--max-length",
         reads="whole",
     ),
-    "bos": Option("--bos", "Add BOS before the text, overriding the file's rule."),
-    "eos": Option("--eos", "Add EOS after the text, overriding the file's rule."),
+    "bos": Option("--bos", "Add BOS before the text even if the tokenizer does not."),
+    "eos": Option("--eos", "Add EOS after the text even if the tokenizer does not."),
 }
 """Parameter of ``encode.run`` -> option."""

@@ -52,7 +52,7 @@ def run(
 ) -> None:
     """Encode text to token ids.
 
-    On a terminal, the output is a table of ids, tokens and bytes; when piped, it is the ids on one
+    On a terminal, the output is a table of ids, tokens and bytes; piped output is the ids on one
     line. --messages encodes a whole chat as `mtkit template --ids` does, up to the beginning of the
     answer.
 
@@ -74,7 +74,7 @@ def run(
         what = "--trace shows the file's own template, without --bos, --eos and --truncate"
         raise UsageError(what)
     if messages is not None and (lines or bos or eos or any((text, prompt, files))):
-        what = "--messages is a whole text: without TEXT, --file, --lines, --bos and --eos"
+        what = "--messages cannot be combined with TEXT, --prompt, --file, --lines, --bos or --eos"
         raise UsageError(what)
     template = not (no_special or bos or eos or messages is not None)
     if messages is not None and tokenizer is None:

@@ -45,7 +45,7 @@ def inspect(
         typer.Option(
             "--filter",
             metavar="PATTERN",
-            help="Keys and tensors whose name contains this text, or matches this glob.",
+            help="Show keys and tensors whose name contains this text or matches this glob.",
         ),
     ] = None,
     sort: Annotated[
@@ -114,12 +114,12 @@ def inspect(
     """Show what is in a GGUF, safetensors or tokenizer file, or in a model folder.
 
     On a terminal, a one-screen summary is shown; --all shows everything. When output is piped, each
-    line starts with its kind. For a GGUF: header, content (model, vocabulary, lora, imatrix,
-    mmproj, draft or control-vector, with details), model, quantization, hyperparameter, tokenizer,
-    memory, shard, metadata (key, type, value), tensor (name, shape with the fastest axis first,
-    type, offset in the data section, bytes), layer, or place (what the bytes are used for, bytes).
-    Long arrays are shortened, with their true length; mtkit dump metadata and --json print them in
-    full.
+    line starts with its kind. For a GGUF, the kinds are: header, content (model, vocabulary, lora,
+    imatrix, mmproj, draft or control-vector, with details), model, quantization, hyperparameter,
+    tokenizer, memory, shard, metadata (key, type, value), tensor (name, shape with the fastest axis
+    first, type, offset in the data section, bytes), layer, and place (what the bytes are used for,
+    bytes). Long arrays are shortened, with their true length; mtkit dump metadata and --json print
+    them in full.
 
     --tensor dequantizes one tensor and shows minimum, maximum, mean and standard deviation of its
     finite values, how many are 0, NaN or infinite, and a histogram (from, to, count).
@@ -128,7 +128,7 @@ def inspect(
     become: size in the type of the weights and in q8_0, memory, tokenizer. Piped output: header,
     file, type (tensors, parameters, bytes), gguf (type, bytes) or refused (why), followed by the
     same rows as for a GGUF, and tensor (name, shape with the slowest axis first, type, offset,
-    bytes, file, tensors of the GGUF). To see the tokenizer, name its tokenizer.json.
+    bytes, file, the GGUF tensors it becomes). To see the tokenizer, name its tokenizer.json.
 
     model.safetensors.index.json shows the tensors of all shards, each with its file, and which
     files are missing.

@@ -69,7 +69,7 @@ def _said(value: object) -> output.Escaped:
 
 
 def _counted(_: Tokenizer, name: str, number: int) -> list[object]:
-    return [output.grouped(number), name]
+    return [output.grouped(number), "of them special" if name == "special" else name]
 
 
 def _token(tokenizer: Tokenizer, token_id: object, *others: object) -> list[object]:

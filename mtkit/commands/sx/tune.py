@@ -67,12 +67,12 @@ def tune(
 
     Candidates: prompt lookup; each draft model as it is, requantized to Q4_0, and with its
     vocabulary cut to the 65,536, 32,768, 16,384, 8,192 or 4,096 most frequent ids of TARGET's
-    answers; and each of these after lookup. Each is tried in the exact configuration, with one row
-    per step and with four, and in the inexact one. All are scored on one of TARGET's answers, the
-    better half on three, and the better half of those on nine. The two best exact ones, prompt
-    lookup and the best inexact one are then timed. The fastest exact one (with --no-exact, the
-    fastest of all) becomes the profile, if it pays off. Measurements are cached: to resume, repeat
-    the command.
+    answers; and lookup combined with each of these. Each is tried in the exact configuration
+    (docs/speculation.md), with one and with four rows per step, and in the inexact one. All are
+    scored on one of TARGET's answers, the better half on three, and the better half of those on
+    nine. The two best exact ones, prompt lookup and the best inexact one are then timed. The
+    fastest exact one (with --no-exact, the fastest of all) becomes the profile, if it pays off.
+    Measurements are cached: to resume, repeat the command.
 
     Columns: candidate, milliseconds per drafted token, acceptance rate, maximum draft length, rows
     per step, expected speed against plain decoding, measured speed, texts identical to plain

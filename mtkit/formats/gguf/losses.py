@@ -173,7 +173,7 @@ def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
             Loss(
                 "ids-special",
                 "model",
-                "texts that spell out a special token can be merged into that token",
+                "a special token spelled out in plain text can be merged into the token itself",
             )
         ]
     effect = "llama.cpp splits words with its own code, which can give different ids"

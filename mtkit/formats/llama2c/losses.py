@@ -124,7 +124,7 @@ RULES: Mapping[str, Rule] = {
     "model": _model,
     "normalizer": _normalizer,
     "pre_tokenizer": _pre_tokenizer,
-    "post_processor": ("metadata", "of the tokens added around a text, only BOS is kept"),
+    "post_processor": ("metadata", "BOS is the only token around a text that is kept"),
     "decoder": (
         "decoding",
         "decoding drops a leading space only after BOS, and keeps invalid bytes",

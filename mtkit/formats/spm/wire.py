@@ -74,7 +74,7 @@ def parse(data: bytes, name: str, base: int = 0) -> Iterator[Field]:
             raise damaged(f"holds a field of wire type {wire}", name, base + start)
         if at > size:
             raise damaged(
-                f"field {number} needs {end - begin} bytes, {size - begin} are left",
+                f"field {number} needs {end - begin} bytes, but only {size - begin} are left",
                 name,
                 base + start,
                 "the file is probably truncated",

@@ -44,7 +44,7 @@ class Weights:
         if found is None:
             raise FormatError(f"there is no tensor {quoted(name)}")
         if found.weight.shape != shape:
-            what = f"has the shape {list(found.weight.shape)}, config.json says {list(shape)}"
+            what = f"has the shape {list(found.weight.shape)}, but config.json says {list(shape)}"
             raise FormatError(what, field=f"tensor {quoted(name)}")
         self.left.discard(name)
         return found
