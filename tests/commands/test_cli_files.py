@@ -101,7 +101,7 @@ def test_a_conversion_on_a_terminal(tmp_path: Path) -> None:
         "277 kB · 203 of 203 texts get the same ids "
         'assumed pre-tokenizer named "qwen2" (its rules are the same) '
         'assumed architecture "llama" (the tokenizer names none) '
-        "9 notes on what gguf does not keep; none changes any text (-v for details)"
+        "9 notes on what gguf does not keep; none changes these texts (-v for details)"
     )
     assert len(screen("convert", BBPE, "--to", "gguf", "-o", target, "--force", "-v").lines) > 9
     words = check_screens("convert", SPM, "--to", "mtok", "-o", target, "--force")[80].words

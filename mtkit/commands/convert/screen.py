@@ -57,7 +57,7 @@ def show(done: Conversion, *, verbose: bool) -> None:
         for effect, where in loss_texts(losses, verbose=verbose):
             screen.line(part(role, f"{head} "), effect, part("dim", where), indent=2, hanging=2)
     if notes and not verbose:
-        none = "none changes any text" if len(notes) > 1 else "it changes no text"
+        none = "none changes these texts" if len(notes) > 1 else "it changes none of these texts"
         said = f"{count(len(notes), 'note')} on what {done.format_name} does not keep; {none} ("
         more = (part("hint", "-v"), part("dim", " for details)"))
         screen.line(part("dim", said), *more, indent=2, hanging=2)
