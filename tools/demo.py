@@ -137,7 +137,7 @@ def main() -> None:
     os.makedirs(os.path.join(OUT, "default"))
     show("--version")
     rows = json.loads(answer("formats")[0])["formats"]
-    formats = [row["name"] for row in rows if row["write"]]
+    formats = [row["name"] for row in rows if row["write"] and row["holds"] == "tokenizer"]
     shutil.copy(shipped(TOKENIZER), os.path.join(OUT, "default", "default.mtok"))
     step("a text as a model reads it")
     show("encode", TEXT, "-t", "demo-out/default/default.mtok")

@@ -28,9 +28,12 @@ def formats(
     found += [(name, True, title) for name, title in FOLDERS.items()]
     if as_json:
         rows = [
-            {"name": name, "read": True, "write": writes, "title": title}
+            {
+                "name": name, "read": True, "write": writes, "title": title,
+                "holds": "model" if name in FOLDERS else "tokenizer",
+            }
             for name, writes, title in found
-        ]
+        ]  # fmt: skip
         output.write_json({"schema": "mtkit.formats/1", "formats": rows})
         return
     shown = [(name, "read", "write" if writes else "-", title) for name, writes, title in found]

@@ -264,6 +264,7 @@ def test_a_completion_script_asks_mtkit(mtkit: Run) -> None:
 
 def test_formats_lists_every_module(mtkit: Run) -> None:
     rows = json.loads(mtkit("formats", "--json").stdout)["formats"]
+    assert [row["name"] for row in rows if row["holds"] == "model"] == ["hf-model"]
     names = {row["name"] for row in rows}
     assert names >= {"hf", "spm", "gguf", "llama2c", "mtok", "tiktoken", "mnn-text", "hf-model"}
     refused = one_line(mtkit("convert", BBPE, "--to", "nothing"), 2)
