@@ -116,8 +116,9 @@ def test_the_command(mtkit: Command, tmp_path: Path) -> None:
     found = json.loads(ran.stdout)
     assert found["calibration"][0]["ratio"] == 1
     greedy = [row for row in found["results"] if not row["temperature"]]
-    names = [row["group"] for row in greedy if row["source"] == "all"]
-    assert names == ["A", "A2", "lookup", "B", "C", "D", "D+", "E", "@1", "B@1", "C@1"]
+    for source in ("zh", "lines", "all"):
+        names = [row["group"] for row in greedy if row["source"] == source]
+        assert names == ["A", "A2", "lookup", "B", "C", "D", "D+", "E", "@1", "B@1", "C@1"]
     for row in greedy:
         if row["group"] != "A2":  # a single row is added in another order
             assert row["identical"] == row["prompts"], row

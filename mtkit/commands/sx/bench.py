@@ -214,6 +214,8 @@ def _run(
                 part = (run.prompt + 1) / max(len(prompts), 1)
                 progress.show(min((at + part) / len(temperatures), 0.999))
         progress.show(1)
+    order = list(dict.fromkeys(run.group for run in runs))
+    runs.sort(key=lambda run: order.index(run.group))  # they took turns at being the first
     static = None
     if drafting.sx_static_vocab is not None:
         static = frozenset(static_vocabulary.read(drafting.sx_static_vocab, 1 << 30))
