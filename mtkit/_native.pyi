@@ -138,6 +138,13 @@ class Decoder:
     def decode_bytes(self, ids: list[int], skip_special_tokens: bool) -> bytes:
         """Bytes of ids."""
 
+class Guard:
+    """Makes an error of a mapped file that is truncated, see mapping.hpp."""
+
+    def __init__(self, mapped: object, path: str) -> None: ...
+    def require_whole(self) -> None:
+        """Raise where the file is not what it was."""
+
 class PatternMatcher:
     """A split pattern from its tables."""
 

@@ -30,6 +30,7 @@ SANITIZED_TESTS = [
     "tests/engine/test_engine_steps.py",
     "tests/patterns/test_pattern_native.py",
     "tests/formats/test_damage_tables.py",
+    "tests/base/test_truncated_in_use.py::test_neighbors_that_truncate",
 ]
 
 
@@ -37,6 +38,7 @@ THREAD_TESTS = [
     "tests/engine/test_engine.py::test_one_engine_serves_many_threads",
     "tests/engine/test_engine_cache.py::test_threads_share_one_engine",
     "tests/engine/test_engine_threads.py",
+    "tests/base/test_truncated_in_use.py::test_neighbors_that_truncate",
 ]
 SANITIZERS = {
     "address": (

@@ -15,12 +15,14 @@ import stat
 import struct
 import sys
 
-from mtkit.errors import ResourceError, UsageError, system_says
+from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError, system_says
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any, BinaryIO, Union
+
+    from mtkit.base.native import native
 
     Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
 
@@ -29,8 +31,6 @@ UNMAPPED_BYTES = 1 << 28
 Ten times the longest tokenizer.json in use."""
 _WRITER_SECONDS = 2.0
 """How long a named pipe may have no writer before it is taken to have none."""
-LEAST_MAPPED = 1 << 26
-"""Files that stay in use are read below it: tokenizers are, models are not."""
 _HELD_BYTES, _LEAST_BYTES = 1 << 24, 1 << 20
 """Read of a mapping until its pages go back; what is worth it at the end."""
 
@@ -145,13 +145,13 @@ class Source:
         self._siblings = siblings or {}
 
     @classmethod
-    def open(cls, path: str, *, held: bool = False) -> Source:
+    def open(cls, path: str, *, guard: bool = False) -> Source:
         """Map a file, or read standard input for "-".
 
         Args:
             path: The file.
-            held: What is read of it stays in use: a file of less than ``LEAST_MAPPED`` bytes is
-                read, for to read a mapping that somebody else truncates ends the process.
+            guard: What is read of it stays in use. To read a mapping that somebody truncates ends
+                the process, unless the native core guards it; where that cannot, the file is read.
 
         Raises:
             UsageError: There is no such file, it is a folder or it cannot be read.
@@ -159,7 +159,16 @@ class Source:
         """
         if path == "-":
             return cls("-", _read(standard_input(), "-"))
-        return cls(path, map_file(path, held=held), folder=os.path.dirname(path) or ".")
+        return cls(path, map_file(path, guard=guard), folder=os.path.dirname(path) or ".")
+
+    def require_whole(self) -> None:
+        """Raise where a guarded file is not what it was, after something was read of it.
+
+        Raises:
+            FormatError: It was truncated or overwritten; what was read may be wrong.
+        """
+        if isinstance(self.data, MappedFile) and self.data.guard is not None:
+            self.data.guard.require_whole()
 
     def beside(self, name: str) -> bytes | None:
         """Return the content of a file in the same folder, or None where there is none."""
@@ -219,10 +228,17 @@ class MappedFile(mmap.mmap):
     Attributes:
         path: As it was opened.
         status: What the system says of the file.
+        guard: Makes an error of what would otherwise end the process; ends before the mapping.
     """
 
     path: str
     status: os.stat_result
+    guard: native.Guard | None = None
+
+    def close(self) -> None:
+        """Unmap the file."""
+        super().close()
+        self.guard = None
 
     def opened(self) -> int:
         """Open the file again and return its descriptor; -1 where its name is another's by now."""
@@ -296,12 +312,12 @@ class _Input(io.FileIO):
         return first + super().readall()
 
 
-def map_file(path: str, *, held: bool = False) -> Buffer:
+def map_file(path: str, *, guard: bool = False) -> Buffer:
     """Map a file read-only (an empty file or a pipe is read instead).
 
     Args:
         path: The file.
-        held: As ``Source.open`` takes it.
+        guard: As ``Source.open`` takes it.
 
     Raises:
         UsageError: There is no such file, it is a folder or it cannot be read.
@@ -310,8 +326,6 @@ def map_file(path: str, *, held: bool = False) -> Buffer:
     """
     try:
         with open_input(path) as file:
-            if held and os.fstat(file.fileno()).st_size < LEAST_MAPPED:
-                return _read(file, path)
             try:
                 mapped = MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ)
             except ValueError:  # an empty file cannot be mapped
@@ -321,10 +335,28 @@ def map_file(path: str, *, held: bool = False) -> Buffer:
                     what = "cannot be mapped: this process may not have more memory"
                     raise ResourceError(what, source=path) from None
                 return _read(file, path)  # a pipe or a device cannot be mapped
-            mapped.path, mapped.status = path, os.fstat(file.fileno())
+            mapped.path = path
+            if guard:
+                mapped.guard = _guard(mapped)
+                if mapped.guard is None and len(mapped) <= UNMAPPED_BYTES:
+                    return _read(file, path)
+            mapped.status = os.fstat(file.fileno())
+            if guard and mapped.status.st_size < len(mapped):  # the guard took what is left for all
+                raise FormatError("is being truncated", source=path)
             return mapped
     except OSError as error:
         raise UsageError(system_says(error), source=path) from None
+
+
+def _guard(mapped: MappedFile) -> native.Guard | None:
+    try:
+        from mtkit.base.native import native
+    except ImportError:  # it is not built
+        return None
+    try:
+        return native.Guard(mapped, mapped.path.encode("utf-8", "backslashreplace").decode())
+    except UnsupportedError:  # another handler of SIGBUS would be asked first
+        return None
 
 
 def pieces(data: memoryview, size: int) -> Iterator[memoryview]:

@@ -13,7 +13,7 @@ from mtkit.errors import UsageError
 
 __all__ = ["INTERFACE", "native"]
 
-INTERFACE = 22
+INTERFACE = 23
 """Raised when ``_native.pyi`` or ``PROGRAM_VERSION`` changes; native/bind/module.cpp has it too."""
 
 if os.environ.get("MTKIT_PURE"):

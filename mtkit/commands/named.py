@@ -104,7 +104,7 @@ def load_named(
     file = locate_named(name, download=download)
     path = file.path
     asked = {"encoding": encoding} if encoding is not None else file.overrides
-    source = Source.open(path, held=True)
+    source = Source.open(path, guard=True)
     tokenizer = load_source(source, overrides=asked, reader=reader, verify_tables=verify_tables)
     if encoding is not None and tokenizer.format_name != "tiktoken":
         from mtkit.sources.tiktoken_cache import encoding_of, names

@@ -65,7 +65,7 @@ def load(
         raise UsageError(f"is {cache_bytes}, {where}", field="cache_bytes")
     file = locate(name, download=download)
     return load_source(
-        Source.open(file.path, held=True),
+        Source.open(file.path, guard=True),
         overrides=overrides or file.overrides,
         reader=reader,
         cache_bytes=cache_bytes,
@@ -96,6 +96,19 @@ def load_source(
         UnsupportedError: The tokenizer has a part that mtkit does not support.
         UsageError: The file's format has no other reading of that name.
     """
+    try:
+        return _load_source(source, overrides, reader, cache_bytes, verify_tables)
+    finally:
+        source.require_whole()
+
+
+def _load_source(
+    source: Source,
+    overrides: Mapping[str, object] | None,
+    reader: str | None,
+    cache_bytes: int | None,
+    verify_tables: bool,
+) -> Tokenizer:
     unusable = ""
     if reader is None and not overrides:
         tokenizer, unusable = mapped(source, cache_bytes)
@@ -171,8 +184,15 @@ def mapped(source: Source, cache_bytes: int | None = None) -> tuple[Tokenizer | 
             f"its engine tables cannot be used ({error.field} {error.what}), so loading takes "
             "longer; mtkit convert writes new ones"
         )
+
+    def read_spec() -> TokenizerSpec:
+        try:
+            return module.read(source, {}).spec
+        finally:
+            source.require_whole()
+
     tokenizer = Tokenizer(
-        lambda: module.read(source, {}).spec,
+        read_spec,
         engine=engine,
         cache_bytes=cache_bytes,
         source=source.name,

@@ -28,24 +28,35 @@ struct Share {
 
 class Batch {
   public:
+    // Encode at once.
     Batch(const BoundEngine &engine, const Texts &texts, bool add_special_tokens,
-          Choice parse_special)
-        : engine_(engine.engine()), add_special_tokens_(add_special_tokens),
-          parse_special_(parse_special), texts_(arguments_of(texts)), sizes_(texts_.size()) {
+          Choice parse_special, std::size_t threads)
+        : add_special_tokens_(add_special_tokens), parse_special_(parse_special),
+          texts_(arguments_of(texts)), sizes_(texts_.size()) {
         for (const auto &text : texts_)
             if (text) bytes_ += text->text().size();
+        engine.use([&](const mtkit::Engine &core) { run(core, threads); });
     }
 
+    [[nodiscard]] std::vector<Share> &shares() { return shares_; }
+    // Number of ids of a text; nothing where the pipeline has to take it.
+    [[nodiscard]] std::optional<std::size_t> size(std::size_t text) const {
+        return sizes_[text] == LEFT ? std::nullopt : std::optional(sizes_[text]);
+    }
+    [[nodiscard]] std::size_t count() const { return sizes_.size(); }
+
+  private:
     // Encode, the GIL released; `threads` at most, this one among them: no more than there are
     // processors, and than have enough to do.
-    void run(std::size_t threads) {
+    void run(const mtkit::Engine &core, std::size_t threads) {
         threads = std::min<std::size_t>(threads, std::max(1U, std::thread::hardware_concurrency()));
         divide(threads > 1 ? threads * SHARES : 1);
         threads = std::min({threads, shares_.size(), bytes_ / LEAST_BYTES + 1});
         const nb::gil_scoped_release unlocked;
         std::atomic<std::size_t> next = 0;
         const auto work = [&] {
-            for (std::size_t at = next++; at < shares_.size(); at = next++) encode(shares_[at]);
+            for (std::size_t at = next++; at < shares_.size(); at = next++)
+                encode(core, shares_[at]);
         };
         std::vector<std::thread> others;
         try {
@@ -58,14 +69,6 @@ class Batch {
             if (share.error) std::rethrow_exception(share.error);
     }
 
-    [[nodiscard]] std::vector<Share> &shares() { return shares_; }
-    // Number of ids of a text; nothing where the pipeline has to take it.
-    [[nodiscard]] std::optional<std::size_t> size(std::size_t text) const {
-        return sizes_[text] == LEFT ? std::nullopt : std::optional(sizes_[text]);
-    }
-    [[nodiscard]] std::size_t count() const { return sizes_.size(); }
-
-  private:
     // Make shares of about as many bytes each.
     void divide(std::size_t count) {
         shares_ = std::vector<Share>(std::max<std::size_t>(1, std::min(count, texts_.size())));
@@ -82,9 +85,9 @@ class Batch {
         }
     }
 
-    void encode(Share &share) noexcept {
+    void encode(const mtkit::Engine &core, Share &share) noexcept {
         try {
-            mtkit::Engine::Encoder encoder(engine_);
+            mtkit::Engine::Encoder encoder(core);
             for (std::size_t i = share.from; i < share.to; ++i)
                 sizes_[i] = texts_[i] ? encode(encoder, *texts_[i], share.ids) : LEFT;
         } catch (...) {
@@ -105,7 +108,6 @@ class Batch {
     static constexpr std::size_t SHARES = 8; // for each thread, as texts take unlike long
     // For each thread but the first: starting it takes as long.
     static constexpr std::size_t LEAST_BYTES = 64U << 10;
-    const mtkit::Engine &engine_;
     bool add_special_tokens_;
     Choice parse_special_;
     TextArguments texts_;
@@ -126,8 +128,7 @@ Numbers left_of(const Batch &batch) {
 
 Lists encode_batch_ids(BoundEngine &engine, const Texts &texts, bool add_special_tokens,
                        Choice parse_special, std::size_t threads) {
-    Batch batch(engine, texts, add_special_tokens, parse_special);
-    batch.run(threads);
+    Batch batch(engine, texts, add_special_tokens, parse_special, threads);
     const auto lists = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(batch.count())));
     for (const auto &share : batch.shares()) {
         auto ids = share.ids.ids();
@@ -143,8 +144,7 @@ Lists encode_batch_ids(BoundEngine &engine, const Texts &texts, bool add_special
 
 Arrays encode_batch_arrays(BoundEngine &engine, const Texts &texts, bool add_special_tokens,
                            Choice parse_special, std::size_t threads) {
-    Batch batch(engine, texts, add_special_tokens, parse_special);
-    batch.run(threads);
+    Batch batch(engine, texts, add_special_tokens, parse_special, threads);
     auto &whole = batch.shares().front().ids;
     for (std::size_t i = 1; i < batch.shares().size(); ++i) {
         auto &part = batch.shares()[i].ids;

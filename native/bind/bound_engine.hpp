@@ -5,10 +5,10 @@
 
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "bind/buffer.hpp"
 #include "bind/column.hpp"
+#include "bind/kept_objects.hpp"
 #include "encode/engine.hpp"
 
 namespace nb = nanobind;
@@ -35,14 +35,16 @@ class BoundEngine {
     using Ids = nb::typed<nb::list, int>;
 
     BoundEngine(const HeldTables::Sections &sections, std::size_t cache_bytes, bool know_words)
-        : held_(sections), engine_(*held_, cache_bytes, know_words) {}
-    ~BoundEngine() {
-        for (PyObject *number : numbers_) Py_XDECREF(number);
+        : held_(sections), engine_(*held_, cache_bytes, know_words) {
+        held_.require_whole();
     }
     BoundEngine(const BoundEngine &) = delete;
     BoundEngine &operator=(const BoundEngine &) = delete;
 
-    [[nodiscard]] const mtkit::Engine &engine() const { return engine_; }
+    // What `run` makes of the engine, see HeldTables.
+    template <typename Run> auto use(const Run &run) const {
+        return held_.use([&] { return run(engine_); });
+    }
 
     // Ids as a list. Python numbers are made once for each id; making them anew would cost more
     // than the encoding. Called with the GIL.
@@ -51,7 +53,7 @@ class BoundEngine {
         if (list == nullptr) nb::raise_python_error();
         Py_ssize_t at = 0;
         for (const auto id : ids) {
-            PyObject *known = id < numbers_.size() ? numbers_[id] : nullptr;
+            PyObject *known = numbers_[id];
             if (known == nullptr) [[unlikely]]
                 known = number(id);
             else
@@ -66,15 +68,12 @@ class BoundEngine {
     PyObject *number(std::uint32_t id) {
         if (id == mtkit::NONE) return PyLong_FromLong(-1); // a byte that has no token
         PyObject *made = PyLong_FromUnsignedLong(id);
-        if (id < MOST_NUMBERS) {
-            if (id >= numbers_.size()) numbers_.resize(std::size_t{id} + 1);
-            Py_XINCREF(numbers_[id] = made);
-        }
+        if (id < MOST_NUMBERS && made != nullptr) numbers_.put(id, made);
         return made;
     }
 
     static constexpr std::uint32_t MOST_NUMBERS = 1U << 20;
-    std::vector<PyObject *> numbers_;
+    KeptObjects numbers_;
     HeldTables held_;
     mtkit::Engine engine_;
 };

@@ -11,8 +11,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
+#include "base/mapping.hpp"
 #include "tables/tables.hpp"
 
 // A view of any contiguous buffer; the object keeps it as long as this lives. Made and ended with
@@ -60,7 +62,7 @@ class HeldPieces {
     Buffer ends_;
 };
 
-// Tables with the buffers that they lie in.
+// Tables with the buffers that they lie in, and the mapped file that has them, where there is one.
 class HeldTables {
   public:
     using Sections = nanobind::typed<nanobind::dict, nanobind::str, nanobind::object>;
@@ -68,6 +70,8 @@ class HeldTables {
         for (auto [tag, section] : sections)
             buffers_.emplace_back(nanobind::cast<std::string>(tag),
                                   std::make_unique<Buffer>(section));
+        if (!buffers_.empty())
+            mapping_ = mtkit::Mapping::of(buffers_.front().second->bytes().data());
     }
     mtkit::Tables operator*() const {
         mtkit::Tables tables;
@@ -75,8 +79,30 @@ class HeldTables {
         return tables;
     }
 
+    // What `run` makes of the tables. Throws FileChanged where they were not what they are to be:
+    // an answer may be wrong then, and another error would be about what nobody wrote.
+    template <typename Run> auto use(const Run &run) const {
+        try {
+            if constexpr (std::is_void_v<decltype(run())>) {
+                run();
+                require_whole();
+            } else {
+                auto answer = run();
+                require_whole();
+                return answer;
+            }
+        } catch (...) {
+            require_whole();
+            throw;
+        }
+    }
+    void require_whole() const {
+        if (mapping_ != nullptr) mapping_->require_whole();
+    }
+
   private:
     std::vector<std::pair<std::string, std::unique_ptr<Buffer>>> buffers_;
+    const mtkit::Mapping *mapping_ = nullptr;
 };
 
 // What `run` returns, without the GIL.

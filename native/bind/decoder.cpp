@@ -9,6 +9,7 @@
 
 #include "bind/buffer.hpp"
 #include "bind/direct_call.hpp"
+#include "bind/kept_objects.hpp"
 #include "decode/decoder.hpp"
 
 namespace nb = nanobind;
@@ -29,14 +30,13 @@ nb::str as_str(const std::string &text) {
 class BoundDecoder {
   public:
     explicit BoundDecoder(const HeldTables::Sections &sections)
-        : held_(sections), decoder_(*held_) {}
-    ~BoundDecoder() {
-        for (PyObject *text : texts_) Py_XDECREF(text);
+        : held_(sections), decoder_(*held_) {
+        held_.require_whole();
     }
     BoundDecoder(const BoundDecoder &) = delete;
     BoundDecoder &operator=(const BoundDecoder &) = delete;
 
-    [[nodiscard]] const mtkit::Decoder &decoder() const { return decoder_; }
+    [[nodiscard]] std::uint32_t vocab_size() const { return decoder_.vocab_size(); }
 
     // With known: numbers that are not ids are the pipeline's.
     [[nodiscard]] std::string decode(const Ids &ids, bool skip_special_tokens, bool lossy,
@@ -50,11 +50,13 @@ class BoundDecoder {
             numbers[static_cast<std::size_t>(i)] = static_cast<std::uint32_t>(id);
         }
         std::string out;
-        const auto run = [&] { decoder_.decode(numbers, skip_special_tokens, lossy, out); };
-        if (numbers.size() < FEW)
-            run();
-        else
-            unlocked(run);
+        held_.use([&] {
+            const auto run = [&] { decoder_.decode(numbers, skip_special_tokens, lossy, out); };
+            if (numbers.size() < FEW)
+                run();
+            else
+                unlocked(run);
+        });
         return out;
     }
 
@@ -65,14 +67,13 @@ class BoundDecoder {
         if (id < 0 || id >= std::min<long long>(decoder_.vocab_size(), MOST_TEXTS))
             return as_str(decode(ids, skip_special_tokens, true, true));
         const auto place = 2 * static_cast<std::size_t>(id) + (skip_special_tokens ? 1 : 0);
-        if (place >= texts_.size()) texts_.resize(place + 1);
-        if (texts_[place] == nullptr) {
-            std::string text;
-            const auto alone = static_cast<std::uint32_t>(id);
-            decoder_.decode({&alone, 1}, skip_special_tokens, true, text);
-            texts_[place] = as_str(text).release().ptr();
-        }
-        return nb::borrow<nb::str>(texts_[place]);
+        if (PyObject *const known = texts_[place]) return nb::borrow<nb::str>(known);
+        std::string text;
+        const auto alone = static_cast<std::uint32_t>(id);
+        held_.use([&] { decoder_.decode({&alone, 1}, skip_special_tokens, true, text); });
+        auto made = as_str(text);
+        texts_.put(place, made.ptr());
+        return made;
     }
 
     // A number of a list; all that are too large for an id are NONE.
@@ -98,13 +99,13 @@ class BoundDecoder {
     // Giving the GIL away and taking it back costs more than this many ids.
     static constexpr std::size_t FEW = 128;
     static constexpr long long MOST_TEXTS = 1 << 18;
-    std::vector<PyObject *> texts_; // of each id, with and without special tokens
+    KeptObjects texts_; // of each id, with and without special tokens
     HeldTables held_;
     mtkit::Decoder decoder_;
 };
 
 std::optional<Py_ssize_t> first_outside(const BoundDecoder &self, const Ids &ids) {
-    const long long size = self.decoder().vocab_size();
+    const long long size = self.vocab_size();
     for (Py_ssize_t i = 0; i < PyList_Size(ids.ptr()); ++i) {
         const long long id = BoundDecoder::number(ids, i);
         if (id < 0 || id >= size) return i;
@@ -142,7 +143,7 @@ void bind_decoder(nb::module_ &m) {
     nb::class_<BoundDecoder>(m, "Decoder", "The way back of a tokenizer from its tables.")
         .def(nb::init<const HeldTables::Sections &>(), "tables"_a)
         .def_prop_ro(
-            "vocab_size", [](const BoundDecoder &self) { return self.decoder().vocab_size(); },
+            "vocab_size", [](const BoundDecoder &self) { return self.vocab_size(); },
             "Number of ids.")
         .def("first_outside", &first_outside, "ids"_a,
              "Place of the first number that is not an id, None where all are.")

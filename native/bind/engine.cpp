@@ -25,11 +25,13 @@ void encode(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
             Choice parse_special, mtkit::IdList &ids) {
     const TextArgument argument(text);
     const auto options = argument.options(add_special_tokens, parse_special);
-    if (argument.text().size() < SHORT) {
-        engine.engine().encode(argument.text(), options, ids);
-        return;
-    }
-    unlocked([&] { engine.engine().encode(argument.text(), options, ids); });
+    engine.use([&](const mtkit::Engine &core) {
+        const auto run = [&] { core.encode(argument.text(), options, ids); };
+        if (argument.text().size() < SHORT)
+            run();
+        else
+            unlocked(run);
+    });
 }
 
 Ids encode_ids(BoundEngine &engine, nb::handle text, bool add_special_tokens,
@@ -77,7 +79,9 @@ IdsAndPlaces encode_offsets(const BoundEngine &engine, nb::handle text, bool add
     mtkit::IdList places;
     const TextArgument argument(text);
     const auto options = argument.options(add_special_tokens, parse_special);
-    unlocked([&] { engine.engine().encode_offsets(argument.text(), options, ids, places); });
+    engine.use([&](const mtkit::Engine &core) {
+        unlocked([&] { core.encode_offsets(argument.text(), options, ids, places); });
+    });
     return IdsAndPlaces(nb::make_tuple(Column::view(ids), Column::view(places)));
 }
 
@@ -112,16 +116,17 @@ Columns columns_of(BoundEngine &engine, const mtkit::Tokens &tokens) {
 Answers encode_tokens(BoundEngine &engine, const Texts &texts, Choice parse_special) {
     const auto arguments = arguments_of(texts);
     std::vector<std::optional<mtkit::Tokens>> found(arguments.size());
-    unlocked([&] {
+    const auto encode_all = [&](const mtkit::Engine &core) {
         for (std::size_t i = 0; i < arguments.size(); ++i) {
             if (!arguments[i]) continue;
             const auto options = arguments[i]->options(true, parse_special);
             const auto run = [&] {
-                engine.engine().encode_tokens(arguments[i]->text(), options, found[i].emplace());
+                core.encode_tokens(arguments[i]->text(), options, found[i].emplace());
             };
             if (!answers(run)) found[i].reset();
         }
-    });
+    };
+    engine.use([&](const mtkit::Engine &core) { unlocked([&] { encode_all(core); }); });
     Answers out;
     for (const auto &tokens : found) {
         if (tokens)
@@ -153,21 +158,34 @@ void bind_engine(nb::module_ &m) {
              "Of each text ids, offsets, and (place, text) of tokens that are not spelled as their"
              " pieces; None: the pipeline has to take it. Nothing is added around.")
         .def(
-            "warm", [](const BoundEngine &self) { return self.engine().warm(); },
+            "warm",
+            [](const BoundEngine &self) {
+                return self.use([](const auto &core) { return core.warm(); });
+            },
             "Make what is otherwise made when enough text was seen; whether words are cut.")
         .def(
             "own_words",
-            [](const BoundEngine &self) { return to_bytes(self.engine().own_words()); },
+            [](const BoundEngine &self) {
+                return to_bytes(self.use([](const auto &core) { return core.own_words(); }));
+            },
             "Table of the pieces that are encoded as themselves; empty: the model needs none.")
         .def_prop_ro(
-            "cached_bytes", [](const BoundEngine &self) { return self.engine().cached_bytes(); },
+            "cached_bytes",
+            [](const BoundEngine &self) {
+                return self.use([](const auto &core) { return core.cached_bytes(); });
+            },
             "What words that idle calls remember take.")
         .def_prop_ro(
             "cuts_at_pattern",
-            [](const BoundEngine &self) { return self.engine().cuts_at_pattern(); },
+            [](const BoundEngine &self) {
+                return self.use([](const auto &core) { return core.cuts_at_pattern(); });
+            },
             "Whether words are cut at a pattern without a call for each.")
         .def_prop_ro(
-            "aligns", [](const BoundEngine &self) { return self.engine().aligns(); },
+            "aligns",
+            [](const BoundEngine &self) {
+                return self.use([](const auto &core) { return core.aligns(); });
+            },
             "Whether there is encode_tokens for it.");
     bind_batch(engine);
 }

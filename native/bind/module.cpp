@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/errors.hpp"
+#include "base/mapping.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -14,6 +15,7 @@ void bind_build(nb::module_ &m);
 void bind_decoder(nb::module_ &m);
 void bind_engine(nb::module_ &m);
 void bind_files(nb::module_ &m);
+void bind_mapping(nb::module_ &m);
 void bind_pattern(nb::module_ &m);
 void bind_search(nb::module_ &m);
 
@@ -30,6 +32,9 @@ void translate(const std::exception_ptr &pending, void *) {
     } catch (const mtkit::FormatError &error) {
         raise("FormatError", error.what(), "field"_a = error.field.c_str(),
               "offset"_a = error.offset);
+    } catch (const mtkit::FileChanged &error) {
+        raise("FormatError", error.what(), "source"_a = error.path.c_str(),
+              "hint"_a = "load it again; a new version is written beside it and renamed");
     } catch (const mtkit::UsageError &error) {
         raise("UsageError", error.what());
     } catch (const mtkit::UnsupportedError &error) {
@@ -51,7 +56,7 @@ void translate(const std::exception_ptr &pending, void *) {
 }
 
 // Of _native.pyi and programs; mtkit/base/native.py has the same number.
-constexpr int INTERFACE = 22;
+constexpr int INTERFACE = 23;
 
 } // namespace
 
@@ -66,6 +71,7 @@ NB_MODULE(_native, m) {
     bind_decoder(m);
     bind_engine(m);
     bind_files(m);
+    bind_mapping(m);
     bind_pattern(m);
     bind_search(m);
 }

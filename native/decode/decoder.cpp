@@ -19,7 +19,7 @@ constexpr auto PLAIN = static_cast<std::uint8_t>(IdFlag::PLAIN);
 } // namespace
 
 Decoder::Decoder(Tables tables) : tables_(std::move(tables)) {
-    Reader program(tables_.bytes("DECO"));
+    Reader program(tables_.copy("DECO"));
     const auto version = program.scalar<std::uint32_t>("decoder.version");
     if (version != DECODER_VERSION)
         throw FormatError("is " + std::to_string(version) + ", this core takes " +

@@ -24,7 +24,7 @@ Engine::~Engine() {
 
 Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
     : tables_(std::move(tables)), cache_bytes_(cache_bytes) {
-    Reader program(tables_.bytes("PROG"));
+    Reader program(tables_.copy("PROG"));
     const auto version = program.scalar<std::uint32_t>("version");
     if (version != PROGRAM_VERSION)
         throw FormatError("is " + std::to_string(version) + ", this core takes " +

@@ -40,12 +40,13 @@ class ScoreBpe final : public Model {
         made_.resize(ranks_.size(), NONE);
         is_simple_ = user_defined_.empty() && !continuation_;
         for (std::uint32_t id = 0; id < ranks_.size(); ++id) {
-            if (ranks_[id] == NONE) continue;
-            if (ranks_[id] >= made_.size()) {
+            const std::uint32_t rank = ranks_[id];
+            if (rank == NONE) continue;
+            if (rank >= made_.size()) {
                 is_simple_ = false;
                 continue;
             }
-            auto &made = made_[ranks_[id]];
+            auto &made = made_[rank];
             made = made == NONE ? id : SEVERAL;
         }
     }

@@ -80,7 +80,7 @@ class PatternMatcher final : public Matcher {
         if (number > 99) throw FormatError("is " + std::to_string(number), "pattern");
         const char tag[] = {'P', 'T', static_cast<char>('0' + number / 10),
                             static_cast<char>('0' + number % 10), 0};
-        return tables.numbers<std::uint32_t>(tag);
+        return tables.copied_numbers<std::uint32_t>(tag);
     }
 
     Pattern pattern_;

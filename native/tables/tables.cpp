@@ -22,10 +22,10 @@ std::string_view Tables::text(const char *tag) const {
     return {reinterpret_cast<const char *>(raw.data()), raw.size()};
 }
 
-Bytes Tables::aligned(Bytes raw, std::size_t alignment) {
-    if (reinterpret_cast<std::uintptr_t>(raw.data()) % alignment == 0) return raw;
+Bytes Tables::copy(const char *tag) {
+    const Bytes raw = bytes(tag);
     auto copy = std::make_unique<std::uint64_t[]>(raw.size() / 8 + 1);
-    std::memcpy(copy.get(), raw.data(), raw.size());
+    if (!raw.empty()) std::memcpy(copy.get(), raw.data(), raw.size());
     const Bytes moved{reinterpret_cast<const std::byte *>(copy.get()), raw.size()};
     copies_.push_back(std::move(copy));
     return moved;

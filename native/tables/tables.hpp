@@ -2,7 +2,8 @@
 //
 // A table may be built in memory or lie in a mapped file; the engine uses it in place. Views are
 // bounds-checked here, once; numbers inside tables are bounded where they are used, so that a
-// damaged table can give wrong ids but never a read outside it.
+// damaged table can give wrong ids but never a read outside it, also where somebody else changes
+// the file meanwhile. Programs and patterns are checked when they are read: they are copied.
 //
 //   PROG            the program: what to do, see program.py
 //   PCSB PCSE       pieces: bytes, and u32 end of each
@@ -56,17 +57,25 @@ class Tables {
     [[nodiscard]] Bytes bytes(const char *tag) const;
     [[nodiscard]] std::string_view text(const char *tag) const;
 
+    // A copy of a section, which nobody else changes; as long as this lives.
+    Bytes copy(const char *tag);
+
     // A section as numbers. One whose address is not aligned is copied (a file in a pipe).
     template <typename T> std::span<const T> numbers(const char *tag) {
         const Bytes raw = bytes(tag);
-        if (raw.size() % sizeof(T) != 0)
-            throw FormatError("is " + std::to_string(raw.size()) + " bytes long", tag);
-        const Bytes at = aligned(raw, sizeof(T));
-        return {reinterpret_cast<const T *>(at.data()), at.size() / sizeof(T)};
+        const bool is_aligned = reinterpret_cast<std::uintptr_t>(raw.data()) % sizeof(T) == 0;
+        return as_numbers<T>(is_aligned ? raw : copy(tag), tag);
+    }
+    template <typename T> std::span<const T> copied_numbers(const char *tag) {
+        return as_numbers<T>(copy(tag), tag);
     }
 
   private:
-    Bytes aligned(Bytes raw, std::size_t alignment);
+    template <typename T> static std::span<const T> as_numbers(Bytes raw, const char *tag) {
+        if (raw.size() % sizeof(T) != 0)
+            throw FormatError("is " + std::to_string(raw.size()) + " bytes long", tag);
+        return {reinterpret_cast<const T *>(raw.data()), raw.size() / sizeof(T)};
+    }
 
     std::map<std::string, Bytes, std::less<>> sections_;
     std::vector<std::unique_ptr<std::uint64_t[]>> copies_;

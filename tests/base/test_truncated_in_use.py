@@ -1,34 +1,155 @@
-"""A tokenizer's file that is truncated while it is in use does not end the process."""
+"""A tokenizer's file that is truncated while it is in use is an error, and no signal."""
 
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import FIXTURES
 
+import mtkit
+from mtkit.base.binary import MappedFile, Source, map_file
+from mtkit.errors import FormatError
 from mtkit.sources.locate import TOKENIZER, shipped
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-CODE = """
+ROOT = Path(__file__).parents[2]
+CHANGED = "was truncated or overwritten while it was in use; load it again"
+guarded = pytest.mark.skipif(
+    sys.platform == "win32", reason="a file that is mapped cannot be truncated there"
+)
+AFTER = """
 import mtkit, os, sys
+{before}
 tokenizer = mtkit.load(sys.argv[1])
+{after}
 os.truncate(sys.argv[1], 100)
-tokenizer.encode_ids("hello")
-tokenizer.encode("hello")
-tokenizer.decode([1, 2])
+for use in (tokenizer.encode_ids, tokenizer.encode_array, tokenizer.encode,
+            lambda text: tokenizer.encode_batch_ids([text]), lambda _: tokenizer.decode([1, 2]),
+            lambda text: tokenizer.encode_ids(text * 1000), lambda _: tokenizer.spec):
+    try:
+        use("hello")
+    except mtkit.MtkitError as error:
+        assert "was truncated or overwritten" in str(error), error
+        assert sys.argv[1] in str(error), error
+    else:
+        print("an answer")
 """
 
 
-@pytest.mark.parametrize("name", ["default.mtok", "bbpe-8k/vocab.gguf", "bbpe-8k/tokenizer.json"])
-def test_truncated_after_loading(name: str, tmp_path: Path) -> None:
-    source = shipped(TOKENIZER) if name == "default.mtok" else FIXTURES / name
+def used(path: Path, before: str = "", after: str = "") -> subprocess.CompletedProcess[str]:
+    """Use a tokenizer whose file is truncated, in a process of its own."""
+    code = AFTER.format(before=before, after=after)
+    command = [sys.executable, "-c", code, str(path)]
+    return subprocess.run(command, capture_output=True, check=False, text=True, encoding="utf-8")
+
+
+@pytest.fixture
+def mtok(tmp_path: Path) -> Path:
+    """Return a .mtok with tables, which may be changed."""
+    pytest.importorskip("mtkit._native")
+    path = tmp_path / "tøkenizer.mtok"
+    shutil.copy(shipped(TOKENIZER), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["bbpe-8k/vocab.gguf", "bbpe-8k/tokenizer.json"])
+@guarded
+def test_of_other_files_nothing_stays_in_use(name: str, tmp_path: Path) -> None:
     path = tmp_path / name.replace("/", "-")
-    shutil.copy(source, path)
-    done = subprocess.run([sys.executable, "-c", CODE, str(path)], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+    shutil.copy(FIXTURES / name, path)
+    done = used(path)
+    assert (done.returncode, done.stdout.count("an answer")) == (0, 7), done.stderr
+
+
+@guarded
+def test_tables_that_are_gone_are_an_error(mtok: Path) -> None:
+    done = used(mtok)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+HANDLERS = {
+    "faulthandler before": ("import faulthandler; faulthandler.enable()", ""),
+    "faulthandler after": ("", "import faulthandler; faulthandler.enable()"),
+    "another before": ("import signal; signal.signal(signal.SIGBUS, lambda *_: 1/0)", ""),
+    "ignored before": ("import signal; signal.signal(signal.SIGBUS, signal.SIG_IGN)", ""),
+}
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+@guarded
+def test_other_handlers(name: str, mtok: Path) -> None:
+    done = used(mtok, *HANDLERS[name])
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_where_another_handler_came_later_the_file_is_read(mtok: Path) -> None:
+    """It may never ask the one below it."""
+    code = """
+import mtkit, signal, sys
+mtkit.load()
+signal.signal(signal.SIGBUS, lambda *_: None)
+from mtkit.base.binary import map_file
+print(type(map_file(sys.argv[1], guard=True)).__name__)
+"""
+    if sys.platform == "win32":
+        pytest.skip("there is no SIGBUS")
+    done = subprocess.run([sys.executable, "-c", code, str(mtok)], capture_output=True, check=True)
+    assert done.stdout.split() == [b"bytes"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "os.kill(os.getpid(), signal.SIGBUS)",
+        "data = mmap.mmap(os.open(file, os.O_RDWR), 0); os.truncate(file, 0); data[0]",
+    ],
+)
+@guarded
+def test_other_faults_end_the_process_as_they_did(fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(bytes(10_000))
+    code = f"import mmap, mtkit, os, signal, sys; file = sys.argv[1]; mtkit.load(); {fault}"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGBUS
+
+
+@guarded
+def test_last_bytes_that_are_gone_are_noticed_without_a_signal(mtok: Path) -> None:
+    tokenizer = mtkit.load(mtok)
+    right = tokenizer.encode_ids("hello")
+    with mtok.open("r+b") as file:
+        file.truncate(mtok.stat().st_size - 1)
+    with pytest.raises(FormatError, match=CHANGED):
+        tokenizer.encode_ids("hello")
+    shutil.copy(shipped(TOKENIZER), mtok)  # what was read meanwhile may be remembered
+    with pytest.raises(FormatError, match=CHANGED):
+        tokenizer.encode_ids("hello")
+    assert mtkit.load(mtok).encode_ids("hello") == right
+
+
+@guarded
+def test_guards_end_with_their_mappings(mtok: Path) -> None:
+    for _ in range(100):
+        mapped = map_file(str(mtok), guard=True)
+        assert isinstance(mapped, MappedFile)
+        assert mapped.guard is not None
+        mapped.close()
+        assert mapped.guard is None
+
+
+def test_without_a_guard_nothing_is_asked(mtok: Path) -> None:
+    Source.open(str(mtok)).require_whole()
+    Source("", b"").require_whole()
+
+
+@guarded
+def test_neighbors_that_truncate(mtok: Path) -> None:
+    """Ten thousand cases: ``python -m tools.truncations``."""
+    tool = ROOT / "tools" / "truncations.py"
+    command = [sys.executable, str(tool), "--cases", "60", "--mtok", str(mtok)]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
