@@ -16,7 +16,7 @@ watched = { $(1) & pid=$$!; n=0; while kill -0 $$pid 2>/dev/null; do sleep 1; n=
   if [ -t 2 ]; then printf '\r  %s s ' $$n >&2; elif [ $$((n % 10)) = 0 ]; then echo "  $$n s" >&2; fi; \
   done; if [ -t 2 ]; then printf '\r\033[K' >&2; fi; wait $$pid; }
 
-.PHONY: demo test lint format fuzz fuzz-exact fuzz-files fuzz-workbench fuzz-models fuzz-templates \
+.PHONY: demo test lint format fuzz fuzz-exact fuzz-files fuzz-workbench fuzz-truncations fuzz-models fuzz-templates \
   fuzz-native matrix docs screens sanitize sanitize-threads native bench clean
 
 ## Show the main job on the files that ship with mtkit.
@@ -53,6 +53,10 @@ fuzz-files: $(VENV)/tests native
 fuzz-workbench: $(VENV)/tests native
 	for kind in gguf safetensors folders manifests answers; do \
 	  $(BIN)/python -m tools.fuzz_files --kind $$kind --cases 200000 $(FUZZ) || exit 1; done
+
+## Ten thousand truncations of a file that is in use; see tools/truncations.py.
+fuzz-truncations: $(VENV)/tests native
+	$(BIN)/python -m tools.truncations $(FUZZ)
 
 ## The mutants of fuzz-files and fuzz-workbench.
 fuzz: fuzz-files fuzz-workbench

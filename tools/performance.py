@@ -34,6 +34,8 @@ FOLDER = ROOT / "build" / "bench"
 RESULT = FOLDER / "result.json"
 PAGE, PICTURE = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
 SHARED = Path(os.environ.get("MTKIT_SHARED") or ROOT.parent / "shared")
+LOADS = FOLDER / "loads.json"
+"""What ``tools.loads`` measured; without it the page has no table of loads."""
 TOKENIZERS = (
     "gpt2/tokenizer.json", "qwen3/tokenizer.json", "llama-3/tokenizer.json",
     "bert-base-uncased/tokenizer.json", "t5-small/tokenizer.json",
@@ -210,6 +212,40 @@ def article(document: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
+def loads(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what every published tokenizer takes to load."""
+    if not rows:
+        return
+    yield "## Loads\n"
+    yield "A .mtok with tables of every published tokenizer of the shared folder, loaded by"
+    yield "`python -m tools.loads --peers` in processes of their own that have imported what they"
+    yield "need with another file: to the ids of `Hello, MNN!`. Page faults are the most, and"
+    yield "milliseconds of CPU time the median, of 5 processes; private is the memory that each"
+    yield "of 10 processes at once shares with no other, the median. ×: how many times as long"
+    yield "transformers and tokenizers take for the tokenizer.json, as for `load .mtok` below;"
+    yield "the article has 154 for the tokenizer of Qwen3.5. The rest of a file is read when a"
+    yield "text needs it, from pages that all processes share.\n"
+    yield from table(
+        ("tokenizer", "ids", ".mtok", "page faults", "ms", "private", *(f"× {x}" for x in RIVALS)),
+        [
+            (
+                row["name"],
+                f"{row['ids']:,}",
+                f"{row['bytes'] / 1e6:.1f} MB",
+                str(row["faults"]),
+                f"{row['ms']:.2f}",
+                f"{row['private'] / 1e3:.0f} kB",
+                *(_times(row["times"].get(name)) for name in RIVALS),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _times(ratio: Sequence[float] | None) -> str:
+    return "–" if ratio is None else "{:.0f} ({:.0f}–{:.0f})".format(*ratio)
+
+
 def said(error: str) -> str:
     """Return what a library said, as one short piece of code."""
     line = error.partition("\n")[0].replace("`", "'")
@@ -248,6 +284,7 @@ def page(document: Mapping[str, Any]) -> str:
         where,
         f"![Speed compared with other libraries]({PICTURE.name})\n",
         *article(document),
+        *loads(json.loads(LOADS.read_text(encoding="utf-8")) if LOADS.exists() else ()),
     ]
     for tokenizer in document["tokenizers"]:
         rows = [row for row in rows_of(tokenizer) if not row.scenario.startswith(LEFT_OUT)]
