@@ -38,7 +38,7 @@ SHARED = Path(os.environ.get("MTKIT_SHARED") or ROOT.parent / "shared")
 TEXT = "Hello, MNN!"
 FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.tiktoken", "tekken.json")
 """What is converted, the first that a folder has."""
-TIMES, PROCESSES = 5, 10
+TIMES, PROCESSES, ROUNDS = 5, 10, 3
 MOST_FAULTS, MOST_MS = 400, 1.0
 """To the first ids; the published tokenizers have up to 250,000."""
 RIVALS = ("transformers", "tokenizers")
@@ -114,16 +114,17 @@ def converted(source: Path) -> Path:
     return target
 
 
-def beside_peers(source: Path) -> dict[str, list[float]]:
-    """Return library -> how many times longer it loads: the median, the least and the most."""
+def beside_peers(source: Path) -> dict[str, Any]:
+    """Return what each library takes, and how many times mtkit's: the median, least and most."""
     from benchmarks.peers.bench import Plan, run
     from benchmarks.peers.summary import rows_of
     from mtkit.commands.named import load_named
 
-    plan = Plan({"english": TEXT * 100}, list(RIVALS), TIMES, ("load",), False)
+    plan = Plan({"english": TEXT * 100}, list(RIVALS), ROUNDS, ("load",), False)
     (tokenizer,) = run([load_named(str(source))], plan, lambda _: None)["tokenizers"]
-    ratios = next((x.ratios for x in rows_of(tokenizer) if x.scenario == "load .mtok"), {})
-    return {name: [x.middle, x.low, x.high] for name, x in ratios.items()}
+    row = next(x for x in rows_of(tokenizer) if x.scenario == "load .mtok")
+    times = {name: [x.middle, x.low, x.high] for name, x in row.ratios.items()}
+    return {"times": times, "costs": row.costs}
 
 
 def measure(source: Path, *, peers: bool) -> dict[str, Any]:
@@ -138,7 +139,7 @@ def measure(source: Path, *, peers: bool) -> dict[str, Any]:
         "faults": max(x["faults"] for x in alone),
         "ms": median(x["ms"] for x in alone),
         "private": median(x["private"] for x in together),
-        "times": beside_peers(source) if peers and source.name == FILES[0] else {},
+        **(beside_peers(source) if peers and source.name == FILES[0] else {"times": {}}),
     }
 
 
@@ -163,7 +164,10 @@ def main() -> int:
         load(asked.load)
         return 0
     FOLDER.mkdir(parents=True, exist_ok=True)
-    rows, status = [], 0
+    rows: dict[str, dict[str, Any]] = {}
+    status = 0
+    if asked.names and RESULT.exists():  # the others stay as they are
+        rows = {row["name"]: row for row in json.loads(RESULT.read_text(encoding="utf-8"))}
     for source in published(asked.names):
         try:
             row = measure(source, peers=asked.peers)
@@ -171,7 +175,7 @@ def main() -> int:
             print(f"{source.parent.name}: {error}")
             status = 1
             continue
-        rows.append(row)
+        rows[row["name"]] = row
         times = ", ".join(f"{x[0]:.0f} x {name}" for name, x in row["times"].items())
         print(
             f"{row['name']}: {row['ids']} ids, {row['faults']} faults, {row['ms']:.2f} ms, "
@@ -181,7 +185,9 @@ def main() -> int:
         if excess(row):
             print(f"{row['name']}: {excess(row)}")
             status = 1
-        RESULT.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        RESULT.write_text(
+            json.dumps([rows[name] for name in sorted(rows)], indent=1), encoding="utf-8"
+        )
     return status
 
 

@@ -122,7 +122,7 @@ def unpacked(path: str) -> Path:
     target = FOLDER / source.parent.name
     target.mkdir(parents=True, exist_ok=True)
     for packed in source.parent.iterdir():
-        if packed.name.startswith(source.name.partition(".")[0]):
+        if packed.name.startswith((source.name.partition(".")[0], "pattern.")):
             data = packed.read_bytes()
             plain = target / packed.name.removesuffix(".xz")
             plain.write_bytes(lzma.decompress(data) if packed.suffix == ".xz" else data)

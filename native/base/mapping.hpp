@@ -36,7 +36,7 @@ class Mapping {
 
     // Whether all is as it was; once it is not, it never is again. The last bytes of the file stand
     // for all of it: of every way to make a file shorter, they are what goes first, and those of a
-    // .mtok hold its length and its checksums. It costs a nanosecond.
+    // .mtok hold its length and its checksums. It costs some nanoseconds.
     [[nodiscard]] bool is_whole() const;
     void require_whole() const {
         if (!is_whole()) throw FileChanged(path_);

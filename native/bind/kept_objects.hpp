@@ -31,7 +31,9 @@ class KeptObjects {
     // Keep an object, too: the caller's reference stays his.
     void put(std::size_t number, PyObject *object) {
         if (number >= size_) grow(std::bit_ceil(number + 1));
-        Py_XSETREF(objects_[number], Py_NewRef(object));
+        PyObject *const former = objects_[number];
+        objects_[number] = Py_NewRef(object);
+        Py_XDECREF(former);
     }
 
   private:
