@@ -79,7 +79,7 @@ def whole_commands(model: str, tokens: int, rounds: int) -> None:
 
 def loop(model: str, lengths: list[int]) -> None:
     """Measure what the loop takes outside llama.cpp's own calls."""
-    from mtkit.llm.open_model import open_model
+    from mtkit.llm.runner import open_model
     from mtkit.llm.sampling import Sampler
     from mtkit.settings import ModelSettings, SamplerSettings
     from mtkit.settings.declaration import settings_of

@@ -69,8 +69,8 @@ def _doubled(vocabulary: Vocabulary) -> Vocabulary:
     letters = vocabulary.pieces
     pieces = [bytes(piece) for piece in letters]
     pieces += [piece * (1 << n) for n in range(1, RUNS) for piece in (b"a", b" ", b"7", b"\n")]
-    from mtkit.unicode.byte_alphabet import LETTERS
+    from mtkit.unicode.utf8 import BYTE_LETTERS
 
     return Vocabulary(
-        Pieces.of("".join(LETTERS[byte] for byte in piece).encode() for piece in pieces)
+        Pieces.of("".join(BYTE_LETTERS[byte] for byte in piece).encode() for piece in pieces)
     )

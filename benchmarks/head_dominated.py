@@ -22,16 +22,13 @@ import numpy as np
 
 from mtkit.base.record import replace
 from mtkit.gguf import open_gguf
-from mtkit.gguf.rows import Rows
 from mtkit.gguf.types import TENSOR_TYPES
-from mtkit.gguf.vocabulary_rows import EMBEDDING
+from mtkit.gguf.values import EMBEDDING, Rows
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
-from mtkit.llm.open_model import open_model
-from mtkit.llm.speculative import opening, semantic_index
-from mtkit.llm.speculative.bench import Bench
-from mtkit.llm.speculative.bench_summary import summaries
-from mtkit.llm.speculative.groups import LOOKUP, groups_of
+from mtkit.llm.runner import open_model
 from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
+from mtkit.speculative import semantic_index, setup
+from mtkit.speculative.bench import LOOKUP, Bench, groups_of, summarize
 
 TYPES = {"F32": 0, "Q8_0": 8, "BF16": 30}
 FIRST = 300
@@ -170,7 +167,7 @@ def _measure(
     groups = groups_of(drafting)
     lookup = groups.pop(LOOKUP)  # a ring is all repetition
     assert lookup is not None
-    settings = opening.prepared(
+    settings = setup.prepare_settings(
         GenerateSettings(
             str(folder / "target.gguf"), ContextSettings(threads=given.threads), drafting=lookup
         )
@@ -181,7 +178,7 @@ def _measure(
         bench = Bench(runner, replace(settings, drafting=drafting), groups)
         runs = list(bench.runs(prompts, 0.0, given.tokens))
     found = []
-    for row in summaries(runs, "A2", None):
+    for row in summarize(runs, "A2", None):
         seen: Any = row.get("drafting") or {}
         drafted = seen.get("drafted", 0)
         found.append({

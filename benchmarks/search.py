@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 
 from mtkit.base.native import native
-from mtkit.llm.speculative.semantic_index import _lengths, nearest_rows
+from mtkit.speculative.semantic_index import _lengths, nearest_rows
 
 COLD = 64 << 20
 """Bytes that are written between two searches: more than the caches hold."""

@@ -12,14 +12,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.api.changing import edit, quantize
-    from mtkit.api.converting import convert
-    from mtkit.api.looking import compare, diff, inspect
+    from mtkit.api.conversion import convert
+    from mtkit.api.generation import generate
+    from mtkit.api.gguf import edit, quantize
+    from mtkit.api.inspection import compare, diff, inspect
     from mtkit.checks import Report, check
-    from mtkit.conversion.checkpoint import convert_checkpoint
-    from mtkit.conversion.convert import Conversion
     from mtkit.conversion.folder_writer import convert_to_folder
-    from mtkit.conversion.whole_model import convert_model
+    from mtkit.conversion.model import convert_checkpoint, convert_model
+    from mtkit.conversion.tokenizer import Conversion
     from mtkit.errors import (
         AnswerNo,
         FormatError,
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from mtkit.formats.contract import WriteOptions
     from mtkit.gguf import GgufFile, open_gguf
     from mtkit.inspection.difference import Difference
-    from mtkit.llm.generate import generate
-    from mtkit.pipeline.result import Encoding
+    from mtkit.pipeline.encoding import Encoding
     from mtkit.spec import TokenizerSpec
-    from mtkit.tokenizer.compare import Comparison
+    from mtkit.tokenizer.comparison import Comparison
     from mtkit.tokenizer.load import load
     from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -74,28 +73,28 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Comparison": "mtkit.tokenizer.compare",
-    "Conversion": "mtkit.conversion.convert",
+    "Comparison": "mtkit.tokenizer.comparison",
+    "Conversion": "mtkit.conversion.tokenizer",
     "Difference": "mtkit.inspection.difference",
-    "Encoding": "mtkit.pipeline.result",
+    "Encoding": "mtkit.pipeline.encoding",
     "GgufFile": "mtkit.gguf",
     "Report": "mtkit.checks",
     "Tokenizer": "mtkit.tokenizer.tokenizer",
     "TokenizerSpec": "mtkit.spec",
     "WriteOptions": "mtkit.formats.contract",
     "check": "mtkit.checks",
-    "compare": "mtkit.api.looking",
-    "convert": "mtkit.api.converting",
-    "convert_checkpoint": "mtkit.conversion.checkpoint",
-    "convert_model": "mtkit.conversion.whole_model",
+    "compare": "mtkit.api.inspection",
+    "convert": "mtkit.api.conversion",
+    "convert_checkpoint": "mtkit.conversion.model",
+    "convert_model": "mtkit.conversion.model",
     "convert_to_folder": "mtkit.conversion.folder_writer",
-    "diff": "mtkit.api.looking",
-    "edit": "mtkit.api.changing",
-    "generate": "mtkit.llm.generate",
-    "inspect": "mtkit.api.looking",
+    "diff": "mtkit.api.inspection",
+    "edit": "mtkit.api.gguf",
+    "generate": "mtkit.api.generation",
+    "inspect": "mtkit.api.inspection",
     "load": "mtkit.tokenizer.load",
     "open_gguf": "mtkit.gguf",
-    "quantize": "mtkit.api.changing",
+    "quantize": "mtkit.api.gguf",
 }
 """Where each export is defined; errors are in ``mtkit.errors``."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+
 COMMANDS = {
     "inspect": ("mtkit.commands.inspect", "Show what is in a GGUF, safetensors or other file."),
     "dump": ("mtkit.commands.dump", "Print tokens, merges, metadata, tensors or the template."),
@@ -96,9 +97,7 @@ def _run_process() -> int:
     if sys.platform == "win32":
         import ctypes
 
-        from mtkit.commands.windows import prepare
-
-        prepare(ctypes.windll.kernel32)
+        prepare_console(ctypes.windll.kernel32)
     code = main()
     try:
         sys.stdout.flush()
@@ -167,9 +166,9 @@ def overview() -> str:
 
 def _help(words: list[str]) -> int:
     """Print the help of a command, or a topic, or both."""
-    from mtkit.commands.topics import topic
+    from mtkit.commands.help import topic_text
 
-    text = topic(words)
+    text = topic_text(words)
     if text is None or words[0] in COMMANDS:
         code = _run(words[0], ["--help"])
         return code if text is None else _write(f"\n{text}")
@@ -202,7 +201,7 @@ def _take_color(args: list[str]) -> list[str]:
 
 
 def _run(name: str, args: list[str]) -> int:
-    from mtkit.commands.plain import plain_line
+    from mtkit.commands.plain_line import plain_line
     from mtkit.errors import MtkitError
 
     try:
@@ -268,16 +267,12 @@ def _collect_garbage() -> None:
 
 
 def _module(name: str, args: list[str]) -> str:
-    """Return the module of a command.
-
-    Raises:
-        UsageError: There is none; the hint is the line that was meant.
-    """
+    """Return the module of a command."""
     if name in COMMANDS:
         return COMMANDS[name][0]
-    from mtkit.commands.first_words import meant
+    from mtkit.commands.help import unknown_command
 
-    raise meant(name, args, [*COMMANDS])
+    raise unknown_command(name, args, [*COMMANDS])
 
 
 def _help_width() -> int:
@@ -300,7 +295,7 @@ def _usage(name: str, message: str, args: list[str], hidden: set[str]) -> str:
     Spellings that help does not show are not suggested.
     """
     from mtkit.base.escape import either
-    from mtkit.commands.first_words import reordered
+    from mtkit.commands.help import reorder_line
 
     text = " ".join(message.split()).removesuffix(".")
     text = text[:1].lower() + text[1:]
@@ -310,7 +305,9 @@ def _usage(name: str, message: str, args: list[str], hidden: set[str]) -> str:
     if unexpected:  # "(s) (a b)"
         text = f"{before}unexpected argument: {rest.rpartition(' (')[2].removesuffix(')')}"
     text, _, close = text.partition(" (Possible options: ")
-    line = reordered(name, args, text.partition("unexpected argument: ")[2]) if unexpected else ""
+    line = (
+        reorder_line(name, args, text.partition("unexpected argument: ")[2]) if unexpected else ""
+    )
     if line:
         return f"{name}: {text}; {line}"
     near = [one for one in close.removesuffix(")").split(", ") if one and one not in hidden]
@@ -359,3 +356,22 @@ def _fail(message: str, code: int) -> int:
     line = printable(" ".join(message.split("\n")))
     sys.stderr.write(f"{'✗' if sys.stderr.isatty() else 'mtkit:'} {line}\n")
     return code
+
+
+_OUTPUT_HANDLE, _ERROR_HANDLE = -11, -12
+"""Handles of GetStdHandle."""
+_ESCAPES = 4
+"""ENABLE_VIRTUAL_TERMINAL_PROCESSING of SetConsoleMode, Windows 10 and later."""
+
+
+def prepare_console(kernel: Any) -> None:
+    """Let a console read escape sequences, and what is no console get UTF-8."""
+    from ctypes import byref, c_uint32, c_void_p
+
+    kernel.GetStdHandle.restype = c_void_p
+    for number, stream in ((_OUTPUT_HANDLE, sys.stdout), (_ERROR_HANDLE, sys.stderr)):
+        handle, mode = c_void_p(kernel.GetStdHandle(number)), c_uint32()
+        if kernel.GetConsoleMode(handle, byref(mode)):
+            kernel.SetConsoleMode(handle, mode.value | _ESCAPES)
+        else:
+            stream.reconfigure(encoding="utf-8")  # type: ignore[union-attr]

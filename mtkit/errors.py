@@ -20,17 +20,17 @@ _LONGEST = 300
 """Of a part of a message; a value from a file can be any length."""
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return the beginning of a text that is too long for a message."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def counted(number: int, what: str) -> str:
+def format_count(number: int, what: str) -> str:
     """Return a number with what it counts: 1 token, 2 tokens."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def system_says(error: OSError) -> str:
+def system_message(error: OSError) -> str:
     """Return why the operating system does not give a file."""
     import errno
 
@@ -38,11 +38,11 @@ def system_says(error: OSError) -> str:
     return words.get(error.errno or 0) or error.strerror or str(error)
 
 
-def texts_that(number: int, total: int, what: str) -> str:
+def format_texts(number: int, total: int, what: str) -> str:
     """Return of how many texts something is said: 1 of 9 texts gets, 2 of 9 texts get."""
     verb, _, rest = what.partition(" ")
     one = {"are": "is"}.get(verb, f"{verb}s")
-    return f"{number} of {counted(total, 'text')} {one if number == 1 else verb} {rest}"
+    return f"{number} of {format_count(total, 'text')} {one if number == 1 else verb} {rest}"
 
 
 class MtkitError(Exception):
@@ -68,11 +68,11 @@ class MtkitError(Exception):
         offset: int | None = None,
         hint: str = "",
     ) -> None:
-        what = shortened(what)
+        what = shorten(what)
         super().__init__(what)
         self.what = what
         self.source = source
-        self.field = shortened(field)
+        self.field = shorten(field)
         self.offset = offset
         self.hint = hint
         self.which = ""
@@ -98,7 +98,7 @@ class MtkitError(Exception):
         return f"{message}; {self.hint}" if self.hint else message
 
 
-class Naming:
+class ErrorSource:
     """Adds the path of a file to errors about its content that are raised within ``with``."""
 
     __slots__ = ("source",)

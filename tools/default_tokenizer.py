@@ -13,7 +13,7 @@ import os
 import sys
 
 from mtkit.base.binary import Source
-from mtkit.base.whole_files import write_files
+from mtkit.base.files import write_files
 from mtkit.formats import hf, mtok
 from mtkit.formats.contract import WriteOptions
 

@@ -92,8 +92,9 @@ def _load() -> None:
     """Load what each run loads, once."""
     for name in ("numpy", "mtkit.commands.generate", "mtkit.commands.chat", "mtkit.chat.sandbox"):
         importlib.import_module(name)
-    for name in ("generate", "runner", "sampling", "preflight", "trial", "dialogue", "session"):
+    for name in ("runner", "sampling", "header", "trial", "dialogue", "session"):
         importlib.import_module(f"mtkit.llm.{name}")
+    importlib.import_module("mtkit.api.generation")
     importlib.import_module("mtkit.llama.trial")
     importlib.import_module("mtkit.llama").library()
 

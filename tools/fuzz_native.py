@@ -20,8 +20,8 @@ import sys
 
 from benchmarks.growth_models import small_models
 from mtkit.engine import tables
-from mtkit.formats.spm.wire import field
-from mtkit.patterns.matcher import build as pattern_tables
+from mtkit.formats.spm.message import encode_field
+from mtkit.patterns.matcher import build_tables as pattern_tables
 from mtkit.spec.text import Regex
 from tools.native import ROOT, build
 
@@ -85,11 +85,15 @@ def first_pieces() -> list[bytes]:
     """Small SentencePiece models: pieces alone, with types, with other fields."""
     mark = "\u2581".encode()
     pieces = [b"<unk>", b"<s>", mark, b"a", b"b", b"ab", mark + b"ab", b"a" * 40]
-    scored = [field(1, piece) + b"\x15" + struct.pack("<f", -n) for n, piece in enumerate(pieces)]
+    scored = [
+        encode_field(1, piece) + b"\x15" + struct.pack("<f", -n) for n, piece in enumerate(pieces)
+    ]
     typed = [part + bytes((0x18, 1 + n % 6)) for n, part in enumerate(scored)]
-    plain, with_types = (b"".join(field(1, part) for part in parts) for parts in (scored, typed))
-    settings = field(2, field(3, 2)) + field(3, field(3, 1))
-    models = (plain, with_types, with_types + settings, field(1, field(1, b"a")))
+    plain, with_types = (
+        b"".join(encode_field(1, part) for part in parts) for parts in (scored, typed)
+    )
+    settings = encode_field(2, encode_field(3, 2)) + encode_field(3, encode_field(3, 1))
+    models = (plain, with_types, with_types + settings, encode_field(1, encode_field(1, b"a")))
     return [bytes((every,)) + model for every in (0, 1, 3) for model in models]
 
 

@@ -93,7 +93,7 @@ def _render(family: str, mode: str, seconds: float) -> int:
         wrong, took = hostile_templates.attempt(hostile, seconds, MEMORY)
     else:
         wrong, took = _by_command(text)
-    chat_pool: Any = importlib.import_module("mtkit.chat.pool")
+    chat_pool: Any = importlib.import_module("mtkit.chat.process")
     chat_pool.end_all()
     sys.stdout.write(json.dumps([max(took - start, 0.0), hostile_templates.peak(), wrong]) + "\n")
     return 0

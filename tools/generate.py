@@ -20,7 +20,7 @@ import sys
 
 from mtkit.cli import COMMANDS, overview
 from mtkit.cli import main as main_of_mtkit
-from mtkit.commands.topics import TOPICS
+from mtkit.commands.help import TOPICS
 from mtkit.formats import FORMATS, get_format
 from mtkit.formats.contract import LOSS_CODES
 from tools import manual
@@ -79,7 +79,7 @@ def format_table() -> str:
 
 def loss_table() -> str:
     """``docs/losses.md``: what each writer loses of each kind of tokenizer."""
-    from mtkit.conversion.convert import asked_for
+    from mtkit.conversion.tokenizer import apply_options
     from mtkit.errors import MtkitError
     from mtkit.formats.contract import WriteOptions
     from mtkit.tokenizer.load import load
@@ -96,7 +96,7 @@ def loss_table() -> str:
             module = get_format(name)
             if not hasattr(module, "write"):
                 continue
-            asked, _ = asked_for(source, module, WriteOptions())
+            asked, _ = apply_options(source, module, WriteOptions())
             try:
                 losses = module.write(asked.spec, WriteOptions()).losses
             except MtkitError as error:
@@ -130,7 +130,7 @@ FIXTURE_FILES = (
 
 def loss_matrix() -> str:
     """``docs/loss-matrix.md``: the worst loss of every small file in every format."""
-    from mtkit.conversion.convert import asked_for
+    from mtkit.conversion.tokenizer import apply_options
     from mtkit.errors import UnsupportedError
     from mtkit.formats.contract import WriteOptions
     from mtkit.tokenizer.load import load
@@ -149,7 +149,7 @@ def loss_matrix() -> str:
         cells = []
         for name in written:
             module = get_format(name)
-            asked, _ = asked_for(source, module, WriteOptions())
+            asked, _ = apply_options(source, module, WriteOptions())
             try:
                 losses = module.write(asked.spec, WriteOptions()).losses
             except UnsupportedError:
@@ -216,7 +216,7 @@ def keyword_stub() -> str:
         "",
         "from typing import TypedDict",
         "",
-        "from mtkit.memory_plan.kv_types import KvType",
+        "from mtkit.memory_plan.cache import KvType",
         "from mtkit.settings import Flash, Waiting",
         "",
         "class GenerateKeywords(TypedDict, total=False):",
@@ -234,7 +234,7 @@ def _cell(text: str) -> str:
 
 def rule_table() -> str:
     """``docs/rules.md``: the rules for files and specifications."""
-    from mtkit.checks import checking, tensors
+    from mtkit.checks import checker, tensors
     from mtkit.checks.explanations import EXPLANATIONS
     from mtkit.gguf import rules, shards
     from mtkit.spec.rules import RULES
@@ -247,8 +247,8 @@ def rule_table() -> str:
         "under `warnings` (`mtkit inspect`) and `findings` (`mtkit check`).\n",
     ]
     for title, found in (
-        ("GGUF", (*rules.RULES, *shards.RULES)),
-        ("Model and tokenizer files, by `mtkit check` only", (*checking.RULES, *tensors.DATA)),
+        ("GGUF", (*rules.RULES, *shards.SHARD_RULES)),
+        ("Model and tokenizer files, by `mtkit check` only", (*checker.RULES, *tensors.DATA_RULES)),
         ("Tokenizers of every format", RULES),
     ):
         out += [

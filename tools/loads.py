@@ -116,9 +116,10 @@ def converted(source: Path) -> Path:
 
 def beside_peers(source: Path) -> dict[str, Any]:
     """Return what each library takes, and how many times mtkit's: the median, least and most."""
+    from mtkit.commands.named import load_named
+
     from benchmarks.peers.bench import Plan, run
     from benchmarks.peers.summary import rows_of
-    from mtkit.commands.named import load_named
 
     plan = Plan({"english": TEXT * 100}, list(RIVALS), ROUNDS, ("load",), False)
     (tokenizer,) = run([load_named(str(source))], plan, lambda _: None)["tokenizers"]

@@ -15,7 +15,7 @@ from typer._completion_shared import get_completion_script
 
 from mtkit._version import __version__
 from mtkit.cli import COMMANDS, GROUPS
-from mtkit.commands.topics import TOPICS
+from mtkit.commands.help import TOPICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

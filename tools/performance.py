@@ -22,7 +22,7 @@ from benchmarks.peers import plot
 from benchmarks.peers.libraries import OWN
 from benchmarks.peers.summary import Row, differing, rows_of
 from mtkit.base import plotting
-from mtkit.errors import MissingExtra, counted
+from mtkit.errors import MissingExtra, format_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -271,7 +271,10 @@ def page(document: Mapping[str, Any]) -> str:
     """Return docs/performance.md."""
     machine, settings = document["machine"], document["settings"]
     texts = ", ".join(f"{x['name']} ({x['bytes']:,} bytes)" for x in document["texts"])
-    cores, rounds = counted(machine["cores"], "core"), counted(settings["rounds"], "round")
+    cores, rounds = (
+        format_count(machine["cores"], "core"),
+        format_count(settings["rounds"], "round"),
+    )
     where = (
         f"{machine['cpu']}, {cores} (load {machine['load']:.1f}), {machine['system']},"
         f" Python {machine['python']}, mtkit {document['mtkit']}, {machine['date']}; {rounds}."

@@ -24,9 +24,9 @@ from benchmarks.peers.libraries import OWN
 from benchmarks.peers.scenarios import QUICK, SCENARIOS
 from benchmarks.peers.summary import differing, rows_of
 from mtkit.base import plotting
-from mtkit.commands.named import load_named
-from mtkit.commands.options import n_bytes
-from mtkit.commands.progress import Progress
+from mtkit.commands.application import parse_bytes
+from mtkit.commands.inputs import load_tokenizer
+from mtkit.commands.terminal import Progress
 from mtkit.errors import MtkitError, UsageError
 from mtkit.tokenizer.speed import texts_of
 
@@ -70,13 +70,13 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
             raise UsageError("--plot draws ratios, and with --peers none there are none")
     size = asked.size or (QUICK_SIZE if asked.quick else SIZE)
     plan = Plan(
-        texts_of(asked.texts, n_bytes(size, "--size")),
+        texts_of(asked.texts, parse_bytes(size, "--size")),
         names,
         asked.rounds or (QUICK_ROUNDS if asked.quick else ROUNDS),
         QUICK if asked.quick else tuple(SCENARIOS),
         asked.instructions,
     )
-    loaded = [load_named(name) for name in asked.tokenizers or (None,)]
+    loaded = [load_tokenizer(name) for name in asked.tokenizers or (None,)]
     document = run(loaded, plan, Progress("measuring").show)
     if asked.plot is not None:
         plot.write(document, asked.plot)

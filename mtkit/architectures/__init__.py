@@ -10,7 +10,7 @@ import re
 from functools import cache
 
 from mtkit.architectures.config import MXFP4, Config, class_named, quantization
-from mtkit.architectures.loaded import as_loaded
+from mtkit.architectures.loader import with_loader_rows
 from mtkit.architectures.table import Architecture
 from mtkit.base.escape import quoted
 from mtkit.base.record import replace
@@ -48,7 +48,7 @@ def architectures() -> dict[str, Architecture]:
         family = import_module(f"{families.__name__}.{module.name}")
         for value in vars(family).values():
             if isinstance(value, Architecture):
-                found.update(dict.fromkeys(value.classes, as_loaded(value)))
+                found.update(dict.fromkeys(value.classes, with_loader_rows(value)))
     return found
 
 
@@ -73,9 +73,6 @@ def of_class(name: str) -> Architecture:
 def architecture_of(document: Mapping[str, Any]) -> Architecture:
     """Return the architecture of a model, with the rows of the weights that it has.
 
-    Args:
-        document: Its config.json.
-
     Raises:
         FormatError: It names none.
         UnsupportedError: It is none that mtkit converts.
@@ -87,10 +84,6 @@ def architecture_of(document: Mapping[str, Any]) -> Architecture:
 
 def described(document: Mapping[str, Any], source: str) -> tuple[Architecture, Config]:
     """Return the architecture of a model, and its fields with those that transformers fills in.
-
-    Args:
-        document: Its config.json.
-        source: Path of that file, for messages.
 
     Raises:
         FormatError: It names no architecture, or a field is not what it should be.

@@ -2,19 +2,26 @@
 
 Arrays have the slowest axis first. What only moves values works on their bits, so that nothing is
 rounded; what computes does so in float32.
+
+Rows of attention's heads change their order; the experts of gpt-oss have gate and up in turn, and
+numbers of 4 bits (MXFP4).
 """
 
 from __future__ import annotations
+
+from mtkit.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from mtkit.architectures.dims import Axes, Dims
+    from mtkit.architectures.metadata import Axes, Dims
 
     Shape = tuple[int, ...]
+
     Arrays = Sequence[Any]
+
     Shapes = Sequence[Shape]
 
 
@@ -26,7 +33,6 @@ class Change:
         keeps_order: The values of the sources, one tensor after the other, are those of the target.
         stores: Type in the GGUF, whose bytes it gives; empty: as for every tensor.
         slack: Tolerated difference, in units in the last place, between math libraries.
-        moves_rows: It moves whole rows of one matrix, whatever is in them.
     """
 
     computes = False
@@ -39,9 +45,7 @@ class Change:
         """Return the shapes in the folder of what has these shapes in the GGUF.
 
         Args:
-            shapes: Of the tensors of the GGUF.
             count: How many tensors of the folder they are made of.
-            dims: Sizes in the layer.
         """
         return list(shapes) if count == 1 else [shapes[0][1:]] * count
 
@@ -76,11 +80,7 @@ class Transposed(Change):
 
 
 class Reshaped(Change):
-    """The same values in a shape of other axes, as convolutions have one of a single element.
-
-    Attributes:
-        axes: In the folder.
-    """
+    """The same values in a shape of other axes, as convolutions have one of a single element."""
 
     def __init__(self, axes: Axes) -> None:
         self._axes = axes
@@ -91,11 +91,7 @@ class Reshaped(Change):
 
 
 class Behind(Change):
-    """Drops the first rows, which are never looked up; they come back as zeros.
-
-    Args:
-        rows: How many they are.
-    """
+    """Drops the first rows, which are never looked up; they come back as zeros."""
 
     keeps_order = False
 
@@ -174,3 +170,166 @@ class Computed(Change):
 
 PLUS_ONE = Computed(lambda array: array + 1, lambda array: array - 1)
 """The weight of a norm that the folder holds as its distance from 1."""
+
+
+class Permuted(Change):
+    """Rows of heads, whose rotary pairs are halves apart in the folder and neighbors in the GGUF.
+
+    Source: llama.cpp, conversion/llama.py (``LlamaModel.permute``).
+    """
+
+    keeps_order = False
+    moves_rows = True
+
+    def __init__(self, heads: str) -> None:
+        self._heads = heads
+
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
+        """Return the same shape."""
+        heads = dims[self._heads]
+        if not heads or shapes[0][0] % (2 * heads):
+            what = f"{shapes[0][0]} rows are not those of {heads} heads of an even width"
+            raise FormatError(what, field="head_dim")
+        return list(shapes)
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Bring the two elements of a pair together."""
+        (array,) = arrays
+        heads = dims[self._heads]
+        halves = array.reshape(heads, 2, len(array) // heads // 2, *array.shape[1:])
+        return [halves.swapaxes(1, 2).reshape(array.shape)]
+
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Take the two elements of a pair apart."""
+        (array,) = arrays
+        heads = dims[self._heads]
+        pairs = array.reshape(heads, len(array) // heads // 2, 2, *array.shape[1:])
+        return [pairs.swapaxes(1, 2).reshape(array.shape)]
+
+
+class GroupedQkv(Change):
+    """Rows of query, key and value: group by group in the folder, each part whole in the GGUF.
+
+    A group is the heads of the query that share a head of key and value, and these two.
+    Source: llama.cpp, conversion/falcon.py, conversion/bloom.py.
+    """
+
+    keeps_order = False
+    moves_rows = True
+
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
+        """Return the same shapes."""
+        heads, groups = dims["head"], dims["head_kv"]
+        if not groups or heads % groups or not dims["key"]:
+            what = f"is {groups}, which does not divide {heads} heads"
+            raise FormatError(what, field="attention.head_count_kv")
+        return list(shapes)
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Bring together what is of one kind."""
+        import numpy as np
+
+        (array,) = arrays
+        groups = array.reshape(dims["head_kv"], -1, dims["key"], *array.shape[1:])
+        parts = (groups[:, :-2], groups[:, -2], groups[:, -1])
+        return [np.concatenate([part.reshape(-1, *array.shape[1:]) for part in parts])]
+
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Bring together what is of one group."""
+        import numpy as np
+
+        (array,) = arrays
+        parts = np.split(array, (dims["q"], dims["q"] + dims["k"]))
+        lead = dims["head_kv"]
+        groups = [part.reshape(lead, -1, dims["key"], *array.shape[1:]) for part in parts]
+        return [np.concatenate(groups, 1).reshape(array.shape)]
+
+
+class Widening(Change):
+    """Rows of all heads: of each those of its keys, then of its values; the keys' are transposed.
+
+    Source: llama.cpp, conversion/deepseek.py (``DeepseekV2Model.modify_tensors``).
+    """
+
+    keeps_order = False
+
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
+        """Return the shape of all heads together."""
+        (heads, rank, keys), (_, values, _) = shapes
+        return [(heads * (keys + values), rank)]
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Part keys and values."""
+        (heads, rank, keys), (_, values, _) = shapes
+        both = arrays[0].reshape(heads, keys + values, rank)
+        return [both[:, :keys].swapaxes(1, 2), both[:, keys:]]
+
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Join keys and values."""
+        import numpy as np
+
+        keys, values = arrays
+        return [np.concatenate([keys.swapaxes(1, 2), values], 1).reshape(shapes[0])]
+
+
+class Interleaved(Change):
+    """One tensor of the folder whose last axis has elements of two of the GGUF in turn."""
+
+    keeps_order = False
+
+    def __init__(self, *, transposed: bool = False) -> None:
+        self._transposed = transposed
+
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
+        """Return the shape of both together."""
+        first = shapes[0]
+        if self._transposed:
+            first = (*first[:-2], first[-1], first[-2])
+        return [(*first[:-1], 2 * first[-1])]
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Take every other element."""
+        parts = [arrays[0][..., number::2] for number in range(2)]
+        return [part.swapaxes(-1, -2) for part in parts] if self._transposed else parts
+
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Put the elements in turn."""
+        import numpy as np
+
+        parts = [array.swapaxes(-1, -2) for array in arrays] if self._transposed else arrays
+        return [np.stack(list(parts), -1).reshape(shapes[0])]
+
+
+class Mxfp4(Change):
+    """Numbers of 4 bits and a scale for each 32 of them, which are two tensors in the folder.
+
+    A byte of the folder holds neighbors, one of the GGUF a number and the one 16 behind it. Two
+    tensors of the GGUF take the rows in turn.
+    Source: llama.cpp, conversion/gpt_oss.py (``repack_mxfp4``), ggml-common.h (``block_mxfp4``).
+    """
+
+    keeps_order = False
+    stores = "MXFP4"
+
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
+        """Return the shapes of numbers and of scales."""
+        *more, rows, values = shapes[0]
+        if values % 32:
+            raise FormatError(f"has rows of {values} numbers, not a multiple of 32", field="MXFP4")
+        scales = (*more, rows * len(shapes), values // 32)
+        return [(*scales, 16), scales]
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Make blocks: the scale, then the numbers."""
+        import numpy as np
+
+        made = []
+        for number in range(len(shapes)):
+            numbers, scales = (one[:, number :: len(shapes)] for one in arrays)
+            first, second = numbers[..., :8], numbers[..., 8:]
+            blocks = np.empty((*scales.shape, 17), np.uint8)
+            blocks[..., 0] = scales
+            blocks[..., 1::2] = (first & 15) | (second << 4)
+            blocks[..., 2::2] = (first >> 4) | (second & 0xF0)
+            made.append(blocks)
+        return made

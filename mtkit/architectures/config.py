@@ -33,7 +33,6 @@ class Config:
 
     Attributes:
         fields: Name -> value.
-        source: Path of the file, for messages.
     """
 
     def __init__(self, document: Mapping[str, Any], source: str = "config.json") -> None:
@@ -54,11 +53,7 @@ class Config:
         return next((self.fields[n] for n in names if self.fields.get(n) is not None), None)
 
     def count(self, *names: str) -> int:
-        """Return a whole number above 0.
-
-        Raises:
-            FormatError: There is none.
-        """
+        """Return a whole number above 0."""
         found = self.whole(*names)
         if found is None:
             raise FormatError("is missing", source=self.source, field=names[0])
@@ -67,22 +62,14 @@ class Config:
         return found
 
     def whole(self, *names: str) -> int | None:
-        """Return a whole number from 0 on, or None.
-
-        Raises:
-            FormatError: The field is something else.
-        """
+        """Return a whole number from 0 on, or None."""
         value = self.get(*names)
         if value is not None and (type(value) is not int or not 0 <= value <= _MOST):
             raise self.wrong(f"is {_text(value)}, not a whole number from 0 on", *names)
         return value
 
     def number(self, *names: str) -> float | None:
-        """Return a finite number, or None.
-
-        Raises:
-            FormatError: The field is something else.
-        """
+        """Return a finite number, or None."""
         value = self.get(*names)
         if value is None:
             return None
@@ -92,33 +79,21 @@ class Config:
         return float(value)
 
     def flag(self, name: str) -> bool | None:
-        """Return true or false, or None.
-
-        Raises:
-            FormatError: The field is something else.
-        """
+        """Return true or false, or None."""
         value = self.get(name)
         if value is not None and type(value) is not bool:
             raise self.wrong(f"is {_text(value)}, not true or false", name)
         return value
 
     def text(self, *names: str) -> str | None:
-        """Return a text, or None.
-
-        Raises:
-            FormatError: The field is something else.
-        """
+        """Return a text, or None."""
         value = self.get(*names)
         if value is not None and type(value) is not str:
             raise self.wrong(f"is {_text(value)}, not a text", *names)
         return value
 
     def table(self, name: str) -> Config:
-        """Return an object in the config, empty where there is none.
-
-        Raises:
-            FormatError: The field is something else.
-        """
+        """Return an object in the config, empty where there is none."""
         value = self.get(name)
         if value is not None and not isinstance(value, dict):
             raise self.wrong(f"is {_text(value)}, not an object", name)
@@ -132,9 +107,6 @@ class Config:
         ``rope_scaling`` and in fields of the config.
 
         Source: llama.cpp, conversion/base.py (``TextModel.__init__``).
-
-        Raises:
-            FormatError: A field is not what it should be.
         """
         said = self.table("rope_parameters" if self.get("rope_parameters") else "rope_scaling")
         if said.get("full_attention", "sliding_attention") is not None:
@@ -151,11 +123,7 @@ class Config:
         )
 
     def kinds_of_layers(self) -> list[str]:
-        """Return what ``layer_types`` says of each layer.
-
-        Raises:
-            FormatError: It is missing, or not a list of a name for each layer.
-        """
+        """Return what ``layer_types`` says of each layer."""
         found, layers = self.get("layer_types"), self.count("num_hidden_layers")
         is_list = isinstance(found, list) and len(found) == layers
         if is_list and all(isinstance(kind, str) for kind in found):
@@ -175,11 +143,7 @@ def class_of(config: Mapping[str, Any]) -> str:
 
 
 def class_named(config: Mapping[str, Any]) -> str:
-    """Return the class of transformers that a config.json names.
-
-    Raises:
-        FormatError: It names none.
-    """
+    """Return the class of transformers that a config.json names."""
     name = class_of(config)
     if not name:
         raise FormatError("names no architecture", field="architectures")

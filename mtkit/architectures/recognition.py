@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.architectures import of_name
-from mtkit.architectures.matching import match_gguf
+from mtkit.architectures.tensor_match import match_gguf
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.changes import Shape
-    from mtkit.architectures.dims import Dims
-    from mtkit.architectures.matching import Matched
+    from mtkit.architectures.metadata import Dims
+    from mtkit.architectures.tensor_match import TensorMatches
     from mtkit.gguf.file import Metadata
 
 ARCHITECTURE = "general.architecture"
@@ -24,21 +24,15 @@ TOKENS = "tokenizer.ggml.tokens"
 EMBEDDING = "token_embd.weight"
 
 
-class Recognized(Record):
-    """A GGUF as one of an architecture.
-
-    Attributes:
-        architecture: The one with the fewest faults.
-        dims: Sizes of the model.
-        matched: Which tensors belong to which rows, and what is wrong.
-    """
+class Recognition(Record):
+    """A GGUF as one of an architecture."""
 
     architecture: Architecture
     dims: Dims
-    matched: Matched
+    matched: TensorMatches
 
 
-def recognized(metadata: Metadata, shapes: Mapping[str, Shape]) -> Recognized:
+def recognize(metadata: Metadata, shapes: Mapping[str, Shape]) -> Recognition:
     """Return the architecture of a GGUF: of those of its name the one with the fewest faults.
 
     One whose metadata are not of its class is left out; one that tells its class by them comes
@@ -46,12 +40,7 @@ def recognized(metadata: Metadata, shapes: Mapping[str, Shape]) -> Recognized:
     table.
 
     Args:
-        metadata: Of the GGUF.
         shapes: Name of a tensor -> its shape, slowest axis first.
-
-    Raises:
-        UnsupportedError: mtkit knows no such architecture.
-        FormatError: The metadata do not say the sizes.
     """
     name = metadata.get(ARCHITECTURE)
     known = of_name(name) if isinstance(name, str) else []
@@ -59,31 +48,31 @@ def recognized(metadata: Metadata, shapes: Mapping[str, Shape]) -> Recognized:
         what = f"{quoted(str(name))} is an architecture that mtkit does not convert"
         what = "is missing" if name is None else what
         raise UnsupportedError(what, field=ARCHITECTURE)
-    vocab = _vocab(metadata, shapes)
-    found: list[Recognized] = []
+    vocab = _count_tokens(metadata, shapes)
+    found: list[Recognition] = []
     errors: list[FormatError] = []
     for one in known:
         dims = one.sizes(metadata, vocab).among(shapes)
         try:
             if one.fits is None or one.fits(dims):
-                found.append(Recognized(one, dims, match_gguf(one, dims, shapes)))
+                found.append(Recognition(one, dims, match_gguf(one, dims, shapes)))
         except FormatError as error:
             errors.append(error)
     if found:
-        return min(found, key=_faults)
+        return min(found, key=_rank)
     if errors:
         raise errors[0]
     raise UnsupportedError(f"is none of the {name} models that mtkit knows", field=ARCHITECTURE)
 
 
-def _faults(one: Recognized) -> tuple[int, int, bool]:
+def _rank(one: Recognition) -> tuple[int, int, bool]:
     counts = dict.fromkeys(("missing", "shape", "unknown"), 0)
     for fault in one.matched.faults:
         counts[fault.kind] += len(fault.names)
     return sum(counts.values()), counts["unknown"], one.architecture.fits is None
 
 
-def _vocab(metadata: Metadata, shapes: Mapping[str, Shape]) -> int:
+def _count_tokens(metadata: Metadata, shapes: Mapping[str, Shape]) -> int:
     """Return the number of tokens; without a tokenizer, of rows of the embedding."""
     tokens = metadata.get(TOKENS)
     table = shapes.get(EMBEDDING) or (0,)

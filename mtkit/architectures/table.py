@@ -7,7 +7,7 @@ serves conversion both ways and tells ``check`` which tensors a GGUF must have.
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME
-from mtkit.architectures.dims import Dims
+from mtkit.architectures.metadata import Dims
 from mtkit.base.record import Record, replace
 
 TYPE_CHECKING = False
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from mtkit.architectures.changes import Change
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Axes
-    from mtkit.architectures.keys import KeyRow
+    from mtkit.architectures.metadata import Axes, KeyRow
 
     Check = Callable[[Config], None]
     """Refuses a config that llama.cpp cannot run."""
@@ -42,10 +41,6 @@ class Row(Record):
 
     Attributes:
         folder: Names in the folder; one with ``{e}`` stands for those of all experts (``COUNTS``).
-        gguf: Names in the GGUF.
-        axes: Of each tensor of the GGUF.
-        change: What becomes of the values.
-        optional: A model can lack it.
         layers: Whether a layer has it; None: every layer.
     """
 
@@ -64,8 +59,6 @@ class Generated(Record):
     """A tensor of a GGUF that no file of the folder holds: config.json says its values.
 
     Attributes:
-        name: In the GGUF.
-        axes: Of the tensor.
         values: Float32 values; None: the model has no such tensor.
     """
 
@@ -78,8 +71,6 @@ class LayerNumber(Record):
     """A number of each layer: a tensor in the folder, one array of all of them in the metadata.
 
     Attributes:
-        key: Its whole name.
-        folder: Name of the tensors.
         axes: Of a tensor: "1", or "" for a scalar.
     """
 
@@ -92,11 +83,7 @@ class Architecture(Record):
     """A class of models of transformers, as llama.cpp runs it.
 
     Attributes:
-        name: Of the architecture in a GGUF.
         classes: Names in ``architectures`` of config.json; the first is written back.
-        model_type: Of config.json.
-        keys: What its metadata say.
-        rows: Its tensors.
         defaults: Fields that a config.json need not have, as transformers fills them in.
         checks: What else config.json must say, or must not.
         packed: Those of a folder with weights of 4 bits, which its quantization_config calls mxfp4;
@@ -105,8 +92,6 @@ class Architecture(Record):
         skips: Whether a tensor of the folder stays out of the GGUF, by its name and the config.
         fits: Whether a GGUF is of this class; asked where several classes share a name.
         dims: Name of an axis -> its size, besides the usual ones.
-        generated: Tensors that are computed from config.json.
-        layer_numbers: Tensors whose values the metadata have.
         renamed: From a name in a folder to the one that the rows have: what older files call it.
         copies: Names in a folder of one tensor, which the rows have by the first; of several that
             are there the first counts.
@@ -136,11 +121,7 @@ class Architecture(Record):
     config: Writer | None = None
 
     def filled(self, config: Config) -> Config:
-        """Return a config with what transformers takes where it is silent.
-
-        Raises:
-            FormatError: A field is not what it should be.
-        """
+        """Return a config with what transformers takes where it is silent."""
         return config.with_defaults(self.defaults(config))
 
     def sizes(self, metadata: Mapping[str, Any], vocab: int) -> Dims:
@@ -161,11 +142,8 @@ def row(
 
     Args:
         folder: Name in the folder, without its end; several are parted by spaces.
-        gguf: Name in the GGUF, likewise.
         axes: Of the weight; the bias has the first. Several shapes are parted by commas.
-        change: What becomes of the values, of the bias as well.
         bias: Whether there is one; None: there may be.
-        optional: There may be no such weight.
     """
     names, ours = tuple(folder.split()), tuple(gguf.split())
     shapes = tuple(part.strip() for part in axes.split(","))

@@ -15,7 +15,7 @@ import stat
 import struct
 import sys
 
-from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError, system_says
+from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError, system_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,11 +57,7 @@ class Reader:
         return len(self.data) - self.offset
 
     def view(self, size: int, field: str) -> memoryview:
-        """Return the next ``size`` bytes without copying.
-
-        Raises:
-            FormatError: Fewer are left.
-        """
+        """Return the next ``size`` bytes without copying."""
         start = self.offset
         if size > len(self.data) - start:
             from mtkit.base.rules import TRUNCATED
@@ -111,11 +107,7 @@ class Reader:
         return float(self.scalar("d", field))
 
     def count(self, value: int, element_bytes: int, field: str, at: int) -> int:
-        """Check a count of elements read from the file against the bytes that are left.
-
-        Raises:
-            FormatError: The rest of the file cannot hold that many.
-        """
+        """Check a count of elements read from the file against the bytes that are left."""
         if value > self.left // element_bytes:
             from mtkit.base.rules import COUNT
 
@@ -128,7 +120,6 @@ class Source:
 
     Attributes:
         name: What to call it in messages ("-" for standard input).
-        data: The whole content; a read-only mapping for files.
     """
 
     def __init__(
@@ -149,13 +140,8 @@ class Source:
         """Map a file, or read standard input for "-".
 
         Args:
-            path: The file.
             guard: What is read of it stays in use. To read a mapping that somebody truncates ends
                 the process, unless the native core guards it; where that cannot, the file is read.
-
-        Raises:
-            UsageError: There is no such file, it is a folder or it cannot be read.
-            ResourceError: It cannot be mapped and is longer than ``UNMAPPED_BYTES``.
         """
         if path == "-":
             return cls("-", _read(standard_input(), "-"))
@@ -207,11 +193,7 @@ def package_file(name: str) -> str:
 
 
 def standard_input() -> BinaryIO:
-    """Return standard input, which can be read once.
-
-    Raises:
-        UsageError: Something else has taken it.
-    """
+    """Return standard input, which can be read once."""
     if sys.stdin in _read_already:
         raise UsageError(
             "standard input is wanted twice",
@@ -226,8 +208,6 @@ class MappedFile(mmap.mmap):
     """A mapping that knows its file.
 
     Attributes:
-        path: As it was opened.
-        status: What the system says of the file.
         guard: Makes an error of what would otherwise end the process; ends before the mapping.
     """
 
@@ -254,12 +234,7 @@ class MappedFile(mmap.mmap):
 
 
 def open_input(path: str) -> BinaryIO:
-    """Open a file to read it, without waiting for a writer where a named pipe has none.
-
-    Raises:
-        UsageError: There is no such file, it cannot be opened, or it is a pipe that nobody
-            writes to.
-    """
+    """Open a file to read it, without waiting for a writer where a named pipe has none."""
     try:
         file = _Input(path, opener=_open_at_once)
         try:
@@ -272,7 +247,7 @@ def open_input(path: str) -> BinaryIO:
             file.close()
             raise
     except OSError as error:
-        raise UsageError(system_says(error), source=path) from None
+        raise UsageError(system_message(error), source=path) from None
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -316,13 +291,7 @@ def map_file(path: str, *, guard: bool = False) -> Buffer:
     """Map a file read-only (an empty file or a pipe is read instead).
 
     Args:
-        path: The file.
         guard: As ``Source.open`` takes it.
-
-    Raises:
-        UsageError: There is no such file, it is a folder or it cannot be read.
-        ResourceError: It cannot be mapped and is longer than ``UNMAPPED_BYTES``; or there is no
-            memory for it.
     """
     try:
         with open_input(path) as file:
@@ -345,7 +314,7 @@ def map_file(path: str, *, guard: bool = False) -> Buffer:
                 raise FormatError("is being truncated", source=path)
             return mapped
     except OSError as error:
-        raise UsageError(system_says(error), source=path) from None
+        raise UsageError(system_message(error), source=path) from None
 
 
 def _guard(mapped: MappedFile) -> native.Guard | None:

@@ -130,11 +130,7 @@ class Pieces(Sequence[bytes]):
 
     @classmethod
     def of(cls, values: Iterable[bytes]) -> Pieces:
-        """Pack byte strings.
-
-        Raises:
-            FormatError: They are longer than 4 GiB together.
-        """
+        """Pack byte strings."""
         items = list(values)
         ends = list(accumulate(map(len, items)))
         if ends and ends[-1] >= 1 << 32:
@@ -189,11 +185,7 @@ class Pieces(Sequence[bytes]):
         return self._has_empty
 
     def indexed(self) -> core.PieceIndex:
-        """Return the core's table of them, 12 to 24 bytes each, made on first use.
-
-        Raises:
-            ImportError: There is no native core.
-        """
+        """Return the core's table of them, 12 to 24 bytes each, made on first use."""
         if self._index is None:
             from mtkit.base.native import native
 

@@ -17,11 +17,7 @@ _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "mtkit", "font.size": 8}
 
 
 def require() -> None:
-    """Find matplotlib before hours are spent.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
+    """Find matplotlib before hours are spent."""
     _library()
 
 
@@ -32,14 +28,7 @@ def panels(
     """Give rows of panels to draw on; then write NAME.png and NAME.svg, or the one that NAME is.
 
     Args:
-        name: Path, with or without the end of the file's name.
         size: Width and height of all in inches.
-        heights: Of the rows, against each other.
-        columns: Panels in a row.
-
-    Raises:
-        MissingExtra: matplotlib is not installed.
-        UsageError: They cannot be written.
     """
     matplotlib = _library()
     from matplotlib import pyplot

@@ -38,13 +38,8 @@ class Rule(Record):
     """Something that is true of every sound file.
 
     Attributes:
-        code: Its name, for good.
         severity: ``error``: the file is refused. ``warning``: it is read, but other programs refuse
             it or read something else. ``note``: every program reads it; worth knowing.
-        source: Who demands it.
-        field: Name of the field of a record that it is about.
-        check: Returns what is wrong, or an empty text.
-        advice: What the user can do, where there is something.
     """
 
     code: str
@@ -55,11 +50,7 @@ class Rule(Record):
     advice: str = ""
 
     def demand(self, *asked: object, field: str, offset: int) -> None:
-        """Check what the rest of a reading depends on.
-
-        Raises:
-            BrokenRule: It does not hold, so that even a tolerant reading ends here.
-        """
+        """Check what the rest of a reading depends on."""
         what = self.check(*asked)
         if what:
             raise BrokenRule(Finding(self, field, what, offset))
@@ -69,11 +60,7 @@ class Finding(Record):
     """A rule that is broken.
 
     Attributes:
-        rule: Which.
-        field: The place, in the format's own terms.
-        what: What is wrong.
         offset: Of the place, in bytes from the start of the file; None in what is not a file.
-        advice: What to do; empty: what the rule says.
         source: Path of the file, where it is another than the one that is read.
     """
 
@@ -94,11 +81,7 @@ class Finding(Record):
 
 
 class BrokenRule(FormatError):
-    """A finding as an error.
-
-    Attributes:
-        finding: What was found.
-    """
+    """A finding as an error."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(
@@ -125,11 +108,7 @@ class Findings:
         self._counts: dict[str, int] = {}
 
     def add(self, finding: Finding) -> None:
-        """Keep a finding.
-
-        Raises:
-            BrokenRule: It is an error, and the reading is strict.
-        """
+        """Keep a finding."""
         if self.strict and finding.is_error:
             raise BrokenRule(finding)
         code = finding.rule.code

@@ -4,6 +4,16 @@ Conversations of marks (``probes``) are rendered: a text, a reasoning, a call, t
 them. What stands between the marks are the signs by which answers are read: a model writes new
 turns as its template writes earlier ones. Nothing is known of any model or form beforehand.
 
+What a few templates do not show is known by what they spell, never by a model's name.
+
+A form of calls is given as a template that does show it, which is looked at as any other. Needed
+by LFM2 (calls are left to the text of a message), Granite 3.3 (earlier calls are left out), Kimi
+K2 Instruct and Thinking, and Firefunction (calls of earlier turns are refused: they change a list,
+which no sandbox lets them, or want a variable of their own). All others without a form of their
+own get the one that ``tool_prompt`` asks for.
+
+gpt-oss writes calls in more ways than its template does (``channels``).
+
 Source: the idea of rendering twice and looking at the difference is that of llama.cpp's
 docs/autoparser.md.
 """
@@ -13,41 +23,97 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from mtkit.chat.answer_form import Form
-from mtkit.chat.assistant_turns import Turns
-from mtkit.chat.call_analysis import calls_of, leading
-from mtkit.chat.known_forms import has_channels, hidden_reasoning, shown_by
-from mtkit.chat.probes import CONTENT, REASON, Probes
+from mtkit.chat.answer import Form
+from mtkit.chat.call_analysis import find_calls, leading_text
+from mtkit.chat.probes import CONTENT, REASON, Probes, Turns, find_switch
 from mtkit.chat.signs import EOS, Sign, common_start
-from mtkit.chat.thinking import switch_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.chat.answer_form import Leads
+    from mtkit.chat.answer import Leads
+
+
+_TEXT_TAG = re.compile(r"\s*(?:<([A-Za-z][\w:.-]*)>|\[([A-Z]+)\])\s*")
+_OBJECT_CALL = '{"name": "{{ f.name }}", "arguments": {{ f.arguments | tojson }}}'
+_PYTHON_CALL = (
+    "{{ f.name }}({% for k, v in f.arguments.items() %}{{ k }}="
+    "{{ '\"' ~ v ~ '\"' if v is string else v }}{{ ', ' if not loop.last else '' }}{% endfor %})"
+)
+
+
+def _template_with_calls(before: str, call: str, between: str, after: str) -> str:
+    """Return a template that writes calls so."""
+    return (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}{% if m.tool_calls %}"
+        + before
+        + "{% for c in m.tool_calls %}{% set f = c.function %}"
+        + call
+        + "{% if not loop.last %}"
+        + between
+        + "{% endif %}{% endfor %}"
+        + after
+        + "{% endif %}<|stop|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+
+
+GENERIC_CALLS = _template_with_calls("", f"\n<tool_call>\n{_OBJECT_CALL}\n</tool_call>", "", "")
+_LFM = _template_with_calls("<|tool_call_start|>[", _PYTHON_CALL, ", ", "]<|tool_call_end|>")
+_CALLS = (
+    (("<|tool_calls_section_begin|>",), _template_with_calls(
+        "<|tool_calls_section_begin|>",
+        "<|tool_call_begin|>functions.{{ f.name }}:{{ loop.index0 }}<|tool_call_argument_begin|>"
+        "{{ f.arguments | tojson }}<|tool_call_end|>",
+        "", "<|tool_calls_section_end|>",
+    )),
+    (("<|tool_list_start|>",), _LFM),
+    (("List of tools: [", "keep_past_thinking"), _LFM),
+    (("<|tool_call|> followed by a JSON list",),
+     _template_with_calls("<|tool_call|>[", _OBJECT_CALL, ", ", "]")),
+    (("functools[",), _template_with_calls(" functools[", _OBJECT_CALL, ", ", "]")),
+)  # fmt: skip
+"""What a template spells, all of it, and a template that shows what it means."""
+
+
+def template_of_calls(template: str) -> str:
+    """Return a template that shows the calls that one does not show."""
+    found = (shows for signs, shows in _CALLS if all(sign in template for sign in signs))
+    return next(found, GENERIC_CALLS)
+
+
+def has_channels(template: str) -> bool:
+    """Say whether answers are messages of channels, as of gpt-oss."""
+    return all(sign in template for sign in ("<|channel|>", "<|call|>", "<|return|>"))
+
+
+def hidden_reasoning(extra: str, template: str) -> tuple[str, str]:
+    """Return what opens and closes a reasoning that a template leaves out of earlier turns.
+
+    Args:
+        extra: What its generation prompt ends with, besides what every answer begins with.
+    """
+    found = _TEXT_TAG.search(extra)
+    if found is None and "</think>" in template:
+        found = _TEXT_TAG.search("<think>\n")
+    if found is None:
+        return "", ""
+    close = f"</{found[1]}>" if found[1] else f"[/{found[2]}]"
+    return found[0], f"\n{close}\n\n"
 
 
 @lru_cache(maxsize=16)
-def form_of(template: str, eos: str = EOS) -> Form:
-    """Return how a model with a chat template writes answers.
-
-    Args:
-        template: The Jinja template.
-        eos: The token that ends a text, where it is known.
-
-    Raises:
-        FormatError: It is not a template.
-    """
+def find_form(template: str, eos: str = EOS) -> Form:
+    """Return how a model with a chat template writes answers."""
     probes = Probes(template, {"eos_token": eos})
     opening = probes.opening() or ""
     turns = Turns(probes)
-    calls, shows_calls = calls_of(turns), True
+    calls, shows_calls = find_calls(turns), True
     if calls is None:
-        shows = shown_by(template)
-        calls, shows_calls = calls_of(Turns(Probes(shows, {"eos_token": eos}))), False
+        shows = template_of_calls(template)
+        calls, shows_calls = find_calls(Turns(Probes(shows, {"eos_token": eos}))), False
     header = turns.header
-    starts, thinking, thought, leads = _reasoning(turns, opening, template)
+    starts, thinking, thought, leads = _find_reasoning(turns, opening, template)
     if leads == "always":
-        thinking = _opened(header, thought)
+        thinking = _reasoning_opening(header, thought)
         if thinking:
             header, leads = header.removesuffix(thinking), "no"
             starts = {thinking + one for one in starts}
@@ -55,7 +121,7 @@ def form_of(template: str, eos: str = EOS) -> Form:
         header = header.removesuffix(calls.opening.text)
         starts = {calls.opening.text + one for one in starts}
     if calls is not None:
-        starts |= {leading(turns, turns.called[len(header) :])}
+        starts |= {leading_text(turns, turns.called[len(header) :])}
     return Form(
         opening=opening,
         header=header,
@@ -70,11 +136,13 @@ def form_of(template: str, eos: str = EOS) -> Form:
         shows_calls=shows_calls,
         shows_results=probes.shows_results(),
         channels=has_channels(template),
-        switch=switch_of(probes, template),
+        switch=find_switch(probes, template),
     )
 
 
-def _reasoning(turns: Turns, opening: str, template: str) -> tuple[set[str], str, set[str], Leads]:
+def _find_reasoning(
+    turns: Turns, opening: str, template: str
+) -> tuple[set[str], str, set[str], Leads]:
     """Return what texts begin with, what opens a reasoning, what closes one; whether it leads."""
     header = turns.header
     plain = turns.text.partition(CONTENT)[0][len(header) :]
@@ -91,7 +159,7 @@ def _reasoning(turns: Turns, opening: str, template: str) -> tuple[set[str], str
     if CONTENT in behind:
         thought.add(behind.partition(CONTENT)[0])
     if turns.all:
-        thought.add(leading(turns, turns.all.partition(REASON)[2]))
+        thought.add(leading_text(turns, turns.all.partition(REASON)[2]))
     closing = common_start(sorted(thought))
     thought = {one for one in (*thought, closing) if one.strip()}
     leads: Leads = "no"
@@ -104,7 +172,7 @@ def _reasoning(turns: Turns, opening: str, template: str) -> tuple[set[str], str
     return {plain}, thinking, thought, leads
 
 
-def _opened(header: str, thought: set[str]) -> str:
+def _reasoning_opening(header: str, thought: set[str]) -> str:
     """Return what opens a reasoning at the end of a header: a tag with the word that closes one."""
     words = re.findall(r"\w{3,}", min(thought, key=len, default=""))
     places = [header.index(word) for word in words if header.count(word) == 1]

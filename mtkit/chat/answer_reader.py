@@ -1,4 +1,4 @@
-"""An answer, read while a model writes it: reasoning, text, calls of tools.
+"""An answer, read while a model writes it, or whole: reasoning, text, calls of tools.
 
 What does not read as a call stays text, and so do signs of a form where they end nothing.
 """
@@ -7,21 +7,32 @@ from __future__ import annotations
 
 import re
 
-from mtkit.chat.answer_begin import lead_of, roles_of, state_of
-from mtkit.chat.answer_parts import Thought
-from mtkit.chat.call_reading import CallReading
-from mtkit.chat.incoming import Incoming
-from mtkit.chat.signs import EOS, PARTIAL, Sign, before, tokens
-from mtkit.chat.telling import Telling, schemas_of
+from mtkit.chat.answer import (
+    PartQueue,
+    Thought,
+    calls_in,
+    reasoning_in,
+    reasoning_state,
+    role_signs,
+    schemas_by_tool,
+    sign_lead,
+    text_in,
+)
+from mtkit.chat.answer_analysis import find_form
+from mtkit.chat.call_reader import CallReader
+from mtkit.chat.channels import ChannelReader
+from mtkit.chat.signs import EOS, PARTIAL, IncomingText, Sign, length_without, tags_and_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeAlias
 
-    from mtkit.chat.answer_form import Calls, Form
-    from mtkit.chat.answer_parts import Part
-    from mtkit.chat.incoming import Waiting
+    from mtkit.chat.answer import Calls, Form, Part
+    from mtkit.chat.signs import Waiting
+
+    Reader: TypeAlias = "AnswerReader | ChannelReader"
+
 
 _FENCES = ("<|python_tag|>", "```json", "```")
 """What models put before bare objects; the first is Llama's."""
@@ -47,19 +58,16 @@ class AnswerReader:
         """Begin an answer.
 
         Args:
-            form: How the model writes.
             tools: What may be called, in OpenAI's form or as functions; None: not known.
             prompt: What the model saw last; its end says whether it is in a reasoning.
             several: There may be several calls; else those beyond the first are left out.
-            calls: Calls are read; else they are text.
-            reasoning: Reasoning is told apart; else it is text with its signs.
             streams: Parts are told as soon as they are certain. Else at the end of the answer, and
                 a call that is not whole is text.
         """
         self._form, self._reasons, self._streams = form, reasoning, streams
-        self._schemas = schemas_of(tools or ())
-        self._source = Incoming()
-        self._told = Telling(several=several)
+        self._schemas = schemas_by_tool(tools or ())
+        self._source = IncomingText()
+        self._told = PartQueue(several=several)
         self._all = ""
         self._cut: list[tuple[int, int, str]] = []
         self._calls = form.calls if calls else None
@@ -71,9 +79,9 @@ class AnswerReader:
         self._endings = [form.ending] if form.ending.core.partition(EOS)[0].strip() else []
         if form.ending.core and not form.ending.core.strip():
             self._endings = [form.ending]
-        self._firsts = _firsts((*self._openings, *self._endings))
-        state = state_of(form, prompt)
-        self._source.text = self._all = lead_of(form, prompt) if state == "no" else ""
+        self._firsts = _first_characters((*self._openings, *self._endings))
+        state = reasoning_state(form, prompt)
+        self._source.text = self._all = sign_lead(form, prompt) if state == "no" else ""
         self._running = self._run(state)
         next(self._running, None)
 
@@ -145,7 +153,7 @@ class AnswerReader:
         thinking = [form.thinking] if form.thinking is not None else []
         starts = [one for one in form.starts if one.core.strip()]
         blank = next((one.text for one in form.starts if not one.core.strip()), "")
-        sign = yield from source.longest((*starts, *thinking, *roles_of(form.header)))
+        sign = yield from source.longest((*starts, *thinking, *role_signs(form.header)))
         if sign is None:
             yield from source.trail(blank)
             source.let_go(source.at)
@@ -186,7 +194,7 @@ class AnswerReader:
             if stop is not None and stop[1] >= 0:
                 at, end, sign = stop
                 if self._reasons:
-                    tell(text[: before(text[:at], sign.lead)])
+                    tell(text[: length_without(text[:at], sign.lead)])
                     source.at = end
                     yield from source.trail(sign.trail)
                     source.let_go(source.at)
@@ -204,7 +212,7 @@ class AnswerReader:
                 tell(self._without_end(text))
                 source.let_go(len(text))
                 return
-            safe = before(text if stop is None else text[: stop[0]], lead)
+            safe = length_without(text if stop is None else text[: stop[0]], lead)
             safe = min(safe, self._end_at(text[:safe]))
             tell(source.let_go(safe))
             yield from source.more()
@@ -229,7 +237,7 @@ class AnswerReader:
             for at in sign.places(text, max(0, len(text) - 2 * len(sign.core) - 20)):
                 end = sign.match(text, at)
                 if end == PARTIAL or (end >= 0 and not text[end:].strip()):
-                    return before(text[:at], sign.lead)
+                    return length_without(text[:at], sign.lead)
         return len(text)
 
     def _outside(self) -> Waiting[None]:
@@ -286,7 +294,7 @@ class AnswerReader:
                     if end == PARTIAL or (end >= 0 and not text[end:].strip()):
                         waits = max(waits or sign, sign, key=lambda one: len(one.lead))
             if waits is not None and (best is None or len(waits.core) > best[1] - at):
-                return before(text[:at], waits.lead), PARTIAL, waits
+                return length_without(text[:at], waits.lead), PARTIAL, waits
             if best is not None:
                 return best
         return None
@@ -294,13 +302,13 @@ class AnswerReader:
     def _without_end(self, text: str) -> str:
         """Return a text without what ends an answer, or as much of it as there is."""
         for sign in self._endings[::-1]:
-            for end in _ends(sign):
+            for end in _possible_ends(sign):
                 if text.endswith(end):
                     return text[: len(text) - len(end)]
         if EOS in self._form.ending.text:
             found = _SPECIAL.search(text)
             rest = text[: found.start()] if found else text
-            for end in _ends(self._form.ending):
+            for end in _possible_ends(self._form.ending):
                 if found and rest.endswith(end):
                     return rest[: len(rest) - len(end)]
             return rest
@@ -309,11 +317,7 @@ class AnswerReader:
     # -- calls
 
     def _read_calls(self, keep: int) -> Waiting[bool]:
-        """Read the calls behind what leads to them; False where there is none.
-
-        Args:
-            keep: Up to where the text before is text.
-        """
+        """Read the calls behind what leads to them; False where there is none."""
         source, calls = self._source, self._calls
         assert calls is not None
         is_first = True
@@ -346,11 +350,9 @@ class AnswerReader:
 
         Args:
             calls: How it is written; None: as a bare object.
-            text: What is text before it.
-            place: Where it begins in the whole answer.
         """
         source = self._source
-        reading = CallReading(source, self._told, text, self._schemas, calls)
+        reading = CallReader(source, self._told, text, self._schemas, calls)
         is_whole = yield from reading.read()
         source.lets_go = False
         if not reading.started:
@@ -367,7 +369,7 @@ class AnswerReader:
         """Pass what ends calls, as far as it is there, and what stands before text behind them."""
         source = self._source
         if calls.ending.core and (yield from source.sign(calls.ending)) is None:
-            for token in tokens(calls.ending.core):
+            for token in tags_and_words(calls.ending.core):
                 if token.strip() and (yield from source.sign(Sign(token))) is None:
                     break
         if calls.resuming.core.strip():
@@ -380,7 +382,7 @@ class AnswerReader:
                 source.let_go(len(source.text))
         if calls.ending.core.strip() and calls.ending not in self._endings:
             self._endings.append(calls.ending)  # some templates write text before it
-            self._firsts = _firsts((*self._openings, *self._endings))
+            self._firsts = _first_characters((*self._openings, *self._endings))
 
     def _bare(self) -> Waiting[bool]:
         """Read an answer that is a bare object, or a list of them, where it is a call."""
@@ -419,19 +421,70 @@ class AnswerReader:
         return True
 
 
-def _firsts(signs: Sequence[Sign]) -> re.Pattern[str] | None:
+def _first_characters(signs: Sequence[Sign]) -> re.Pattern[str] | None:
     """Return what finds the characters with which signs begin."""
     found = {sign.first for sign in signs if sign.first}
     return re.compile("[" + "".join(map(re.escape, sorted(found))) + "]") if found else None
 
 
-def _ends(ending: Sign) -> list[str]:
+def _possible_ends(ending: Sign) -> list[str]:
     """Return what may end a text: a sign, and its first tags, the longer before others."""
     whole = ending.text.partition(EOS)[0]
     made, text = [whole, whole.rstrip()] if whole.strip() else [whole], ""
-    for token in tokens(whole):
+    for token in tags_and_words(whole):
         if len(token) > 2 or (token.isspace() and text in made):
             made.append(text + token)
         text += token
     made.append(ending.lead)
     return sorted({one for one in made if one}, key=len, reverse=True)
+
+
+def open_reader(
+    form: Form,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    prompt: str = "",
+    *,
+    several: bool = True,
+    calls: bool = True,
+    reasoning: bool = True,
+    streams: bool = True,
+) -> Reader:
+    """Return what reads one answer; the arguments are those of ``AnswerReader``."""
+    if form.channels:
+        return ChannelReader(tools, several=several, calls=calls, reasoning=reasoning)
+    return AnswerReader(
+        form, tools, prompt, several=several, calls=calls, reasoning=reasoning, streams=streams
+    )
+
+
+def parse_response(
+    template: str,
+    text: str,
+    *,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    prompt: str = "",
+    eos: str | None = None,
+) -> dict[str, Any]:
+    """Take apart what a model wrote, as its chat template writes it.
+
+    Args:
+        prompt: What it saw last: its end says whether the answer begins in a reasoning.
+
+    Returns:
+        ``content``, a text; ``reasoning_content``, a text or None; ``tool_calls``, None or a list
+        with ``id``, ``type`` and ``function``, whose ``arguments`` are JSON.
+    """
+    parts = open_reader(find_form(template, eos or EOS), tools, prompt, streams=False).finish(text)
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in calls_in(parts)
+    ]
+    return {
+        "content": text_in(parts),
+        "reasoning_content": reasoning_in(parts) or None,
+        "tool_calls": calls or None,
+    }

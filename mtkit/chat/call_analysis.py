@@ -1,54 +1,241 @@
-"""How a chat template writes calls of tools: found between the marks of ``probes``."""
+"""How a chat template writes calls of tools: found between the marks of ``probes``.
+
+Arguments are JSON, or written one by one, each key and value between signs of its own (``Pairs``).
+"""
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 
-from mtkit.chat.answer_form import Calls
-from mtkit.chat.pair_analysis import pairs_of
-from mtkit.chat.probes import CONTENT, OTHER, PLAIN, REASON
-from mtkit.chat.signs import ID, NAME, Sign, common_end, common_start, tokens, with_numbers
+from mtkit.chat.answer import Calls, Notation, Pair, Pairs
+from mtkit.chat.probes import CONTENT, MARKUP, OTHER, PLAIN, QUOTED, REASON, TYPED
+from mtkit.chat.signs import (
+    ID,
+    KEY,
+    NAME,
+    NUMBER,
+    Sign,
+    common_end,
+    common_start,
+    tags_and_words,
+    with_number_holes,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.chat.answer_form import Body
-    from mtkit.chat.assistant_turns import Turns
-    from mtkit.chat.probes import Probe
+    from mtkit.chat.answer import Body
+    from mtkit.chat.probes import Probe, Turns
+
+
+_SPELLINGS = {"number": ("31415",), "boolean": ("true", "True"), "null": ("null", "None")}
+
+
+def find_pairs(turns: Turns, ending: str, text_end: str, closing: str) -> Pairs | None:
+    """Return how arguments are written; None where that cannot be seen.
+
+    Args:
+        closing: What stands between the value of the last argument and what ends a call.
+    """
+    answer = turns.probes.answer
+    first, last = PLAIN.arguments
+    shown = _segments(turns.called, list(PLAIN.arguments))
+    if len(shown) != 2:
+        return None
+    value = str(PLAIN.arguments[first])
+    opening, found, following = shown[0].partition(value)
+    if not found:
+        return None
+    head = _pair_head(turns.called, PLAIN)
+    head = with_number_holes(head, _pair_head(turns.twice, OTHER)) if turns.twice else head
+    closing = closing.replace(last, KEY)
+    pairs = [Pair(Sign(opening), frozenset(("string",)), Sign(following), Sign(closing))]
+    typed, notation = answer("", TYPED), None
+    if typed and TYPED.name in typed:
+        more, notation = _find_typed_values(typed, opening, following, closing)
+        pairs += more
+    return Pairs(
+        first=Sign(head),
+        empty=Sign(_without_arguments(turns, head, ending, text_end)),
+        pairs=tuple(sorted(_merge_pairs(pairs), key=lambda one: -len(one.opening.text))),
+        quotes=tuple(_find_quotes(turns, opening, following)),
+        notation=notation,
+    )
+
+
+def _pair_head(turn: str, probe: Probe) -> str:
+    """Return what stands between the name of a call, or its id behind it, and its first key."""
+    behind = turn.partition(probe.name)[2].partition(next(iter(probe.arguments)))[0]
+    return behind.rpartition(probe.number)[2].replace(probe.name, NAME)
+
+
+def _segments(turn: str, keys: list[str]) -> list[str]:
+    """Return what stands behind each key, up to the next; the key once more is a hole."""
+    made = []
+    places = [turn.find(key) for key in keys]
+    shown = sorted((place, key) for place, key in zip(places, keys, strict=True) if place >= 0)
+    for at, (place, key) in enumerate(shown):
+        end = shown[at + 1][0] if at + 1 < len(shown) else len(turn)
+        made.append(turn[place + len(key) : end].replace(key, KEY))
+    return made
+
+
+def _find_typed_values(
+    turn: str, opening: str, following: str, closing: str
+) -> tuple[list[Pair], Notation | None]:
+    """Return how values that are not texts are written, and the notation of lists and objects."""
+    keys = list(TYPED.arguments)
+    shown = [key for key in sorted(keys, key=turn.find) if key in turn]
+    by_key = dict(zip(shown, _segments(turn, keys), strict=True))
+    number = by_key.get("kqeyb", "")
+    before, found, after = number.partition("31415")
+    if not found:
+        return [], None
+    # where texts stand in quotes, those belong to what stands around the others without them
+    quote = following[: len(following) - len(after)] if following.endswith(after) else ""
+    ends = closing[len(quote) :] if quote and closing.startswith(quote) else closing
+    quotes = (opening[len(before) :] if opening.startswith(before) else "", quote)
+    pairs = [Pair(Sign(before), frozenset(("number",)), Sign(after), Sign(ends))]
+    for key, kind in (("kqeyd", "boolean"), ("kqeye", "null")):
+        segment = by_key.get(key, "")
+        body = segment[: len(segment) - len(after)] if segment.endswith(after) else ""
+        words = [word for word in _SPELLINGS[kind] if body.endswith(word)]
+        if words:
+            own = body[: len(body) - len(words[0])]
+            pairs.append(Pair(Sign(own), frozenset((kind,)), Sign(after), Sign(ends)))
+    notations: list[tuple[str, list[str]]] = []
+    for key, kind in (("kqeyf", "array"), ("kqeyg", "object")):
+        segment = by_key.get(key, "")
+        body = segment[: len(segment) - len(after)] if segment.endswith(after) else ""
+        lead, parts = _shape(body, TYPED.arguments[key], before)
+        if lead is None:
+            continue
+        pairs.append(Pair(Sign(lead), frozenset((kind,)), Sign(after), Sign(ends)))
+        if parts:
+            notations.append((kind, parts))
+    found_parts = dict(notations)
+    if not found_parts:
+        return pairs, None
+    items = _unquote(found_parts.get("array", []), quotes)
+    members = _unquote(found_parts.get("object", []), quotes)
+    return pairs, Notation(
+        quotes=quotes,
+        items=(items[0], items[1], items[2]) if len(items) == 3 else ("", "", ""),
+        members=(members[0], members[1], members[2], members[4])
+        if len(members) == 5 and members[1] == members[3]
+        else ("", "", "", ""),
+    )
+
+
+def _shape(body: str, value: Any, before: str) -> tuple[str | None, list[str]]:
+    """Return what stands before a list or an object, and what around its marks in a notation."""
+    for at in range(len(body)):
+        if body[at] in "[{" and (_reads_back(body[at:], value)):
+            return body[:at], []
+    marks = re.findall(r"[kv]qe?[ay]\w*", json.dumps(value))
+    parts, rest = [], body
+    last = ""
+    for mark in marks:
+        part, found, rest = rest.partition(mark)
+        if not found:
+            return None, []
+        parts.append(part.replace(last, KEY) if last else part)
+        last = mark if mark.startswith("kqey") else last
+    parts.append(rest.replace(last, KEY) if last else rest)
+    if not body.startswith(before):
+        return None, []
+    parts[0] = parts[0].removeprefix(before)
+    if isinstance(value, dict):
+        return before, [parts[0], parts[1], parts[2], parts[3], parts[4]]
+    return before, parts
+
+
+def _reads_back(text: str, value: Any) -> bool:
+    for read in (json.loads, ast.literal_eval):
+        try:
+            if read(text) == value:
+                return True
+        except (ValueError, SyntaxError):
+            continue
+    return False
+
+
+def _unquote(parts: list[str], quotes: tuple[str, str]) -> list[str]:
+    """Take the quotes of texts from what stands around them."""
+    made = []
+    for place, part in enumerate(parts):
+        is_object = len(parts) == 5
+        before_value = place in (1, 3) if is_object else place < len(parts) - 1
+        behind_value = place in (2, 4) if is_object else place > 0
+        if before_value and quotes[0]:
+            part = part.removesuffix(quotes[0])
+        if behind_value and quotes[1]:
+            part = part.removeprefix(quotes[1])
+        made.append(part)
+    return made
+
+
+def _merge_pairs(pairs: list[Pair]) -> list[Pair]:
+    """Put together what is written in the same way."""
+    made: dict[tuple[str, str, str], frozenset[str]] = {}
+    for one in pairs:
+        key = (one.opening.text, one.following.text, one.closing.text)
+        made[key] = made.get(key, frozenset()) | one.kinds
+    return [
+        Pair(Sign(opening), kinds, Sign(following), Sign(closing))
+        for (opening, following, closing), kinds in made.items()
+    ]
+
+
+def _without_arguments(turns: Turns, head: str, ending: str, text_end: str) -> str:
+    """Return what stands between the name of a call without arguments and its end."""
+    rest = turns.empty.partition(PLAIN.name)[2]
+    rest = (rest.partition(PLAIN.number)[2] or rest).replace(PLAIN.name, NAME)
+    plain, _, behind = head.partition(NUMBER)  # the number that the head has, it has, too
+    if behind and rest.startswith(plain):
+        rest = plain + NUMBER + rest[len(plain) :].lstrip("0123456789")
+    for end in (text_end, ending):
+        if end and rest.endswith(end):
+            rest = rest[: len(rest) - len(end)]
+    return rest
+
+
+def _find_quotes(turns: Turns, opening: str, following: str) -> list[tuple[str, str]]:
+    """Return what texts stand in where they need it."""
+    made = []
+    for probe in (MARKUP, QUOTED):
+        turn = turns.probes.answer("", probe) or ""
+        value = str(probe.arguments["kqeya"])
+        before, found, behind = turn.partition(value)
+        own = before.rpartition("kqeya")[2]
+        after = behind.partition("kqeyb")[0].replace("kqeya", KEY)
+        if found and own.startswith(opening) and after.endswith(following):
+            quote = own[len(opening) :], after[: len(after) - len(following)]
+            if all(quote):
+                made.append(quote)
+    return list(dict.fromkeys(made))
 
 
 _MOST_OPENINGS = 6
 
 
-class Unit:
+class CallSpan:
     """A call in a turn: from its first hole to its last.
 
     Attributes:
-        body: As in ``Calls``.
-        keys: As in ``Calls``.
-        start: Of the first hole.
-        end: Of the last one.
         arguments: Where their JSON stands; of pairs where the first key does.
         sample: What stands from the first hole on, around the arguments; with holes.
     """
 
     def __init__(self, turn: str, probe: Probe, after: int) -> None:
-        """Find a call.
-
-        Args:
-            turn: The turn.
-            probe: The call.
-            after: Where it may begin.
-
-        Raises:
-            ValueError: It is not there.
-        """
+        """Find a call."""
         name_at = turn.index(probe.name, after)
         self.keys = ("", "", "")
-        span = _arguments(turn, probe, name_at)
-        whole = _object(turn, probe, name_at, after)
+        span = _find_arguments(turn, probe, name_at)
+        whole = _find_object(turn, probe, name_at, after)
         self.body: Body = "object" if whole else "arguments" if span else "pairs"
         if whole:
             self.start, self.end, self.keys = whole
@@ -66,12 +253,12 @@ class Unit:
         self.arguments = span or (self.end, self.end)
         first, last = self.arguments
         self.sample = (
-            _holes(turn[self.start : first], probe),
-            _holes(turn[last : self.end], probe),
+            _with_holes(turn[self.start : first], probe),
+            _with_holes(turn[last : self.end], probe),
         )
 
 
-def calls_of(turns: Turns) -> Calls | None:
+def find_calls(turns: Turns) -> Calls | None:
     """Return how calls are written; None where the template does not show it."""
     try:
         return _calls(turns)
@@ -79,29 +266,29 @@ def calls_of(turns: Turns) -> Calls | None:
         return None
 
 
-def leading(turns: Turns, text: str) -> str:
+def leading_text(turns: Turns, text: str) -> str:
     """Return what a text begins with, up to what leads to its call."""
     try:
-        before = text[: Unit(text, PLAIN, 0).start]
+        before = text[: CallSpan(text, PLAIN, 0).start]
     except ValueError:
         return ""
-    return before.removesuffix(opening_of(turns))
+    return before.removesuffix(find_opening(turns))
 
 
-def opening_of(turns: Turns) -> str:
+def find_opening(turns: Turns) -> str:
     """Return what leads to a call wherever it stands."""
     header, turn = turns.header, turns.called
-    first = turn[len(header) : Unit(turn, PLAIN, 0).start]
+    first = turn[len(header) : CallSpan(turn, PLAIN, 0).start]
     leads = []
     for turn, mark in ((turns.spoken, CONTENT), (turns.all, REASON)):
         before, _, behind = turn.rpartition(mark)
         if before and PLAIN.name in behind:
-            leads.append(behind[: Unit(behind, PLAIN, 0).start])
+            leads.append(behind[: CallSpan(behind, PLAIN, 0).start])
     if not first.strip():  # the header leads to it
         return common_end([turns.called[: len(header)] + first, *leads]) if leads else ""
     found = common_end([first, *leads])
     if turns.all and leads[-1] == found:  # what closes the reasoning is none of it
-        closing = next((one for one in tokens(found) if len(one) > 2), "")
+        closing = next((one for one in tags_and_words(found) if len(one) > 2), "")
         return found.partition(closing)[2] or found
     return found
 
@@ -109,33 +296,33 @@ def opening_of(turns: Turns) -> str:
 def _calls(turns: Turns) -> Calls | None:
     if not turns.called:
         return None
-    unit = Unit(turns.called, PLAIN, len(turns.header))
+    unit = CallSpan(turns.called, PLAIN, len(turns.header))
     tail = turns.called[unit.end :]
     text_end = turns.text.partition(CONTENT)[2]
     tail = tail[: len(tail) - len(text_end)] if text_end and tail.endswith(text_end) else tail
     closing, following, head = tail, "", unit.sample[0]
     if turns.twice:
-        one = Unit(turns.twice, PLAIN, len(turns.header))
-        two = Unit(turns.twice, OTHER, one.end)
+        one = CallSpan(turns.twice, PLAIN, len(turns.header))
+        two = CallSpan(turns.twice, OTHER, one.end)
         between = turns.twice[one.end : two.start]
         closing = common_start([between, tail])
         following = between[len(closing) :]
-        head = with_numbers(unit.sample[0], two.sample[0])
+        head = with_number_holes(unit.sample[0], two.sample[0])
     ending = tail[len(closing) :]
-    opening = opening_of(turns)
-    longer = _longer(turns, opening, text_end)
+    opening = find_opening(turns)
+    longer = _longer_openings(turns, opening, text_end)
     pairs, behind = None, closing
     if unit.body == "pairs":
-        pairs = pairs_of(turns, ending, text_end, closing)
+        pairs = find_pairs(turns, ending, text_end, closing)
         if pairs is None:
             return None
         behind = ""
-    first = _head(head) if unit.body != "object" else ()
+    first = _call_head(head) if unit.body != "object" else ()
     if unit.body == "pairs":
         first = first[:-1]
     sample = None
     if unit.body != "pairs":
-        sample = (opening + head, unit.sample[1] + closing + _own(ending, turns.header))
+        sample = (opening + head, unit.sample[1] + closing + _own_ending(ending, turns.header))
     return Calls(
         opening=Sign(opening),
         openings=tuple(map(Sign, sorted(longer, key=len, reverse=True))),
@@ -143,36 +330,36 @@ def _calls(turns: Turns) -> Calls | None:
         keys=unit.keys,
         head=first,
         pairs=pairs,
-        closing=Sign(_holes(behind, PLAIN)),
+        closing=Sign(_with_holes(behind, PLAIN)),
         repeats=bool(turns.twice),
         following=Sign(following),
         ending=Sign(ending),
-        resuming=Sign(_resuming(turns, closing + ending)),
+        resuming=Sign(_resuming_text(turns, closing + ending)),
         sample=sample,
     )
 
 
-def _own(ending: str, header: str) -> str:
+def _own_ending(ending: str, header: str) -> str:
     """Return what ends calls without what begins another turn, which some templates write there."""
-    others = {token for token in tokens(header) if len(token) > 2}
+    others = {token for token in tags_and_words(header) if len(token) > 2}
     made = ""
-    for token in tokens(ending):
+    for token in tags_and_words(ending):
         if token in others:
             break
         made += token
     return made
 
 
-def _longer(turns: Turns, opening: str, text_end: str) -> set[str]:
+def _longer_openings(turns: Turns, opening: str, text_end: str) -> set[str]:
     """Return all that leads to a call: behind a text, or where a part is left out."""
     if not opening:
         return set()
     found = {opening}
     before, _, behind = turns.spoken.rpartition(CONTENT)
     if before and PLAIN.name in behind:
-        found.add(behind[: Unit(behind, PLAIN, 0).start])
+        found.add(behind[: CallSpan(behind, PLAIN, 0).start])
     ended = ""
-    for token in tokens(text_end):
+    for token in tags_and_words(text_end):
         ended += token
         if len(token) > 2 and len(found) < _MOST_OPENINGS:
             found.add(ended + opening)
@@ -184,17 +371,17 @@ def _longer(turns: Turns, opening: str, text_end: str) -> set[str]:
     return {one for one in found if one.strip()}
 
 
-def _resuming(turns: Turns, ended: str) -> str:
+def _resuming_text(turns: Turns, ended: str) -> str:
     """Return what stands between calls and a text behind them."""
     before, _, _ = turns.spoken.rpartition(CONTENT)
     last = OTHER if turns.twice else PLAIN
     if last.name not in before:
         return ""
-    behind = before[Unit(before, last, 0).end :]
+    behind = before[CallSpan(before, last, 0).end :]
     return behind[len(ended) :] if behind.startswith(ended) else ""
 
 
-def _head(text: str) -> tuple[str | Sign, ...]:
+def _call_head(text: str) -> tuple[str | Sign, ...]:
     """Cut what stands before the arguments into holes and signs."""
     made: list[str | Sign] = []
     rest, has_name = text, False
@@ -211,11 +398,11 @@ def _head(text: str) -> tuple[str | Sign, ...]:
     return tuple(made)
 
 
-def _holes(text: str, probe: Probe) -> str:
+def _with_holes(text: str, probe: Probe) -> str:
     return text.replace(probe.name, NAME).replace(probe.number, ID)
 
 
-def _object(
+def _find_object(
     turn: str, probe: Probe, name_at: int, after: int
 ) -> tuple[int, int, tuple[str, str, str]] | None:
     """Return where the JSON object is that says name and arguments, and by which keys."""
@@ -225,25 +412,25 @@ def _object(
             found, end = json.JSONDecoder().raw_decode(turn, at)
         except ValueError:
             found, end = None, at
-        keys = _keys(found, probe)
+        keys = _call_keys(found, probe)
         if keys is not None:
             return at, end, keys
         at = turn.rfind("{", after, at) if at > after else -1
     return None
 
 
-def _keys(found: Any, probe: Probe) -> tuple[str, str, str] | None:
+def _call_keys(found: Any, probe: Probe) -> tuple[str, str, str] | None:
     if not isinstance(found, dict):
         return None
     if found == {probe.name: probe.arguments}:
         return "", "", ""
     names = [key for key, value in found.items() if value == probe.name]
-    given = [key for key, value in found.items() if _is(value, probe.arguments)]
+    given = [key for key, value in found.items() if _is_probe(value, probe.arguments)]
     ids = [key for key, value in found.items() if value == probe.number]
     return (names[0], given[0], ids[0] if ids else "") if names and given else None
 
 
-def _is(value: Any, arguments: dict[str, Any]) -> bool:
+def _is_probe(value: Any, arguments: dict[str, Any]) -> bool:
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -252,7 +439,7 @@ def _is(value: Any, arguments: dict[str, Any]) -> bool:
     return bool(value == arguments)
 
 
-def _arguments(turn: str, probe: Probe, after: int) -> tuple[int, int] | None:
+def _find_arguments(turn: str, probe: Probe, after: int) -> tuple[int, int] | None:
     """Return where the arguments stand as JSON, a text that holds it, or a dict of Python."""
     key_at = turn.find(next(iter(probe.arguments)), after)
     if key_at < 0:
@@ -263,7 +450,7 @@ def _arguments(turn: str, probe: Probe, after: int) -> tuple[int, int] | None:
             found, end = json.JSONDecoder().raw_decode(turn, at) if at >= 0 else (None, 0)
         except ValueError:
             continue
-        if _is(found, probe.arguments):
+        if _is_probe(found, probe.arguments):
             return at, end
     at, end = turn.rfind("{", after, key_at), turn.find("}", key_at)
     try:

@@ -15,15 +15,14 @@ import json
 import re
 import secrets
 
-from mtkit.chat.answer_parts import CallStart, CallText, Thought
-from mtkit.chat.telling import joined, schemas_of
+from mtkit.chat.answer import CallStart, CallText, Thought, join_parts, schemas_by_tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from mtkit.chat.answer_parts import Part
+    from mtkit.chat.answer import Part
 
 _HEADER = re.compile(
     r"\s{0,20}(?:<\|start\|>assistant)?(?: to=functions\.(?P<before>[^\s<]{1,100}))? ?"
@@ -42,11 +41,7 @@ SIGNS = (*_OPENINGS, *_ENDS, "<|message|>", "<|constrain|>")
 
 
 class ChannelReader:
-    """Reads an answer of channels as it comes; where there are no tools, a call is text.
-
-    Attributes:
-        called: How many calls there were.
-    """
+    """Reads an answer of channels as it comes; where there are no tools, a call is text."""
 
     def __init__(
         self,
@@ -57,7 +52,7 @@ class ChannelReader:
         reasoning: bool = True,
     ) -> None:
         """Begin an answer; the arguments are those of ``AnswerReader``."""
-        self._reads = calls and (tools is None or bool(schemas_of(tools)))
+        self._reads = calls and (tools is None or bool(schemas_by_tool(tools)))
         self._several, self._reasons = several, reasoning
         self._rest = ""
         self.called = 0
@@ -84,7 +79,7 @@ class ChannelReader:
             if parts is None:
                 break
             made += parts
-        return joined(made)
+        return join_parts(made)
 
     def _between(self, ends: bool) -> str | None:
         """Return text before the next message; None where what there is may be its header."""
@@ -101,23 +96,23 @@ class ChannelReader:
     def _kept(self) -> int:
         """Return how many of the last characters may belong to a header."""
         window, signs = self._rest[-_MOST_HEADER:], _OPENINGS
-        at, sign = first(window, signs)
-        keep = len(window) - at if sign else begun(window, signs)
+        at, sign = find_first(window, signs)
+        keep = len(window) - at if sign else incomplete_length(window, signs)
         return len(self._rest) - len(self._rest[: len(self._rest) - keep].rstrip())
 
     def _inside(self, header: re.Match[str], ends: bool) -> list[Part] | None:
         """Return what can be said of a message; None where nothing can yet."""
         rest, signs = self._rest, _ENDS
-        at, sign = first(rest, signs)
+        at, sign = find_first(rest, signs)
         name = header["before"] or header["behind"]
         while name and sign and not _is_json(rest[:at]):  # a sign in a text of the arguments
-            further, sign = first(rest[at + 1 :], signs)
+            further, sign = find_first(rest[at + 1 :], signs)
             at += 1 + further
         closes = ends or bool(sign)
         if name and not closes:
             return None
         if not sign:
-            at = len(rest) - (0 if ends else begun(rest, signs))
+            at = len(rest) - (0 if ends else incomplete_length(rest, signs))
         said, self._rest = rest[:at], rest[at + len(sign) :]
         if closes:
             self._header = None
@@ -156,13 +151,13 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def first(text: str, signs: Sequence[str]) -> tuple[int, str]:
+def find_first(text: str, signs: Sequence[str]) -> tuple[int, str]:
     """Return where the first of some signs stands in a text, and which; nothing where none does."""
     places = [(text.find(one), one) for one in signs]
     return min((place for place in places if place[0] >= 0), default=(0, ""))
 
 
-def begun(text: str, signs: Sequence[str]) -> int:
+def incomplete_length(text: str, signs: Sequence[str]) -> int:
     """Return how many of the last characters may belong to a sign that is not complete."""
     return max(
         length

@@ -34,12 +34,7 @@ _CHOICES = re.compile(r"\(choices:\s*(.*?)\)\s*$", re.IGNORECASE)
 
 
 def function_schema(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return what a chat template gets for a function.
-
-    Raises:
-        UsageError: It has no docstring, a parameter is not described or has no type, or one that
-            JSON does not have.
-    """
+    """Return what a chat template gets for a function."""
     import inspect
 
     name = getattr(function, "__name__", "operation")
@@ -55,7 +50,7 @@ def function_schema(function: Callable[..., Any]) -> dict[str, Any]:
         said = described[parameter]
         choices = _CHOICES.search(said)
         if choices:
-            schema["enum"] = _listed(choices[1], name, parameter)
+            schema["enum"] = _parse_choices(choices[1], name, parameter)
             said = said[: choices.start()].strip()
         schema["description"] = said
     made = {"name": name, "description": about, "parameters": parameters}
@@ -64,7 +59,7 @@ def function_schema(function: Callable[..., Any]) -> dict[str, Any]:
     return {"type": "function", "function": made}
 
 
-def _listed(choices: str, name: str, parameter: str) -> list[Any]:
+def _parse_choices(choices: str, name: str, parameter: str) -> list[Any]:
     import json
 
     try:

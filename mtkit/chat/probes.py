@@ -3,6 +3,12 @@
 A mark is a word that nobody has spelled. Where a template refuses a conversation there is nothing
 to see; where it refuses tools, they are left out, and where it wants the arguments of a call as a
 text, it gets one.
+
+``Turns`` is what a template writes of the assistant's turns: texts, reasoning, calls, and all of
+them. ``find_switch`` finds what lets a model think before it answers, or keeps it from that.
+
+Templates call it by many names. It is found by what it does: the end of the generation prompt is
+another with it than without.
 """
 
 from __future__ import annotations
@@ -10,7 +16,7 @@ from __future__ import annotations
 import json
 
 from mtkit.base.record import Record
-from mtkit.chat.signs import EOS
+from mtkit.chat.signs import EOS, common_start
 from mtkit.chat.template import render
 from mtkit.errors import FormatError, MtkitError
 
@@ -19,17 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    Switch = tuple[tuple[str, Any, Any], ...]
+
+
 USER, CONTENT, REASON = "Usquvaz", "Cqozunt", "Rqeuzin"
 
 
 class Probe(Record):
-    """A call to be shown.
-
-    Attributes:
-        name: Of the tool.
-        number: Its id.
-        arguments: The arguments.
-    """
+    """A call to be shown."""
 
     name: str
     number: str
@@ -57,7 +60,7 @@ _SCHEMAS: dict[type, dict[str, Any]] = {
 }
 
 
-def _tools() -> list[dict[str, Any]]:
+def _probe_tools() -> list[dict[str, Any]]:
     made = []
     for one in (TYPED, OTHER):
         properties = {
@@ -71,12 +74,7 @@ def _tools() -> list[dict[str, Any]]:
 
 
 class Probes:
-    """Renders conversations of marks with one template.
-
-    Attributes:
-        text_arguments: The template takes arguments as a text only.
-        refusal: Why nothing was rendered, so far.
-    """
+    """Renders conversations of marks with one template."""
 
     def __init__(self, template: str, values: Mapping[str, Any] | None = None) -> None:
         self._template = template
@@ -84,7 +82,7 @@ class Probes:
         self.text_arguments = False
         self.refusal: MtkitError | None = None
         asked = [{"role": "user", "content": USER}]
-        forms = (_tools(), [tool["function"] for tool in _tools()])
+        forms = (_probe_tools(), [tool["function"] for tool in _probe_tools()])
         self._tools: list[dict[str, Any]] | None = None
         for form in forms:
             self._tools = form
@@ -100,7 +98,7 @@ class Probes:
     def shows_results(self) -> bool:
         """Return whether the model is told what a tool gave."""
         for as_text in (False, True):
-            calls = [_call(PLAIN, as_text)]
+            calls = [_call_message(PLAIN, as_text)]
             called = {"role": "assistant", "content": "", "tool_calls": calls}
             result = {"role": "tool", "tool_call_id": PLAIN.number, "content": CONTENT}
             chat: list[Any] = [
@@ -130,7 +128,7 @@ class Probes:
             message |= {"reasoning_content": reasoning, "reasoning": reasoning}
         for as_text in (False, True) if calls and not self.text_arguments else (bool(calls),):
             if calls:
-                message["tool_calls"] = [_call(call, as_text) for call in calls]
+                message["tool_calls"] = [_call_message(call, as_text) for call in calls]
             chat = [{"role": "user", "content": USER}, message]
             found = self._rendered(chat, values or {})
             if found is not None and USER in found:
@@ -157,7 +155,97 @@ class Probes:
             return None
 
 
-def _call(call: Probe, as_text: bool) -> dict[str, Any]:
+def _call_message(call: Probe, as_text: bool) -> dict[str, Any]:
     arguments: Any = json.dumps(call.arguments) if as_text else call.arguments
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.number, "type": "function", "function": function}
+
+
+_SWITCHED: tuple[dict[str, Any], ...] = (
+    {},
+    {"enable_thinking": True, "thinking": True, "reasoning_effort": "high"},
+    {"preserve_thinking": True, "keep_past_thinking": True, "thinking_mode": "enabled"},
+)
+"""Variables with which templates write a reasoning that they leave out without."""
+
+
+class Turns:
+    """What a template writes of the assistant's turns, from the user's message on.
+
+    Attributes:
+        spoken: Of a text and two calls, or one where it takes no more.
+    """
+
+    def __init__(self, probes: Probes) -> None:
+        self.probes = probes
+        answer = probes.answer
+        self.text = answer(CONTENT) or ""
+        self.called = _turn_with(answer("", PLAIN), PLAIN.name) or _turn_with(
+            answer(None, PLAIN), PLAIN.name
+        )
+        self.twice = _turn_with(answer("", PLAIN, OTHER), OTHER.name)
+        self.empty = _turn_with(answer("", EMPTY), EMPTY.name)
+        both = (PLAIN, OTHER) if self.twice else (PLAIN,)
+        self.spoken = _turn_with(answer(CONTENT, *both), PLAIN.name) if self.called else ""
+        self.thought, self.all, self.values = "", "", {}
+        for values in _SWITCHED:
+            found = answer(CONTENT, reasoning=REASON, values=values) or ""
+            thinks = answer("", PLAIN, reasoning=REASON, values=values) if self.called else ""
+            self.thought, self.all = _turn_with(found, REASON), _turn_with(thinks, REASON)
+            if self.thought or self.all:
+                self.values = values
+                break
+        else:
+            blocks = [{"type": "thinking", "thinking": REASON}, {"type": "text", "text": CONTENT}]
+            self.thought = _turn_with(answer(blocks), REASON)
+            if "'type'" in self.thought or '"type"' in self.thought:
+                self.thought = ""  # the list itself was written
+        begins = [
+            _before_mark(turn)
+            for turn in (self.text, self.thought, self.called, self.twice, self.spoken, self.all)
+            if turn
+        ]
+        opening = probes.opening()
+        self.header = common_start(begins + ([opening] if opening else []))
+
+
+def _turn_with(turn: str | None, mark: str) -> str:
+    """Return a turn that shows a mark; nothing where it does not."""
+    return turn if turn and mark in turn else ""
+
+
+def _before_mark(turn: str) -> str:
+    """Return what a turn begins with, up to its first mark."""
+    marks = (CONTENT, REASON, PLAIN.name, PLAIN.number, *PLAIN.arguments)
+    return turn[: min((turn.find(mark) for mark in marks if mark in turn), default=len(turn))]
+
+
+_SWITCHES: Switch = (
+    ("enable_thinking", True, False),
+    ("thinking", True, False),
+    ("thinking_mode", "enabled", "disabled"),
+    ("thinking_option", "on", "off"),
+    ("skip_thinking", False, True),
+    ("reasoning", True, False),
+    ("reasoning_mode", "/think", "/no_think"),
+    ("thinking_budget", -1, 0),
+    ("reasoning_effort", "high", "none"),
+    ("reasoning_effort", "high", "no_think"),
+    ("reasoning_effort", "high", "low"),
+    ("thinking_effort", "high", "none"),
+)
+"""Names of variables, and their values for thinking and for none."""
+
+
+def find_switch(probes: Probes, template: str) -> Switch:
+    """Return the variables that switch, each with its values for thinking and for none."""
+    made: dict[str, tuple[str, Any, Any]] = {}
+    for name, on, off in _SWITCHES:
+        if name in made or name not in template:
+            continue
+        with_it, without = probes.opening(**{name: on}), probes.opening(**{name: off})
+        if with_it is not None and without is not None and with_it != without:
+            made[name] = (name, on, off)
+    if "enable_thinking" in made or "thinking" in made:
+        made.pop("reasoning_effort", None)  # it says how much
+    return tuple(made.values())

@@ -1,4 +1,4 @@
-"""The process in which a chat template runs, seen from outside.
+"""The processes in which chat templates run, seen from outside, and those kept for later.
 
 A template that loops, sorts, multiplies or nests without end does so inside one step of the
 interpreter, where nothing can count. So it runs in a process of its own, which holds its limit of
@@ -7,10 +7,15 @@ memory itself (``child``) and is killed at its limit of time.
 It is a fresh interpreter, not a fork: a fork would begin with all that this process has in memory
 and with whatever locks the threads of llama.cpp hold. Its start takes as long as importing jinja2,
 which this process then does not do.
+
+A process renders one template, never another: no conversation meets a stranger's. Threads that
+render at the same time have a process each.
 """
 
 from __future__ import annotations
 
+import atexit
+import marshal
 import os
 import select
 import signal
@@ -22,13 +27,15 @@ from time import monotonic
 
 from mtkit.base.record import Record
 from mtkit.chat import child as chat_child
-from mtkit.chat.child import ASK, HEAD, KINDS, MOST_SPANS, MOST_WORDS, READY, SPAN
+from mtkit.chat.child import ASK, EXHAUSTED, HEAD, KINDS, MOST_SPANS, MOST_WORDS, READY, SPAN
 from mtkit.errors import ResourceError, UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
     from typing import IO, Any
+
 
 START_SECONDS = 60.0
 """In which an interpreter starts, even on a machine with other things to do."""
@@ -44,8 +51,6 @@ class Limits(Record):
     """What a rendering may use.
 
     Attributes:
-        seconds: Wall-clock time.
-        characters: Length of the text.
         memory: Bytes, besides eight times what is given to the template.
     """
 
@@ -58,8 +63,6 @@ class Answer(Record):
     """What a process answers.
 
     Attributes:
-        kind: One of ``KINDS``.
-        text: The rendering, or the message of a failure.
         spans: (start, end) in characters of each part in ``{% generation %}`` tags.
     """
 
@@ -72,7 +75,7 @@ class ProcessLost(ResourceError):
     """A process that does not start, or ended before it answered: another one may not."""
 
 
-class _Interrupted(ProcessLost):
+class _InterruptedStart(ProcessLost):
     """It ended by Ctrl-C before it was ready."""
 
 
@@ -83,7 +86,7 @@ class Process:
         self._start()
         try:
             self._greet()
-        except _Interrupted:  # between fork and its own session: the signal was the parent's
+        except _InterruptedStart:  # between fork and its own session: the signal was the parent's
             self._start()
             self._greet()
 
@@ -116,7 +119,7 @@ class Process:
         except (OSError, EOFError):
             how = self._how_it_ended()
             self.end()
-            kind = _Interrupted if self._popen.returncode == -signal.SIGINT else ProcessLost
+            kind = _InterruptedStart if self._popen.returncode == -signal.SIGINT else ProcessLost
             raise kind(
                 f"the process for the chat template does not start ({how})",
                 hint="set MTKIT_TRACEBACK=1 to see why",
@@ -135,13 +138,7 @@ class Process:
 
         Args:
             request: As ``child`` takes it.
-            limits: What the template may use; the time is known already.
             deadline: When the answer has to be there, as ``time.monotonic`` counts.
-
-        Raises:
-            ResourceError: It takes too long.
-            ProcessLost: The process ends.
-            UnsupportedError: The answer is none that our code gives.
         """
         memory = limits.memory + 8 * len(request)
         try:
@@ -149,7 +146,7 @@ class Process:
                 self._write(ASK.pack(len(request), memory) + request)
                 kind, size, count = HEAD.unpack(self._read(HEAD.size))
                 if size > 4 * max(limits.characters, MOST_WORDS) or count > MOST_SPANS:
-                    raise _forged()
+                    raise _forged_answer()
                 text = self._read(size)
                 spans = self._read(count * SPAN.size)
         except (OSError, EOFError):
@@ -161,9 +158,9 @@ class Process:
         try:
             made = Answer(kind, str(text, "utf-8", "surrogatepass"), tuple(SPAN.iter_unpack(spans)))
         except UnicodeDecodeError:
-            raise _forged() from None
+            raise _forged_answer() from None
         if kind not in KINDS or any(not a <= b <= len(made.text) for a, b in made.spans):
-            raise _forged()
+            raise _forged_answer()
         return made
 
     def end(self) -> None:
@@ -254,5 +251,97 @@ def _folders() -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _forged() -> UnsupportedError:
+def _forged_answer() -> UnsupportedError:
     return UnsupportedError("the chat template is not safe: it broke out of its sandbox")
+
+
+MOST_IDLE = 8
+"""Each takes some 20 MiB."""
+
+
+_lock = threading.Lock()
+_idle: list[tuple[str, Process]] = []
+"""With their templates; the one used last is at the end."""
+
+
+def ask_process(
+    template: str, variables: dict[str, Any], now: datetime, limits: Limits, deadline: float
+) -> Answer:
+    """Render a template in its process.
+
+    Args:
+        deadline: When it has to be done, as ``time.monotonic`` counts.
+    """
+    shift = now.utcoffset()
+    time = (
+        (*now.timetuple()[:6], now.microsecond),
+        None if shift is None else shift.total_seconds(),
+        now.tzname(),
+    )
+    request = marshal.dumps((template, variables, time, limits.seconds, limits.characters))
+    try:
+        return _ask_limited(template, request, limits, deadline)
+    except ProcessLost:  # killed by a machine without memory, perhaps
+        if monotonic() >= deadline:
+            raise
+    return _ask_limited(template, request, limits, deadline)
+
+
+def _ask_limited(template: str, request: bytes, limits: Limits, deadline: float) -> Answer:
+    process = _take_process(template)
+    if process is None:
+        process = Process()
+        # The start counts; however slow it was, the template gets a second.
+        deadline = max(deadline, monotonic() + min(limits.seconds, 1.0))
+    try:
+        found = process.ask(request, limits, deadline)
+    except BaseException:  # Ctrl-C, too: nobody waits for its answer any more
+        process.end()
+        raise
+    if found.kind == EXHAUSTED:
+        process.end()
+    else:
+        _keep_process(template, process)
+    return found
+
+
+def _take_process(template: str) -> Process | None:
+    with _lock:
+        place = next((i for i, (known, _) in enumerate(_idle) if known == template), None)
+        found = None if place is None else _idle.pop(place)[1]
+    if found is not None and not found.is_waiting:
+        found.end()
+        found = None
+    return found
+
+
+def _keep_process(template: str, process: Process) -> None:
+    """Keep a process; where too many wait, the one that has waited longest ends."""
+    with _lock:
+        _idle.append((template, process))
+        oldest = _idle.pop(0)[1] if len(_idle) > MOST_IDLE else None
+    if oldest is not None:
+        oldest.end()
+
+
+@atexit.register
+def end_all() -> None:
+    """End the processes that wait."""
+    with _lock:
+        ended = [process for _, process in _idle]
+        _idle.clear()
+    for process in ended:
+        process.end()
+
+
+def _forget_idle() -> None:
+    """Leave the processes to the parent: this one is a fork of it."""
+    global _lock  # noqa: PLW0603  another thread may have held it
+    _lock = threading.Lock()
+    for _, process in _idle:
+        process.disown()
+    _idle.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_idle)

@@ -35,9 +35,6 @@ class Output:
     """What a template has written so far.
 
     Attributes:
-        now: What ``strftime_now`` tells.
-        blocks: The text.
-        size: Its length in characters.
         spans: (start, end) in characters of each part in ``{% generation %}`` tags.
     """
 
@@ -50,33 +47,21 @@ class Output:
         self._spans = spans
 
     def write(self, block: str) -> None:
-        """Add to the text.
-
-        Raises:
-            TooLong: There are too many characters.
-        """
+        """Add to the text."""
         self.size += len(block)
         if self.size > self._characters:
             raise TooLong(f"made a text of more than {self._characters} characters")
         self.blocks.append(block)
 
     def mark(self, text: str) -> None:
-        """Mark what is written next.
-
-        Raises:
-            TooLong: There are too many marked parts.
-        """
+        """Mark what is written next."""
         if len(self.spans) == self._spans:
             raise TooLong(f"marks more than {self._spans} generations")
         self.spans.append((self.size, self.size + len(text)))
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """The environment.
-
-    Attributes:
-        output: Of the rendering that runs.
-    """
+    """The environment."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -1,8 +1,12 @@
-"""Signs: the fixed texts that a chat template writes around what a model says.
+"""Signs: the fixed texts that a chat template writes around what a model says, and finding them.
 
 White space of a sign need not be there when a model writes it: at its ends as much of it is taken
 as there is, between its words any. A sign may have holes: an id or a number that the model fills
 in, the name or the key that stood before it once more.
+
+``IncomingText`` is text that comes in pieces, read by generators that wait where it ends.
+
+A generator that needs more yields; it is resumed when there is more, or when there will be none.
 """
 
 from __future__ import annotations
@@ -11,7 +15,13 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from typing import TypeAlias, TypeVar
+
+    T = TypeVar("T")
+
+    Waiting: TypeAlias = Generator[None, None, T]
+
 
 ID, NUMBER, NAME, KEY, EOS = "\ue000", "\ue001", "\ue002", "\ue003", "\ue004"
 """Holes: private characters, which templates do not write."""
@@ -27,22 +37,22 @@ _WORD = re.compile(r"[\w.:-]*")
 _DIGITS = re.compile(r"\d*")
 
 
-def tokens(text: str) -> list[str]:
+def tags_and_words(text: str) -> list[str]:
     """Cut a text where a template may go on in another way: never inside a tag or a word."""
     return _TOKEN.findall(text)
 
 
 def common_start(texts: Sequence[str]) -> str:
     """Return what all texts begin with, whole tokens."""
-    return "".join(_same(map(tokens, texts)))
+    return "".join(_same_start(map(tags_and_words, texts)))
 
 
 def common_end(texts: Sequence[str]) -> str:
     """Return what all texts end with, whole tokens."""
-    return "".join(_same([tokens(text)[::-1] for text in texts])[::-1])
+    return "".join(_same_start([tags_and_words(text)[::-1] for text in texts])[::-1])
 
 
-def _same(rows: Iterable[list[str]]) -> list[str]:
+def _same_start(rows: Iterable[list[str]]) -> list[str]:
     made = []
     for column in zip(*rows, strict=False):
         if any(one != column[0] for one in column):
@@ -51,7 +61,7 @@ def _same(rows: Iterable[list[str]]) -> list[str]:
     return made
 
 
-def with_numbers(text: str, other: str) -> str:
+def with_number_holes(text: str, other: str) -> str:
     """Return a text whose numbers that differ in another one are holes."""
     one, two = re.split(r"(\d+)", text), re.split(r"(\d+)", other)
     if one[::2] != two[::2]:
@@ -66,10 +76,7 @@ class Sign:
     """A sign.
 
     Attributes:
-        text: As the template writes it.
         core: Without white space at its ends; all of it where there is nothing else.
-        lead: The white space before the core.
-        trail: The white space behind it.
         first: The character that the core begins with; empty where that is a hole.
     """
 
@@ -90,12 +97,6 @@ class Sign:
 
     def match(self, text: str, at: int, name: str = "", key: str = "") -> int:
         """Return where the core that begins at a place ends.
-
-        Args:
-            text: The text.
-            at: The place.
-            name: What stands where the name comes once more.
-            key: What stands where the key does.
 
         Returns:
             The place behind it, ``NO_MATCH``, or ``PARTIAL`` where the text ends inside it.
@@ -153,9 +154,103 @@ class Sign:
             at = text.find(self.first, at + 1)
 
 
-def before(text: str, lead: str) -> int:
+def length_without(text: str, lead: str) -> int:
     """Return the length of a text without the white space of a sign that it ends with."""
     for length in range(len(lead), 0, -1):
         if text.endswith(lead[-length:]):
             return len(text) - length
     return len(text)
+
+
+class IncomingText:
+    """A text."""
+
+    def __init__(self) -> None:
+        self.text, self.at, self.ended, self.lets_go, self.gone = "", 0, False, False, 0
+
+    def let_go(self, upto: int) -> str:
+        """Return the text up to a place, and keep the rest alone."""
+        gone, self.text = self.text[:upto], self.text[upto:]
+        self.at = max(self.at - upto, 0)
+        self.gone += len(gone)
+        return gone
+
+    def more(self) -> Waiting[bool]:
+        """Wait for more; False where there is none."""
+        if self.lets_go:
+            self.let_go(self.at)
+        size = len(self.text)
+        while len(self.text) == size:
+            if self.ended:
+                return False
+            yield
+        return True
+
+    def blank(self) -> Waiting[bool]:
+        """Pass white space; False where the text ends behind it."""
+        while True:
+            text = self.text
+            while self.at < len(text) and text[self.at].isspace():
+                self.at += 1
+            if self.at < len(text):
+                return True
+            if not (yield from self.more()):
+                return False
+
+    def peek(self) -> Waiting[str]:
+        """Return the next character; nothing at the end."""
+        if self.at >= len(self.text) and not (yield from self.more()):
+            return ""
+        return self.text[self.at]
+
+    def trail(self, blank: str) -> Waiting[None]:
+        """Pass as much of some white space as there is."""
+        for one in blank:
+            if (yield from self.peek()) != one:
+                return
+            self.at += 1
+
+    def sign(self, sign: Sign, name: str = "", key: str = "") -> Waiting[str | None]:
+        """Pass a sign, which need not begin here with white space.
+
+        Returns:
+            The id in it, if it has one; None where something else stands here, and nothing passed.
+        """
+        start = self.at
+        if not sign.core.strip():
+            if sign.core:
+                yield from self.trail(sign.core)
+            return ""
+        while True:
+            if not (yield from self.blank()):
+                break
+            end = sign.match(self.text, self.at, name, key)
+            if end == PARTIAL:
+                if (yield from self.more()):
+                    continue
+                break
+            if end < 0:
+                break
+            found = sign.id_in(self.text, self.at)
+            self.at = end
+            yield from self.trail(sign.trail)
+            return found
+        self.at = start
+        return None
+
+    def longest(self, signs: Sequence[Sign], name: str = "") -> Waiting[Sign | None]:
+        """Pass the longest of some signs that stands here; None where none does."""
+        start = self.at
+        while signs and (yield from self.blank()):
+            found = [(sign.match(self.text, self.at, name), sign) for sign in signs]
+            if any(end == PARTIAL for end, _ in found) and (yield from self.more()):
+                self.at = start
+                continue
+            end, sign = max(found, key=lambda one: one[0])
+            if end < 0:
+                break
+            self.at = end
+            yield from self.trail(sign.trail)
+            return sign
+        self.at = start
+        return None

@@ -4,16 +4,27 @@
 from a specification and prepares the messages as ``apply_chat_template`` does: keys without a
 value are left out, the text of a reasoning goes by all names that templates know.
 
+A rendering may end inside its last message, for the model to go on with it.
+
+A mark is put after the text of the message, and the rendering is cut where the mark stands. A
+template that takes the message apart may leave a part of a mark before the cut: so there are
+two renderings with marks that differ in each letter, and they have to be equal once cut.
+
+What it runs in is ``process``: a text comes of it, or a refusal.
+
+Source: huggingface/transformers 5.23, utils/chat_template_utils.py (``continue_final_message``).
 Source: huggingface/transformers 5.23, utils/chat_template_utils.py (``render_jinja_template``),
 tokenization_utils_base.py (``apply_chat_template``, ``get_chat_template``).
 """
 
 from __future__ import annotations
 
-from mtkit.chat.continuation import REASONING, continued
+import os
+import re
+
+from mtkit.base.record import Record
 from mtkit.chat.process import Limits
-from mtkit.chat.rendering import Rendering, rendered
-from mtkit.errors import UnsupportedError, UsageError
+from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +33,144 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.spec import TokenizerSpec
+
+
+class Rendering(Record):
+    """A rendered conversation.
+
+    Attributes:
+        generation: (start, end) in characters of each part in ``{% generation %}`` tags.
+    """
+
+    text: str
+    generation: tuple[tuple[int, int], ...] = ()
+
+
+_MISSING_FIELD = re.compile(r"'dict object' has no attribute ('\w+')")
+"""What Jinja says of a key that is missing."""
+
+
+class TemplateRefusal(UsageError):
+    """The template does not take these messages; ``message`` is what it says itself."""
+
+    def __init__(self, message: str, *, own: bool) -> None:
+        said = f"the chat template refuses: {message}" if own else message
+        lacks = None if own else _MISSING_FIELD.fullmatch(message)
+        if lacks:
+            said = f"a message or a value in it has no {lacks[1]}, which the chat template needs"
+        super().__init__(said, hint="check the order and the roles of the messages")
+        self.message = message
+
+
+def render_in_process(
+    template: str,
+    variables: dict[str, Any],
+    now: datetime | None,
+    limits: Limits,
+    deadline: float,
+) -> Rendering:
+    """Render a template in a process of its own, until a deadline of ``time.monotonic``."""
+    from datetime import datetime
+
+    from mtkit.chat import child
+    from mtkit.chat.process import ask_process
+
+    try:
+        made = ask_process(template, variables, now or datetime.now(), limits, deadline)
+    except ValueError as error:
+        raise UsageError(f"cannot be given to a template: {error}", field="messages") from None
+    if made.kind == child.DONE:
+        return Rendering(made.text, made.spans)
+    if made.kind == child.SYNTAX:
+        raise FormatError(made.text, field="chat template")
+    if made.kind == child.UNSAFE:
+        raise UnsupportedError(f"the chat template is not safe: {made.text}")
+    if made.kind == child.EXHAUSTED:
+        raise ResourceError(f"the chat template {made.text}")
+    raise TemplateRefusal(made.text, own=made.kind == child.REFUSED)
+
+
+REASONING = ("reasoning_content", "thinking", "reasoning")
+"""Names of a message's reasoning; the first is the one that templates read."""
+_MARK_LETTERS = ("BCDFGHJK", "LMNPQRST")
+"""Of the marks: capitals, as those of the reference's mark, that make no word."""
+_MARK_LENGTH = 26
+"""Of a mark, as of the reference's without its trailing blank: a template may count."""
+
+
+def render_continuation(
+    template: str,
+    chat: list[dict[str, Any]],
+    field: str,
+    rendered: Callable[[list[dict[str, Any]]], Rendering],
+) -> Rendering:
+    """Render a conversation up to the end of a field of its last message."""
+    names, text = _continued_fields(template, chat, field)
+    one, other = (
+        _cut_rendering(rendered([*chat[:-1], _mark_message(chat[-1], names, mark)]), mark, text)
+        for mark in _two_marks()
+    )
+    if one != other:
+        raise UsageError("the chat template takes the message apart that is to be continued")
+    return one
+
+
+def _continued_fields(
+    template: str, chat: list[dict[str, Any]], name: str
+) -> tuple[list[str], str]:
+    """Return the names of the fields that a mark goes to, and the text that is there."""
+    final = chat[-1].get(name) if chat else None
+    if final is None:
+        raise UsageError(f"has no {name} to continue", field="messages")
+    names = [name]
+    if name in REASONING:
+        names = [other for other in REASONING if chat[-1].get(other) == final]
+    if not any(other in template for other in names):
+        raise UsageError(f"the chat template does not know the field {name}")
+    if isinstance(final, (list, tuple)):
+        blocks = [block for block in final if isinstance(block, dict) and "text" in block]
+        final = blocks[-1]["text"] if blocks else None
+    if not isinstance(final, str):
+        raise UsageError("the last message has no text to continue", field="messages")
+    return names, final
+
+
+def _two_marks() -> tuple[str, str]:
+    """Return two marks that nobody has spelled and that differ in each letter."""
+    drawn = int.from_bytes(os.urandom(_MARK_LENGTH), "little")
+    first, second = (
+        "".join(letters[drawn >> 3 * place & 7] for place in range(_MARK_LENGTH))
+        for letters in _MARK_LETTERS
+    )
+    return first, second
+
+
+def _mark_message(message: dict[str, Any], names: list[str], mark: str) -> dict[str, Any]:
+    """Return a message with a mark and a blank after the text of some fields."""
+    marked = dict(message)
+    for name in names:
+        if isinstance(message[name], str):
+            marked[name] = f"{message[name]}{mark} "
+        else:
+            blocks = list(message[name])
+            at = max(i for i, b in enumerate(blocks) if isinstance(b, dict) and "text" in b)
+            blocks[at] = {**blocks[at], "text": f"{blocks[at]['text']}{mark} "}
+            marked[name] = blocks
+    return marked
+
+
+def _cut_rendering(made: Rendering, mark: str, text: str) -> Rendering:
+    """Cut a rendering where the message ends; blanks that the template took there go, too."""
+    before, found, after = made.text.rpartition(mark)
+    if not found or text.strip() not in made.text:
+        raise UsageError("the chat template leaves out part of the message to be continued")
+    if mark in before:
+        raise UsageError("the chat template writes the message to be continued more than once")
+    if not after.startswith(" "):
+        before = before.rstrip()
+    spans = ((start, min(end, len(before))) for start, end in made.generation)
+    return Rendering(before, tuple(span for span in spans if span[0] <= span[1]))
+
 
 SECONDS = 10.0
 """Time that a template may take; the slowest of the known ones needs a hundredth of a second."""
@@ -52,45 +201,35 @@ def render(
     """Render one conversation.
 
     Args:
-        template: The Jinja template.
         messages: Each with ``role`` and mostly ``content``.
         tools: JSON schemas of functions, or functions with type hints and a docstring.
         documents: Each with ``title`` and ``text``.
-        add_generation_prompt: End with what opens the assistant's answer.
         continue_final_message: End inside the last message (its field, or "content" for True).
         values: Further variables: the special tokens, and what the template knows besides.
         now: The time that ``strftime_now`` tells.
-        seconds: Limit of wall-clock time.
-        characters: Limit of the output's length.
         memory: Limit of the memory in bytes, where the system has one.
-
-    Raises:
-        TemplateRefusal: The template raises an exception on these messages.
-        UsageError: The messages are not a conversation.
-        FormatError: The template is not a template.
-        ResourceError: It takes too long or writes too much.
     """
     from time import monotonic
 
     limits, deadline = Limits(seconds, characters, memory), monotonic() + seconds
     try:
-        chat = _conversation(messages)
+        chat = _check_messages(messages)
         variables = {
-            "tools": _tools(tools),
-            "documents": _mappings(documents, "documents"),
+            "tools": _check_tools(tools),
+            "documents": _check_mappings(documents, "documents"),
             "add_generation_prompt": add_generation_prompt,
-            **plain(dict(values or {})),
+            **plain_value(dict(values or {})),
         }
     except RecursionError:
         raise UsageError("nest too deeply for a template", field="messages") from None
 
     def whole(chat: list[dict[str, Any]]) -> Rendering:
-        return rendered(template, {"messages": chat, **variables}, now, limits, deadline)
+        return render_in_process(template, {"messages": chat, **variables}, now, limits, deadline)
 
     if not continue_final_message:
         return whole(chat)
     field = continue_final_message if isinstance(continue_final_message, str) else "content"
-    return continued(template, chat, field, whole)
+    return render_continuation(template, chat, field, whole)
 
 
 def apply(
@@ -105,16 +244,9 @@ def apply(
     """Render a conversation with a tokenizer's template and special tokens.
 
     Args:
-        spec: The tokenizer.
-        messages: The conversation.
         template: Name of one of its templates, or a template; None: the one that fits.
-        chat_template: The same, by transformers' name.
         values: Further variables of the template; they count more than the special tokens.
         options: As for ``render``; what ``render`` does not take is a variable, too.
-
-    Raises:
-        UnsupportedError: The tokenizer has no chat template.
-        UsageError: There is no message, or as ``render``.
     """
     if not messages:
         raise UsageError("the conversation has no messages", field="messages")
@@ -122,7 +254,7 @@ def apply(
     if continued and options.get("add_generation_prompt"):
         raise UsageError("a message cannot be continued after a generation prompt")
     template = chat_template if template is None else template
-    text = choose(spec, template, has_tools=options.get("tools") is not None)
+    text = choose_template(spec, template, has_tools=options.get("tools") is not None)
     kept = [
         {key: value for key, value in message.items() if value is not None}
         if hasattr(message, "items")
@@ -134,12 +266,8 @@ def apply(
     return render(text, kept, values={**variables, **(values or {})}, **taken)
 
 
-def choose(spec: TokenizerSpec, template: str | None, *, has_tools: bool = False) -> str:
-    """Return the text of the template that is asked for, or of the one that fits.
-
-    Raises:
-        UnsupportedError: There is none, or several of which none is the default.
-    """
+def choose_template(spec: TokenizerSpec, template: str | None, *, has_tools: bool = False) -> str:
+    """Return the text of the template that is asked for, or of the one that fits."""
     found = {entry.name: entry.text for entry in spec.chat_templates}
     if template is not None:
         return found.get(template, template)
@@ -169,7 +297,7 @@ def special_tokens(spec: TokenizerSpec) -> dict[str, str]:
     return found
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Rebuild a value of JSON types, so that a template sees no object with methods of its own."""
     if value is None or type(value) in (str, int, float, bool):
         return value
@@ -177,22 +305,22 @@ def plain(value: Any) -> Any:
         if isinstance(value, kind):
             return kind.__str__(value) if kind is str else kind(value)
     if hasattr(value, "items") and hasattr(value, "keys"):
-        return {plain(key): plain(item) for key, item in value.items()}
+        return {plain_value(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        items = [plain(item) for item in value]
+        items = [plain_value(item) for item in value]
         return items if isinstance(value, list) else tuple(items)
     if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
-        return plain(value.item())
+        return plain_value(value.item())
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
-        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        return {name: plain_value(getattr(value, name)) for name in value.__dataclass_fields__}
     if callable(getattr(value, "model_dump", None)):
-        return plain(value.model_dump())
+        return plain_value(value.model_dump())
     return f"<{type(value).__name__}>"
 
 
-def _conversation(messages: Any) -> list[dict[str, Any]]:
+def _check_messages(messages: Any) -> list[dict[str, Any]]:
     """Check and copy the messages; a reasoning gets all its names."""
-    chat = plain(messages)
+    chat = plain_value(messages)
     if not isinstance(chat, (list, tuple)):
         raise UsageError("is not a list of messages", field="messages")
     made = []
@@ -206,20 +334,20 @@ def _conversation(messages: Any) -> list[dict[str, Any]]:
     return made
 
 
-def _tools(values: Any) -> Any:
+def _check_tools(values: Any) -> Any:
     if isinstance(values, (list, tuple)) and any(_is_function(value) for value in values):
         from mtkit.chat.function_schema import function_schema
 
         values = [function_schema(one) if _is_function(one) else one for one in values]
-    return _mappings(values, "tools")
+    return _check_mappings(values, "tools")
 
 
 def _is_function(value: Any) -> bool:
     return callable(value) and not hasattr(value, "items") and not hasattr(value, "model_dump")
 
 
-def _mappings(values: Any, name: str) -> Any:
-    made = plain(values)
+def _check_mappings(values: Any, name: str) -> Any:
+    made = plain_value(values)
     if made is None:
         return None
     if not isinstance(made, (list, tuple)) or not all(isinstance(v, dict) for v in made):

@@ -5,6 +5,28 @@
 
 from __future__ import annotations
 
+from mtkit.checkpoints import safetensors
 from mtkit.checkpoints.llama2c import Checkpoint, read, sniff
+from mtkit.gguf.file import MAGIC
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from mtkit.base.binary import Source
+
+    Kind = Literal["gguf", "index", "safetensors", "llama2c", "tokenizer"]
+
 
 __all__ = ["Checkpoint", "read", "sniff"]
+
+
+def kind_of(source: Source) -> Kind:
+    """Return what a file is; "tokenizer": a tokenizer's, if it is of a kind that is known."""
+    if bytes(source.data[: len(MAGIC)]) == MAGIC:
+        return "gguf"
+    if safetensors.sniff_index(source):
+        return "index"
+    if safetensors.is_meant(source):
+        return "safetensors"
+    return "llama2c" if sniff(source) else "tokenizer"

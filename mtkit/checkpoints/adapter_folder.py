@@ -11,7 +11,7 @@ import os
 
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record
-from mtkit.checkpoints.folder_files import pickled, read_json, tensors_of
+from mtkit.checkpoints.folder_files import pickle_fault, read_json, tensors_of
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.sources import locate
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mtkit.checkpoints.folder_files import Stored
+    from mtkit.checkpoints.folder_files import StoredTensor
 
 CONFIG = locate.ADAPTER
 WEIGHTS = "adapter_model.safetensors"
@@ -58,18 +58,15 @@ class Pair(Record):
         b: Of shape (rows, rank).
     """
 
-    a: Stored
-    b: Stored
+    a: StoredTensor
+    b: StoredTensor
 
 
 class AdapterFolder(Record):
     """An adapter.
 
     Attributes:
-        path: The folder.
-        config: adapter_config.json.
         pairs: Name of a weight of the base model -> what is added, in the order of the file.
-        alpha: What the product of a pair is multiplied with, times the rank.
     """
 
     path: str
@@ -104,7 +101,7 @@ def read(path: str) -> AdapterFolder:
     if not os.path.isfile(weights):
         if os.path.isfile(os.path.join(path, _PICKLE)):
             hint = "in Python: peft.PeftModel.from_pretrained(…).save_pretrained(NEW)"
-            raise UnsupportedError(pickled(_PICKLE), source=path, hint=hint)
+            raise UnsupportedError(pickle_fault(_PICKLE), source=path, hint=hint)
         raise UsageError(f"has no {WEIGHTS}", source=path)
     pairs = _pairs(weights)
     return AdapterFolder(path, config, pairs, _alpha(config, pairs, source))
@@ -128,7 +125,7 @@ def _refuse_others(config: Mapping[str, Any], source: str) -> None:
 
 
 def _pairs(path: str) -> dict[str, Pair]:
-    halves: dict[str, list[Stored | None]] = {}
+    halves: dict[str, list[StoredTensor | None]] = {}
     for stored in tensors_of(path):
         name = stored.weight.name
         end = next((end for end in _ENDS if name.endswith(end)), None)

@@ -1,15 +1,26 @@
-"""The files of a HuggingFace model folder: what they are called, and how one of them is read."""
+"""The files of a HuggingFace model folder: tensors, JSON, the pooling of sentences, the card.
+
+How a model of sentence-transformers makes one vector of a text: files beside config.json.
+
+What a model's card says of it: the front matter of README.md, as far as it is plain. Values are
+texts and lists of texts; anything else, a card that is no YAML, and what stands behind
+``MOST_CARD_BYTES`` is passed over: a conversion does not fail for its card.
+
+Source: sentence-transformers, models/Pooling.py; llama.cpp, conversion/base.py
+(``_try_set_pooling_type``).
+Source: huggingface/huggingface_hub, repocard.py.
+"""
 
 from __future__ import annotations
 
 import os
 
 from mtkit.base.binary import Source
-from mtkit.base.escape import shown
+from mtkit.base.escape import is_utf8, shown
 from mtkit.base.record import Record
 from mtkit.checkpoints import safetensors
 from mtkit.errors import FormatError, MtkitError
-from mtkit.gguf.values import decoded
+from mtkit.gguf.values import decode_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +29,8 @@ if TYPE_CHECKING:
 
     from mtkit.checkpoints.safetensors import Header, Weight
 
-CONFIG = "config.json"
+
+MODEL_CONFIG = "config.json"
 GENERATION = "generation_config.json"
 WEIGHTS = "model.safetensors"
 INDEX = WEIGHTS + ".index.json"
@@ -26,13 +38,11 @@ PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00
 _MOST_JSON_BYTES = 1 << 26
 
 
-class Stored(Record):
+class StoredTensor(Record):
     """A tensor in its file.
 
     Attributes:
-        weight: Its row in the header.
         data: Its bytes, little-endian; a view of the mapped file.
-        path: Of the file.
     """
 
     weight: Weight
@@ -44,7 +54,7 @@ class Stored(Record):
         import numpy as np
 
         raw = np.frombuffer(self.data, np.uint8)
-        return decoded(raw, self.weight.type).reshape(self.weight.shape)
+        return decode_values(raw, self.weight.type).reshape(self.weight.shape)
 
 
 def files_in(path: str) -> KeysView[str]:
@@ -61,18 +71,13 @@ def is_weights(name: str) -> bool:
     return name in PICKLES or (name.startswith("model") and name.endswith(safetensors.SUFFIX))
 
 
-def pickled(name: str) -> str:
+def pickle_fault(name: str) -> str:
     """Return what is wrong with weights in a pickle."""
     return f"{shown(name)} is a pickle, which runs code when it is loaded"
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """Read an object of a JSON file.
-
-    Raises:
-        UsageError: There is no such file.
-        FormatError: It is not a JSON object.
-    """
+    """Read an object of a JSON file."""
     import json
 
     data = Source.open(path).data
@@ -85,24 +90,105 @@ def read_json(path: str) -> dict[str, Any]:
     return found
 
 
-def tensors_of(path: str) -> Iterator[Stored]:
-    """Yield the tensors of a file, in the order of their data.
-
-    Raises:
-        UsageError: There is no such file.
-        FormatError: It is damaged.
-    """
+def tensors_of(path: str) -> Iterator[StoredTensor]:
+    """Yield the tensors of a file, in the order of their data."""
     source = Source.open(path)
     try:
         header = safetensors.read(source)
     except MtkitError as error:
         raise error.located(path) from None
-    yield from stored_in(source, header)
+    yield from tensors_in(source, header)
 
 
-def stored_in(source: Source, header: Header) -> Iterator[Stored]:
+def tensors_in(source: Source, header: Header) -> Iterator[StoredTensor]:
     """Yield the tensors of a file whose header is read."""
     data = memoryview(source.data)
     for weight in header.weights:
         start = header.n_bytes + weight.offset
-        yield Stored(weight, data[start : start + weight.n_bytes], source.name)
+        yield StoredTensor(weight, data[start : start + weight.n_bytes], source.name)
+
+
+POOLING_MODULES = "modules.json"
+POOLING_MODES = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+_MOST_MODULES_BYTES = 1 << 20
+
+
+def pooling_of(path: str) -> str | None:
+    """Return how the model of a folder pools, as sentence-transformers calls it; None: not said."""
+    file = os.path.join(path, POOLING_MODULES)
+    if not os.path.isfile(file):
+        return None
+    for module in _modules(file):
+        kind, place = module.get("type"), module.get("path")
+        if isinstance(kind, str) and kind.endswith("Pooling"):
+            if not isinstance(place, str) or not _is_beside(place):
+                raise FormatError("is not a folder beside it", source=file, field="path")
+            said = read_json(os.path.join(path, place, "config.json"))
+            return next(
+                (POOLING_MODES[one] for one in POOLING_MODES if said.get(one)), _mode_name(said)
+            )
+    return None
+
+
+def _is_beside(place: str) -> bool:
+    leaves = os.path.isabs(place) or ".." in place.split("/")
+    return not leaves and is_utf8(place) and "\0" not in place
+
+
+def _mode_name(said: dict[str, Any]) -> str:
+    return str(said.get("pooling_mode", "unknown"))
+
+
+def _modules(file: str) -> list[dict[str, Any]]:
+    import json
+
+    data = Source.open(file).data
+    try:
+        found = json.loads(bytes(data)) if len(data) <= _MOST_MODULES_BYTES else None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise FormatError("is not a JSON list of objects", source=file)
+    return found
+
+
+CARD = "README.md"
+MOST_CARD_BYTES = 1 << 16
+_MOST_ITEMS = 1000
+_FENCE = "---"
+
+Card = dict[str, "str | list[str]"]
+
+
+def read_card(folder: str) -> Card:
+    """Return name -> value; empty where there is no card that says something."""
+    import yaml
+
+    path = os.path.join(folder, CARD)
+    if not os.path.isfile(path):
+        return {}
+    with open(path, "rb") as file:
+        lines = file.read(MOST_CARD_BYTES).decode("utf-8", "replace").splitlines()
+    if lines[:1] != [_FENCE] or _FENCE not in lines[1:]:
+        return {}
+    front = "\n".join(lines[1 : lines.index(_FENCE, 1)]).replace("\t", "  ")
+    try:
+        # The base loader makes nothing but texts, lists and objects, and copies no alias.
+        found = yaml.load(front, yaml.BaseLoader)  # noqa: S506
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return {}
+    return {
+        name: value
+        for name, value in (found.items() if isinstance(found, dict) else ())
+        if isinstance(name, str) and _is_plain_value(value)
+    }
+
+
+def _is_plain_value(value: object) -> bool:
+    if isinstance(value, list) and len(value) <= _MOST_ITEMS:
+        return all(isinstance(one, str) for one in value)
+    return isinstance(value, str)

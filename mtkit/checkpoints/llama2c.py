@@ -43,11 +43,6 @@ class Checkpoint(Record):
     Attributes:
         n_embd: Width of the hidden states.
         n_ff: Width inside the feed-forward part.
-        n_layer: Layers.
-        n_head: Heads of attention.
-        n_head_kv: Heads of keys and values.
-        n_vocab: Number of ids.
-        n_ctx: Tokens of context that it was trained with.
         tensors: Weights under their GGUF names; views of the file.
     """
 
@@ -141,11 +136,7 @@ def read(source: Source) -> Checkpoint:
 
 
 def _check(numbers: list[int]) -> None:
-    """Check the header for itself.
-
-    Raises:
-        FormatError: A number is not positive, or two do not go with each other.
-    """
+    """Check the header for itself."""
     fault = next(_faults(numbers), None)
     if fault is not None:
         name, offset, wrong = fault

@@ -1,26 +1,40 @@
-"""The header of a safetensors file: which tensors it has, of which types; no data is read.
+"""Safetensors: the header of a file, the index of a model in several, and how a file is written.
 
 Layout: u64 length, then that many bytes of JSON, then data. JSON: name -> ``dtype``, ``shape``,
 ``data_offsets`` (begin and end behind the header), and ``__metadata__`` (text -> text). The data of
 the tensors, in the order of their offsets, fills the rest of the file without holes or overlaps.
+
+The index of a model in several safetensors files: which tensor is in which of them.
+``model.safetensors.index.json``: an object with ``weight_map`` (tensor -> file beside it) and
+``metadata``, whose ``total_size`` is the number of bytes of all tensors. The names of files come
+from whoever made it: one that leads out of the folder is refused.
+
 Source: huggingface/safetensors, tensor.rs (``SafeTensors::read_metadata``, ``Metadata::validate``).
+Source: huggingface/transformers 5, modeling_utils.py (``save_pretrained``), utils/hub.py
+(``get_checkpoint_shard_files``).
+Source: huggingface/safetensors, tensor.rs (``prepare``): data in the order of the header, which is
+filled with spaces to a multiple of eight bytes.
 """
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from math import prod
 
-from mtkit.base.binary import Reader
-from mtkit.base.escape import quoted
-from mtkit.base.record import Record
+from mtkit.base.binary import Reader, Source
+from mtkit.base.escape import is_utf8, quoted, shown
+from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Findings, Rule
+from mtkit.errors import UsageError, format_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, TypeGuard
 
-    from mtkit.base.binary import Source
+    from mtkit.base.binary import Buffer
+
 
 SUFFIX = ".safetensors"
 MOST_HEADER_BYTES = 100_000_000
@@ -55,11 +69,7 @@ class Weight(Record):
     """A tensor of the file.
 
     Attributes:
-        name: Its name.
-        type: As the file spells it.
-        shape: Slowest axis first, as numpy has it.
         offset: Of the data, in bytes behind the header.
-        n_bytes: Size of the data.
     """
 
     name: str
@@ -78,9 +88,7 @@ class Header(Record):
     """What stands before the data.
 
     Attributes:
-        n_bytes: Of the header, its length included.
         metadata: What the writer said of the file.
-        weights: In the order of the data.
         findings: Rules that are broken; where a strict reading ends, warnings and notes alone.
     """
 
@@ -107,7 +115,7 @@ def is_meant(source: Source) -> bool:
     """Tell by the name, too, where a file does not begin as something else does."""
     if sniff(source) or not source.name.endswith(SUFFIX):
         return sniff(source)
-    from mtkit.gguf.magic import HEAD_BYTES, other_kind
+    from mtkit.gguf.file import HEAD_BYTES, other_kind
 
     kind = other_kind(bytes(source.data[:HEAD_BYTES]))
     return kind is None or SUFFIX[1:] in kind[0]
@@ -117,7 +125,6 @@ def read(source: Source, *, strict: bool = True) -> Header:
     """Read the header.
 
     Args:
-        source: The file.
         strict: Raise the first error; otherwise errors are kept, as far as reading goes on.
 
     Raises:
@@ -126,7 +133,7 @@ def read(source: Source, *, strict: bool = True) -> Header:
     found, reader = Findings(strict=strict), Reader(source.data)
     length = reader.u64(LENGTH.field)
     if length > MOST_HEADER_BYTES:
-        from mtkit.gguf.magic import HEAD_BYTES, other_kind
+        from mtkit.gguf.file import HEAD_BYTES, other_kind
 
         what, hint = f"is {length}, at most {MOST_HEADER_BYTES} are allowed", ""
         other = other_kind(bytes(source.data[:HEAD_BYTES]))
@@ -206,3 +213,159 @@ def _field(name: str) -> str:
 def _counts(value: Any) -> TypeGuard[list[int]]:
     """Tell whether a value is a list of sizes that fit into 64 bits."""
     return isinstance(value, list) and all(type(n) is int and 0 <= n < 1 << 64 for n in value)
+
+
+INDEX_SUFFIX = ".safetensors.index.json"
+TRANSFORMERS = "transformers"
+INDEX_JSON = Rule("index-json", "error", TRANSFORMERS, "weight_map")
+INDEX_PATH = Rule("index-path", "error", TRANSFORMERS, "weight_map")
+INDEX_FILE = Rule(
+    "index-file", "error", TRANSFORMERS, "weight_map", advice="download the folder again"
+)
+INDEX_TENSOR = Rule("index-tensor", "error", TRANSFORMERS, "weight_map")
+INDEX_UNLISTED = Rule("index-unlisted", "warning", TRANSFORMERS, "weight_map")
+INDEX_TOTAL = Rule("index-total", "note", TRANSFORMERS, "metadata.total_size")
+INDEX_RULES = (INDEX_JSON, INDEX_PATH, INDEX_FILE, INDEX_TENSOR, INDEX_UNLISTED, INDEX_TOTAL)
+_MOST_INDEX_BYTES = 1 << 28
+
+
+class Index(Record):
+    """A model in several files.
+
+    Attributes:
+        weight_map: Tensor -> the file that should have it, both in the index's order.
+        files: File -> its header; None: it is missing or damaged.
+        n_bytes: File -> its size; 0 where it is missing.
+        metadata: What the writer said, ``total_size`` among it.
+    """
+
+    weight_map: Mapping[str, str]
+    files: Mapping[str, Header | None]
+    n_bytes: Mapping[str, int]
+    metadata: Mapping[str, object]
+    findings: tuple[Finding, ...]
+
+
+def sniff_index(source: Source) -> bool:
+    """Tell by the name that its writers give it, and by an object in the file."""
+    return source.name.endswith(INDEX_SUFFIX) and bytes(source.data[:64]).lstrip()[:1] == b"{"
+
+
+def read_index(source: Source, *, strict: bool = True) -> Index:
+    """Read an index and the headers of the files beside it.
+
+    A file that is missing is kept as ``FILE`` by a strict reading, too.
+    """
+    document = _index_document(source)
+    weight_map, metadata = document["weight_map"], document.get("metadata") or {}
+    found = Findings(strict=strict)
+    files: dict[str, Header | None] = {}
+    sizes: dict[str, int] = {}
+    missing: list[Finding] = []
+    counts = Counter(weight_map.values())
+    for name in counts:
+        files[name], sizes[name] = None, 0
+        if name != os.path.basename(name) or name in ("", ".", "..") or not _is_file_name(name):
+            found.add(
+                Finding(
+                    INDEX_PATH, INDEX_PATH.field, f"{quoted(name)} is not a file next to the index"
+                )
+            )
+            continue
+        path = os.path.join(os.path.dirname(source.name), name)
+        try:
+            # a pipe of that name would be waited for
+            shard = Source.open(path) if os.path.isfile(path) else None
+        except UsageError:
+            shard = None
+        if shard is None:
+            what = f"{shown(name)} is missing, and {format_count(counts[name], 'tensor')} with it"
+            missing.append(Finding(INDEX_FILE, INDEX_FILE.field, what))
+            continue
+        sizes[name] = len(shard.data)
+        try:
+            header = read(shard, strict=strict)
+        except BrokenRule as error:
+            found.add(replace(error.finding, source=path))
+            continue
+        files[name] = header
+        for finding in header.findings:
+            found.add(replace(finding, source=path))
+    _compare_index(weight_map, files, metadata, found)
+    return Index(weight_map, files, sizes, metadata, (*missing, *found.found))
+
+
+def _is_file_name(name: str) -> bool:
+    return is_utf8(name) and "\0" not in name
+
+
+def _index_document(source: Source) -> dict[str, Any]:
+    import json
+
+    try:
+        document = json.loads(bytes(source.data)) if len(source.data) <= _MOST_INDEX_BYTES else None
+    except (ValueError, RecursionError):
+        document = None
+    if isinstance(document, dict) and isinstance(document.get("metadata") or {}, dict):
+        weight_map = document.get("weight_map")
+        if isinstance(weight_map, dict) and all(type(v) is str for v in weight_map.values()):
+            return document
+    what = "is not a JSON object with a weight_map of names of files"
+    raise BrokenRule(Finding(INDEX_JSON, "index", what, 0))
+
+
+def _compare_index(
+    weight_map: Mapping[str, str],
+    files: Mapping[str, Header | None],
+    metadata: Mapping[str, object],
+    found: Findings,
+) -> None:
+    """Hold the index to what is in the files."""
+    total = 0
+    inside = {}
+    for name, header in files.items():
+        inside[name] = {weight.name for weight in header.weights} if header else None
+        for weight in header.weights if header else ():
+            total += weight.n_bytes
+            if weight_map.get(weight.name) != name:
+                elsewhere = weight_map.get(weight.name)
+                said = f"seeks in {shown(elsewhere)}" if elsewhere else "does not list"
+                what = f"{shown(name)} has {quoted(weight.name)}, which the index {said}"
+                found.add(Finding(INDEX_UNLISTED, INDEX_UNLISTED.field, what))
+    for tensor, name in weight_map.items():
+        there = inside[name]
+        if there is not None and tensor not in there:
+            found.add(
+                Finding(INDEX_TENSOR, INDEX_TENSOR.field, f"{shown(name)} has no {quoted(tensor)}")
+            )
+    size = metadata.get("total_size", total)
+    if size != total and None not in inside.values():
+        what = f"is {shown(str(size))}, but the tensors have {total} bytes"
+        found.add(Finding(INDEX_TOTAL, INDEX_TOTAL.field, what))
+
+
+class NewWeight(Record):
+    """A tensor to write."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    n_bytes: int
+    pieces: Callable[[], Iterator[Buffer]]
+
+
+def file_chunks(weights: Sequence[NewWeight]) -> Iterator[Buffer]:
+    """Give the bytes of a file, piece by piece, as transformers writes it."""
+    import json
+
+    header: dict[str, object] = {METADATA: {"format": "pt"}}
+    at = 0
+    for one in weights:
+        place = [at, at + one.n_bytes]
+        header[one.name] = {"dtype": one.type, "shape": list(one.shape), "data_offsets": place}
+        at += one.n_bytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % ALIGNED_BYTES)
+    yield len(text).to_bytes(LENGTH_BYTES, "little") + text
+    for one in weights:
+        yield from one.pieces()

@@ -7,7 +7,7 @@ thing. What could not be looked at is said, never taken for sound.
 
 from __future__ import annotations
 
-from mtkit.checks.checking import check
+from mtkit.checks.checker import check
 from mtkit.checks.report import Report
 
 __all__ = ["Report", "check"]

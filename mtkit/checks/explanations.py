@@ -335,21 +335,17 @@ EXPLANATIONS = {
 
 def rules() -> Iterator[Rule]:
     """Yield every rule that a check can find broken."""
-    from mtkit.checks.checking import RULES
-    from mtkit.checks.tensors import DATA
+    from mtkit.checks.checker import RULES
+    from mtkit.checks.tensors import DATA_RULES
     from mtkit.gguf import rules as gguf_rules
     from mtkit.gguf import shards
     from mtkit.spec.rules import RULES as SPEC_RULES
 
-    yield from (*gguf_rules.RULES, *shards.RULES, *RULES, *SPEC_RULES, *DATA)
+    yield from (*gguf_rules.RULES, *shards.SHARD_RULES, *RULES, *SPEC_RULES, *DATA_RULES)
 
 
 def explain(code: str) -> list[tuple[str, str]]:
-    """Return what is known about a code: severity, who demands it, what it means.
-
-    Raises:
-        UsageError: There is no such code.
-    """
+    """Return what is known about a code: severity, who demands it, what it means."""
     known = {rule.code: rule for rule in rules()}
     if code not in known:
         from difflib import get_close_matches

@@ -9,20 +9,19 @@ from __future__ import annotations
 import os
 
 from mtkit.architectures import architecture_of
-from mtkit.architectures.common_keys import SENTENCE_POOLING
 from mtkit.architectures.config import Config
-from mtkit.architectures.keys import keys_of
-from mtkit.architectures.matching import match_folder
+from mtkit.architectures.decoder_rows import SENTENCE_POOLING
+from mtkit.architectures.metadata import keys_of
+from mtkit.architectures.tensor_match import match_folder
 from mtkit.base.binary import Source, map_file
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import replace
 from mtkit.base.rules import Finding, Rule
-from mtkit.checkpoints import adapter_folder, folder_files, safetensors, sentence_pooling
-from mtkit.checkpoints.folder_survey import CONVERSION, QUANTIZED, TRANSFORMERS
-from mtkit.checks.tensor_faults import faults_found
-from mtkit.conversion.gguf_plan import shapes_of
-from mtkit.conversion.model_vocabulary import SENTENCEPIECE
-from mtkit.conversion.whole_model import prepare
+from mtkit.checkpoints import adapter_folder, folder_files, safetensors
+from mtkit.checkpoints.model_folder import CONVERSION, QUANTIZED, TRANSFORMERS
+from mtkit.checks.tensors import fault_findings
+from mtkit.conversion.model import prepare_gguf, weight_shapes
+from mtkit.conversion.model_keys import SENTENCEPIECE
 from mtkit.errors import FormatError, MtkitError
 from mtkit.gguf.values import DTYPES
 from mtkit.sources.locate import TOKENIZER, in_folder
@@ -32,32 +31,28 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from mtkit.architectures import Architecture
-    from mtkit.architectures.keys import KeyRow
-    from mtkit.architectures.matching import Fault
-    from mtkit.checkpoints.folder_survey import Survey
+    from mtkit.architectures.metadata import KeyRow
+    from mtkit.architectures.tensor_match import Fault
+    from mtkit.checkpoints.model_folder import Survey
 
 ARCHITECTURE = Rule("folder-architecture", "warning", CONVERSION, "architectures")
-FIELD = Rule("folder-field", "error", TRANSFORMERS, folder_files.CONFIG)
-SUPPORT = Rule("folder-support", "warning", CONVERSION, folder_files.CONFIG)
+FIELD = Rule("folder-field", "error", TRANSFORMERS, folder_files.MODEL_CONFIG)
+SUPPORT = Rule("folder-support", "warning", CONVERSION, folder_files.MODEL_CONFIG)
 TYPE = Rule("folder-type", "warning", CONVERSION, "dtype")
 MISSING = Rule("folder-tensor-missing", "error", TRANSFORMERS, "tensor")
 SHAPE = Rule("folder-tensor-shape", "error", TRANSFORMERS, "shape")
 UNKNOWN = Rule("folder-tensor-unknown", "warning", CONVERSION, "tensor")
 VOCABULARY = Rule("folder-vocabulary", "error", TRANSFORMERS, "vocab_size")
 NO_TOKENIZER = Rule("folder-tokenizer", "warning", CONVERSION, "tokenizer")
-RULES = (
+FOLDER_RULES = (
     ARCHITECTURE, FIELD, SUPPORT, TYPE, MISSING, SHAPE, UNKNOWN, VOCABULARY, NO_TOKENIZER,
 )  # fmt: skip
 FILES = tuple(name for name in TOKENIZER.files if not name.endswith(".gguf"))
 """What a tokenizer is read from."""
 
 
-class Watched(Source):
-    """A file that remembers which of those beside it were read.
-
-    Attributes:
-        read: Names of files and folders.
-    """
+class WatchedSource(Source):
+    """A file that remembers which of those beside it were read."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, map_file(path), folder=os.path.dirname(path) or ".")
@@ -79,30 +74,30 @@ def is_model(path: str) -> bool:
     names = os.listdir(path) if os.path.isdir(path) else []
     has_weights = any(n.endswith(safetensors.SUFFIX) or folder_files.is_weights(n) for n in names)
     has_gguf = any(name.endswith(".gguf") for name in names)
-    is_described = folder_files.CONFIG in names and not has_gguf
-    is_adapter = adapter_folder.CONFIG in names and folder_files.CONFIG not in names
+    is_described = folder_files.MODEL_CONFIG in names and not has_gguf
+    is_adapter = adapter_folder.CONFIG in names and folder_files.MODEL_CONFIG not in names
     return (has_weights or folder_files.INDEX in names or is_described) and not is_adapter
 
 
-def tokenizers_of(path: str) -> list[str]:
+def tokenizer_files(path: str) -> list[str]:
     """Return the tokenizer files of a folder: what is loaded, and what is converted."""
     found = (in_folder(path, FILES), in_folder(path, SENTENCEPIECE))
     return list(dict.fromkeys(filter(None, found)))
 
 
-def findings(survey: Survey) -> Iterator[Finding]:
+def folder_findings(survey: Survey) -> Iterator[Finding]:
     """Yield what is wrong with config.json and the tensors."""
     if not survey.config:
         return  # told already
-    source = os.path.join(survey.path, folder_files.CONFIG)
+    source = os.path.join(survey.path, folder_files.MODEL_CONFIG)
     try:
         architecture = architecture_of(survey.config)
     except MtkitError as error:
         yield Finding(ARCHITECTURE, error.field, error.what, None, error.hint, source)
         return
     config, errors = _config(survey, architecture, source)
-    rows, more = _sound(architecture, config)
-    yield from {str(error): _of_config(error) for error in (*errors, *more)}.values()
+    rows, more = _metadata_rows(architecture, config)
+    yield from {str(error): _config_finding(error) for error in (*errors, *more)}.values()
     if any(finding.rule is QUANTIZED for finding in survey.findings) or not survey.files:
         return
     for name, stored in survey.tensors.items():
@@ -119,7 +114,7 @@ def _config(
     """Return a config with all that is said and taken beside it, and what is wrong with that."""
     config, errors = Config(survey.config, source), []
     try:
-        pooling = {SENTENCE_POOLING: sentence_pooling.of_folder(survey.path)}
+        pooling = {SENTENCE_POOLING: folder_files.pooling_of(survey.path)}
         config = Config({**survey.config, **pooling}, source)
     except MtkitError as error:
         errors.append(error)
@@ -130,7 +125,7 @@ def _config(
     return config, errors
 
 
-def _sound(
+def _metadata_rows(
     architecture: Architecture, config: Config
 ) -> tuple[tuple[KeyRow, ...], list[MtkitError]]:
     """Return the rows of metadata that a config gives; why the others, and checks, do not hold."""
@@ -151,15 +146,15 @@ def _sound(
     return tuple(sound), errors
 
 
-def _of_config(error: MtkitError) -> Finding:
+def _config_finding(error: MtkitError) -> Finding:
     rule = FIELD if isinstance(error, FormatError) else SUPPORT
     return Finding(rule, error.field, error.what, error.offset, error.hint, error.source)
 
 
 def _tensors(survey: Survey, architecture: Architecture, config: Config) -> Iterator[Finding]:
-    source = os.path.join(survey.path, folder_files.CONFIG)
+    source = os.path.join(survey.path, folder_files.MODEL_CONFIG)
     try:
-        shapes = shapes_of(architecture, config, survey.tensors)
+        shapes = weight_shapes(architecture, config, survey.tensors)
         keys = keys_of(architecture.name, architecture.keys, config)
         vocab = config.count("vocab_size")
         dims = architecture.sizes({key.name: key.value for key in keys}, vocab)
@@ -167,11 +162,11 @@ def _tensors(survey: Survey, architecture: Architecture, config: Config) -> Iter
     except MtkitError as error:
         # Tensors of files that are missing are missed here, too: those files were told of.
         if not survey.missing:
-            yield _of_config(error.located(source))
+            yield _config_finding(error.located(source))
         return
     said = architecture.classes[0]
-    yield from faults_found(
-        (fault for fault in matched.faults if not _is_told(fault, survey)),
+    yield from fault_findings(
+        (fault for fault in matched.faults if not _is_in_missing_file(fault, survey)),
         lambda rule, name, what: Finding(
             rule, f"tensor {quoted(name)}", what, None, "", _place(survey, name)
         ),
@@ -180,7 +175,7 @@ def _tensors(survey: Survey, architecture: Architecture, config: Config) -> Iter
     )
 
 
-def _is_told(fault: Fault, survey: Survey) -> bool:
+def _is_in_missing_file(fault: Fault, survey: Survey) -> bool:
     """Tell what is missing with a file that is missing."""
     return fault.kind == "missing" and all(name in survey.missing for name in fault.names)
 
@@ -190,45 +185,39 @@ def _place(survey: Survey, name: str) -> str:
     return stored.path if stored else survey.path
 
 
-def of_tokenizer(survey: Survey, ids: int | None) -> Iterator[Finding]:
+def tokenizer_findings(survey: Survey, ids: int | None) -> Iterator[Finding]:
     """Yield what is wrong between a tokenizer and its model.
 
     Args:
-        survey: Of the folder.
         ids: Of the tokenizer; None: it is damaged, or there is none.
     """
     wanted = survey.config.get("vocab_size")
     if type(wanted) is int and ids is not None and ids > wanted:
-        source = os.path.join(survey.path, folder_files.CONFIG)
+        source = os.path.join(survey.path, folder_files.MODEL_CONFIG)
         what = f"is {wanted}, but the tokenizer has {ids} ids"
         yield Finding(VOCABULARY, VOCABULARY.field, what, source=source)
-    if not tokenizers_of(survey.path):
+    if not tokenizer_files(survey.path):
         what = "there is none in the folder"
         yield Finding(NO_TOKENIZER, NO_TOKENIZER.field, what, source=survey.path)
 
 
-def of_conversion(survey: Survey) -> Iterator[Finding]:
+def conversion_findings(survey: Survey) -> Iterator[Finding]:
     """Yield what conversion refuses, where nothing else is wrong: no weight is read."""
     try:
-        prepare(survey.path)
+        prepare_gguf(survey.path)
     except MtkitError as error:
-        if error.source not in tokenizers_of(survey.path):
-            yield _of_config(error)
+        if error.source not in tokenizer_files(survey.path):
+            yield _config_finding(error)
         else:
             field = error.field or NO_TOKENIZER.field
             yield Finding(NO_TOKENIZER, field, error.what, error.offset, error.hint, error.source)
 
 
-def left_out(survey: Survey, seen: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield (part, why) of the files that nothing looked at.
-
-    Args:
-        survey: Of the folder.
-        seen: Names of files that were looked at.
-    """
+def unchecked_parts(survey: Survey, seen: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield (part, why) of the files that nothing looked at."""
     if survey.tensors:
         yield "tensor data", "mtkit checks tensor data in GGUF files only"
-    known = {*seen, *survey.files, folder_files.CONFIG, folder_files.INDEX}
+    known = {*seen, *survey.files, folder_files.MODEL_CONFIG, folder_files.INDEX}
     known.update(finding.field for finding in survey.findings)  # told of by name
     names = [name for name in sorted(os.listdir(survey.path)) if name not in known]
     groups: dict[str, list[str]] = {}

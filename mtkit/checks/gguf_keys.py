@@ -11,7 +11,7 @@ from mtkit.base.escape import quoted
 from mtkit.base.packed import Pieces
 from mtkit.base.rules import Rule
 from mtkit.checks.report import survey
-from mtkit.formats.gguf.kinds import ID_KEYS
+from mtkit.formats.gguf.metadata import ID_KEYS
 from mtkit.formats.gguf.reader import ASIDE, PREFIX
 from mtkit.formats.gguf.stages import CHARSMAP
 from mtkit.gguf.rules import LLAMA_CPP
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtkit.checks.report import Place
-    from mtkit.formats.gguf.keys import Keys
+    from mtkit.formats.gguf.metadata import Keys
     from mtkit.gguf import GgufArray
     from mtkit.gguf.types import ValueType
 

@@ -1,29 +1,154 @@
 """What llama.cpp's loader demands of a GGUF beyond the format: one rule a row.
 
-A file that breaks one of these is sound, and mtkit reads it; llama.cpp refuses it.
-Source: gguf.cpp, llama-model-loader.cpp and llama-model.cpp (``load_hparams``) of llama.cpp.
+A file that breaks one of these is sound, and mtkit reads it; llama.cpp refuses it. Numbers that
+each layer can have for itself (heads, lengths) are compared layer by layer. Which tensors with
+which shapes a model has, the table of architectures tells: llama.cpp refuses a model that lacks
+one, has one of another shape, or one that it has no use for; what it takes though the table does
+not have it is a note.
+Source: gguf.cpp, llama-model-loader.cpp (``get_key_or_arr``) and llama-model.cpp
+(``load_hparams``, ``load_tensors``) of llama.cpp, by way of ``architectures.families``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mtkit.checks.per_layer import NAMES, PER_LAYER
+from mtkit.architectures import of_name
+from mtkit.architectures.loader import is_loaded, name_in_layer
+from mtkit.architectures.recognition import recognize
+from mtkit.architectures.tensor_match import Fault
+from mtkit.base.escape import quoted
+from mtkit.base.record import Record, replace
+from mtkit.base.rules import Finding, Rule
 from mtkit.checks.report import survey
-from mtkit.checks.tensor_types import TYPES
-from mtkit.formats.gguf.architectures import ARCHITECTURES, VERSION
-from mtkit.gguf.oddities import misplaced
+from mtkit.checks.tensors import TYPE_RULES, fault_findings
+from mtkit.errors import MtkitError, format_count
+from mtkit.formats.gguf.metadata import ARCHITECTURES, LLAMA_VERSION
+from mtkit.gguf.draft import misplaced_tensors
 from mtkit.gguf.rules import LLAMA_CPP, MAX_NAME_BYTES, PLACE
 from mtkit.gguf.types import ARRAY, I32, U32
 from mtkit.inspection.kinds import DRAFTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from mtkit.checks.report import Place
     from mtkit.gguf import GgufFile
     from mtkit.gguf.file import Tensor
+
+
+LAYER_NAMES = (
+    "feed_forward_length", "attention.head_count", "attention.head_count_kv", "expert_used_count",
+    "expert_feed_forward_length", "swiglu_clamp_exp", "swiglu_clamp_shexp",
+)  # fmt: skip
+"""Where there is an array, it has a number for each layer."""
+_WHOLE_NAMES = ("xielu.alpha_n", "xielu.alpha_p", "xielu.beta", "xielu.eps")
+"""Likewise, without the architecture in front."""
+_SECTIONS, _HOW_MANY = "rope.dimension_sections", 4
+_QUERIES = ("attn_q.weight", "attn_qkv.weight")
+_KEYS = ("attn_k.weight", "attn_qkv.weight", "attn_kv_a_mqa.weight")
+
+
+class LayerNumbers(Record):
+    """A hyperparameter.
+
+    Attributes:
+        values: The one of all layers, or one for each; empty where it is no u32 or array of them,
+            which another rule tells.
+    """
+
+    key: str
+    values: Sequence[int] = ()
+    offset: int | None = None
+    is_array: bool = False
+
+    def at(self, layer: int) -> int | None:
+        """Return the value of a layer; None where there is none."""
+        at = layer if self.is_array else 0
+        return self.values[at] if 0 <= at < len(self.values) else None
+
+
+def layer_numbers(file: GgufFile, name: str) -> LayerNumbers:
+    """Return a hyperparameter of the architecture of a file."""
+    key = f"{file.metadata.get('general.architecture')}.{name}"
+    entry = file.metadata.entries.get(key)
+    if entry is not None and entry.type.name == "u32":
+        return LayerNumbers(key, (entry.value,), entry.value_offset)
+    if entry is not None and entry.type is ARRAY and entry.value.element in (U32, I32):
+        return LayerNumbers(key, entry.value.numbers(), entry.value_offset, True)
+    return LayerNumbers(key)
+
+
+def _lengths(file: GgufFile, _tensors: tuple[Tensor, ...]) -> Iterator[Place]:
+    count = layer_numbers(file, "block_count")
+    architecture = file.metadata.get("general.architecture")
+    if count.is_array or not count.values:
+        return
+    layers = count.values[0]
+    names = (*(f"{architecture}.{name}" for name in LAYER_NAMES), *_WHOLE_NAMES)
+    wanted = {**dict.fromkeys(names, layers), f"{architecture}.{_SECTIONS}": _HOW_MANY}
+    for key, length in wanted.items():
+        entry = file.metadata.entries.get(key)
+        if entry is None or entry.type is not ARRAY or len(entry.value) == length:
+            continue
+        said = f"{count.key} is {layers}" if length == layers else f"llama.cpp wants {length}"
+        yield key, f"has {format_count(len(entry.value), 'value')}, but {said}", entry.value_offset
+
+
+def _heads(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
+    """Heads share the width of a row, and key/value heads the heads, unless layers differ."""
+    if not isinstance(file.metadata.get("general.architecture"), str):
+        return  # another rule's
+    width = layer_numbers(file, "embedding_length")
+    heads = layer_numbers(file, "attention.head_count")
+    groups = layer_numbers(file, "attention.head_count_kv")
+    own_length = bool(layer_numbers(file, "attention.key_length").values)
+    there = {_in_layer(tensor) for tensor in tensors}
+    has_attention = any((0, name) in there for name in _QUERIES)
+    if heads.key not in file.metadata and has_attention:
+        yield heads.key, "is missing, but there are attention tensors", None
+    if heads.values and not heads.is_array and width.values and not width.is_array:
+        count = heads.values[0]
+        if count and not own_length and width.values[0] % count:
+            what = f"is {count}, which does not divide embedding_length {width.values[0]}"
+            yield heads.key, what, heads.offset
+        if count and groups.values and not groups.is_array and groups.values[0]:
+            shared = groups.values[0]
+            if count % shared:
+                what = f"is {shared}, which does not divide head_count {count}"
+                yield groups.key, what, groups.offset
+    yield from _zero_heads(file, heads, _QUERIES, there)
+    if of_name(str(file.metadata.get("general.architecture"))):
+        # Layers of other architectures can have keys, and no heads of attention (Kimi Linear).
+        yield from _zero_heads(file, groups, _KEYS, there)
+
+
+def _in_layer(tensor: Tensor) -> tuple[int | None, str]:
+    """Return the layer of a tensor, of encoder or decoder as well, and its name there."""
+    name = tensor.name.removeprefix("enc.").removeprefix("dec.")
+    return replace(tensor, name=name).block, name.split(".", 2)[-1]
+
+
+def _zero_heads(
+    file: GgufFile, count: LayerNumbers, names: tuple[str, ...], there: set[tuple[int | None, str]]
+) -> Iterator[Place]:
+    """Yield a count of heads that is 0 in a layer which has attention."""
+    layers = layer_numbers(file, "block_count")
+    blocks = range(min(layers.values[0], len(there))) if layers.values else range(1)
+    for layer in blocks:
+        if count.at(layer) == 0 and any((layer, name) in there for name in names):
+            where = f" in layer {layer}" if count.is_array else ""
+            yield count.key, f"is 0{where}, but there are attention tensors", count.offset
+            return
+
+
+LAYER_RULES = (
+    survey("loader-per-layer", "warning", LLAMA_CPP, "value", _lengths),
+    survey("loader-heads", "warning", LLAMA_CPP, "head_count", _heads),
+)
+"""Held against models, with the tensors of all their shards."""
+
 
 ARCHITECTURE = "general.architecture"
 _SIZES = ("context_length", "embedding_length", "block_count")
@@ -86,7 +211,7 @@ def _offsets(file: GgufFile) -> Iterator[Place]:
     """Data must stand in the order of the table, with nothing but padding between."""
     if any(finding.rule in PLACE for finding in file.findings):
         return  # another rule's
-    for tensor, wanted in misplaced(file):
+    for tensor, wanted in misplaced_tensors(file):
         field, offset = tensor.place("offset")
         yield field, f"has its data at {tensor.offset}, not at {wanted} behind the last", offset
         return  # llama.cpp ends at the first
@@ -95,7 +220,7 @@ def _offsets(file: GgufFile) -> Iterator[Place]:
 def _architecture(file: GgufFile) -> Iterator[Place]:
     entry = file.metadata.entries.get(ARCHITECTURE)
     if entry and isinstance(entry.value, str) and entry.value not in ARCHITECTURES:
-        what = f"is {entry.value!r}, which llama-cpp-python {VERSION} does not know"
+        what = f"is {entry.value!r}, which llama-cpp-python {LLAMA_VERSION} does not know"
         yield ARCHITECTURE, what, entry.value_offset
     elif not has_tokenizer(file) and not (entry and isinstance(entry.value, str)):
         # Where there is a tokenizer, its reader says so.
@@ -125,7 +250,7 @@ def _empty(file: GgufFile) -> Iterator[Place]:
         yield "tensor_count", "is 0, and there is no tokenizer either: the file holds nothing", 8
 
 
-CONTAINER = (
+CONTAINER_RULES = (
     survey("loader-empty", "warning", LLAMA_CPP, "tensor_count", _empty),
     survey("loader-version", "warning", LLAMA_CPP, "version", _version),
     survey("loader-byte-order", "warning", LLAMA_CPP, "version", _byte_order),
@@ -134,7 +259,7 @@ CONTAINER = (
     survey("loader-offsets", "warning", LLAMA_CPP, "offset", _offsets),
 )
 """Held against every GGUF."""
-OPENED = (
+OPENING_RULES = (
     survey("loader-first-shard", "warning", LLAMA_CPP, "split.no", _first_shard),
     survey("loader-shards", "warning", LLAMA_CPP, COUNT, _missing_shards),
 )
@@ -174,7 +299,7 @@ def _sizes(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
             yield key, "is missing", None
 
 
-def wanted_types(architecture: str) -> dict[str, str]:
+def needed_types(architecture: str) -> dict[str, str]:
     """Return key -> the type that llama.cpp takes."""
     named = ((name, kind) for kind, names in _TYPES.items() for name in names)
     return {**{f"{architecture}.{name}": kind for name, kind in named}, **_PLAIN_TYPES}
@@ -184,11 +309,11 @@ def _types(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
     architecture = file.metadata.get(ARCHITECTURE)
     if not isinstance(architecture, str):
         return  # another rule's
-    for key, wanted in wanted_types(architecture).items():
+    for key, wanted in needed_types(architecture).items():
         entry = file.metadata.entries.get(key)
         if entry is None or entry.type.name == wanted:
             continue
-        per_layer = key.removeprefix(f"{architecture}.") in NAMES
+        per_layer = key.removeprefix(f"{architecture}.") in LAYER_NAMES
         if per_layer and entry.type is ARRAY and entry.value.element in (U32, I32):
             continue
         yield key, f"is of type {file.metadata.type_name(key)}, not {wanted}", entry.value_offset
@@ -280,21 +405,102 @@ def _embedding(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
 
 
 NO_TOKENIZER = survey("loader-tokenizer", "warning", LLAMA_CPP, "tokenizer.ggml.model", _tokenizer)
-MODEL = (
+MODEL_RULES = (
     NO_TOKENIZER,
     survey("loader-sizes", "warning", LLAMA_CPP, "value", _sizes),
     survey("loader-key-type", "warning", LLAMA_CPP, "value", _types),
     survey("loader-experts", "warning", LLAMA_CPP, "expert_used_count", _experts),
     survey("loader-rope-scaling", "warning", LLAMA_CPP, "rope.scaling.type", _scaling),
     survey("loader-blocks", "warning", LLAMA_CPP, "block_count", _blocks),
-    *PER_LAYER,
+    *LAYER_RULES,
     survey("loader-feed-forward", "warning", LLAMA_CPP, "feed_forward_length", _feed_forward),
     survey("loader-rotation", "warning", LLAMA_CPP, "rope.dimension_count", _rotated),
     survey("loader-embedding", "warning", LLAMA_CPP, "shape", _embedding),
-    *TYPES,
+    *TYPE_RULES,
 )
 """Held against models, with the tensors of all their shards."""
-ARCHITECTURES_RULE = (
+ARCHITECTURE_RULES = (
     survey("loader-architecture", "warning", LLAMA_CPP, ARCHITECTURE, _architecture),
 )
 """Held against models and vocabularies."""
+
+
+MISSING = Rule("model-tensor-missing", "warning", LLAMA_CPP, "tensor")
+SHAPE = Rule("model-tensor-shape", "warning", LLAMA_CPP, "shape")
+SURPLUS = Rule("model-tensor-surplus", "warning", LLAMA_CPP, "tensor")
+UNKNOWN = Rule("model-tensor-unknown", "note", "mtkit", "tensor")
+TENSOR_RULES = (MISSING, SHAPE, SURPLUS, UNKNOWN)
+_FUSED_NAMES = {
+    f"attn_qkv{end}": tuple(f"attn_{one}{end}" for one in "qkv") for end in (".weight", ".bias")
+} | {"ffn_gate_up_exps.weight": ("ffn_gate_exps.weight", "ffn_up_exps.weight")}
+"""Tensor -> those that llama.cpp takes it for."""
+TENSORS_PART = "required tensors"
+
+
+def tensor_findings(
+    file: GgufFile, tensors: Sequence[Tensor]
+) -> Iterator[Finding | tuple[str, str]]:
+    """Yield what is wrong with the tensors of a model, or why they were not looked at."""
+    shapes = {tensor.name: tuple(reversed(tensor.shape)) for tensor in tensors}
+    try:
+        found = recognize(file.metadata, shapes)
+    except MtkitError as error:
+        yield TENSORS_PART, str(error)
+        return
+    name = found.architecture.name
+    places = {tensor.name: tensor for tensor in tensors}
+
+    def made(rule: Rule, name: str, what: str) -> Finding:
+        tensor = places.get(name)
+        offset = tensor.place(rule.field)[1] if tensor else None
+        return Finding(rule, f"tensor {quoted(name)}", what, offset)
+
+    fused = _fused_tensors(found.matched.faults, shapes)
+    faults = [
+        fault
+        for fault in found.matched.faults
+        if not _is_loader_rule(fault)
+        and not (fault.kind == "missing" and fused.keys() >= {*fault.names})
+    ]
+    unknown = [name for fault in faults if fault.kind == "unknown" for name in fault.names]
+    wholes = {*fused.values()}
+    taken = tuple(one for one in unknown if one in wholes or is_loaded(name, one, shapes))
+    surplus = tuple(one for one in unknown if one not in set(taken))
+    yield from fault_findings(
+        [_in_file_order(fault) for fault in faults if fault.kind != "unknown"]
+        + [Fault("unknown", surplus)] * bool(surplus),
+        made,
+        (MISSING, SHAPE, SURPLUS),
+        (f"is missing: {name} models have it", "the metadata says", f"{name} models have none"),
+    )
+    for one in taken:
+        yield made(UNKNOWN, one, f"is not among those of {name} models that mtkit converts")
+
+
+def _in_file_order(fault: Fault) -> Fault:
+    """Return a fault whose shapes have the fastest axis first, as in a GGUF."""
+    return replace(fault, shape=fault.shape[::-1], wanted=fault.wanted[::-1])
+
+
+def _is_loader_rule(fault: Fault) -> bool:
+    """Tell what the rules of the loader say of the embedding."""
+    return fault.names == (EMBEDDING,) and fault.kind != "unknown"
+
+
+def _fused_tensors(faults: Iterable[Fault], there: Collection[str]) -> dict[str, str]:
+    """Return missing tensors by name, with the one that is there in the place of several."""
+    wholes = {part: whole for whole, parts in _FUSED_NAMES.items() for part in parts}
+    missing = [name for fault in faults if fault.kind == "missing" for name in fault.names]
+    found = {
+        name: name.removesuffix(name_in_layer(name)) + wholes.get(name_in_layer(name), "")
+        for name in missing
+    }
+    return {
+        name: whole
+        for name, whole in found.items()
+        if whole in there
+        and not any(
+            whole.removesuffix(name_in_layer(whole)) + one in there
+            for one in _FUSED_NAMES[name_in_layer(whole)]
+        )
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mtkit.base.escape import printable
 from mtkit.base.record import Record
 from mtkit.base.rules import Finding, Rule
-from mtkit.errors import counted
+from mtkit.errors import format_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +24,7 @@ DAMAGED, FOUND, CLEAN = 3, 1, 0
 
 
 class Survey(Rule):
-    """A rule about a whole.
-
-    Attributes:
-        find: Yields every place that breaks it.
-    """
+    """A rule about a whole."""
 
     find: Find = lambda *_: iter(())
 
@@ -40,7 +36,7 @@ def survey(
     return Survey(code, severity, source, field, advice=advice, find=find)
 
 
-def surveyed(rows: Iterable[Survey], *asked: Any) -> Iterator[Finding]:
+def survey_findings(rows: Iterable[Survey], *asked: Any) -> Iterator[Finding]:
     """Yield what breaks the rules of a table; of one rule the first places and their number."""
     for row in rows:
         count = 0
@@ -70,8 +66,8 @@ class Report(Record):
 
     def __repr__(self) -> str:
         kind = f" ({self.kind})" if self.kind else ""
-        found, skipped = len(self.findings), counted(len(self.skipped), "part")
-        return f"<Report on {self.path}{kind}: {counted(found, 'finding')}, {skipped} skipped>"
+        found, skipped = len(self.findings), format_count(len(self.skipped), "part")
+        return f"<Report on {self.path}{kind}: {format_count(found, 'finding')}, {skipped} skipped>"
 
     def count(self, severity: Severity) -> int:
         """Return how many findings have a severity."""

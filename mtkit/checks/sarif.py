@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from mtkit.base.rules import Finding
     from mtkit.checks.report import Report
 
-SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def document(reports: Sequence[Report]) -> dict[str, Any]:
+def sarif_document(reports: Sequence[Report]) -> dict[str, Any]:
     """Return one SARIF document for several files."""
     from mtkit.checks.explanations import EXPLANATIONS
 
@@ -31,18 +31,18 @@ def document(reports: Sequence[Report]) -> dict[str, Any]:
         "rules": [{"id": code, "shortDescription": {"text": EXPLANATIONS[code]}} for code in codes],
     }
     return {
-        "$schema": SCHEMA,
+        "$schema": SARIF_SCHEMA,
         "version": "2.1.0",
         "runs": [
             {
                 "tool": {"driver": driver},
-                "results": [_result(report, finding) for report, finding in findings],
+                "results": [_sarif_result(report, finding) for report, finding in findings],
             }
         ],
     }
 
 
-def _result(report: Report, finding: Finding) -> dict[str, Any]:
+def _sarif_result(report: Report, finding: Finding) -> dict[str, Any]:
     from urllib.parse import quote
 
     path = finding.source or report.path

@@ -1,24 +1,94 @@
-"""What is wrong with the data of tensors: one rule a row, all but the first for ``--deep``.
+"""What is wrong with tensors: those of an architecture, their types, and their data.
 
-Of quantized types the scales are looked at, which are floats at fixed places of a block: a scale
-that is not finite makes the whole block useless. Read in pieces, nothing is dequantized.
-Source: ggml-common.h of ggml (``block_*``); ggml-quants.c, ``ggml_validate_row_data``.
+``fault_findings`` says of a model, in a folder or in a GGUF, what is missing, unknown or of another
+shape. Types: vectors (norms, biases) and the kernels of convolutions are added and multiplied as
+they are, in F32 alone; matrices can be of any type that there is a product for. Data: one rule a
+row, all but the first for ``--deep``; of quantized types the scales are looked at, which are floats
+at fixed places of a block: a scale that is not finite makes the whole block useless. Read in
+pieces, nothing is dequantized.
+Source: ops.cpp and ggml-cpu.c of ggml (``binary_op``, ``type_traits_cpu``); conversion/base.py of
+llama.cpp (``prepare_tensors``), which writes vectors as F32 whatever is asked for; ggml-common.h
+(``block_*``); ggml-quants.c, ``ggml_validate_row_data``.
 """
 
 from __future__ import annotations
 
+from mtkit.architectures import of_name
+from mtkit.architectures.recognition import ARCHITECTURE, EMBEDDING
 from mtkit.base.binary import pieces
-from mtkit.checks.report import survey, surveyed
+from mtkit.base.rules import Finding
+from mtkit.checks.report import MOST_OF_A_SURVEY, survey, survey_findings
+from mtkit.gguf.rules import LLAMA_CPP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from mtkit.base.rules import Finding
+    from mtkit.architectures.tensor_match import Fault
+    from mtkit.base.rules import Rule
     from mtkit.checks.report import Place
     from mtkit.gguf import GgufFile
     from mtkit.gguf.file import Tensor
+
+
+def fault_findings(
+    faults: Iterable[Fault],
+    made: Callable[[Rule, str, str], Finding],
+    rules: tuple[Rule, Rule, Rule],
+    texts: tuple[str, str, str],
+) -> Iterator[Finding]:
+    """Yield a finding for each tensor of faults, of each kind the first places and their number.
+
+    Args:
+        made: Makes a finding of a rule, a tensor's name and what is wrong with it.
+        rules: About missing tensors, shapes, unknown tensors.
+        texts: What is said of a missing tensor; who says another shape; of an unknown tensor.
+    """
+    counts = [0, 0, 0]
+    for fault in faults:
+        kind = ("missing", "shape", "unknown").index(fault.kind)
+        what = texts[kind]
+        if fault.kind == "shape":
+            what = f"has the shape {list(fault.shape)}, but {what} {list(fault.wanted)}"
+        for name in fault.names:
+            counts[kind] += 1
+            if counts[kind] <= MOST_OF_A_SURVEY:
+                yield made(rules[kind], name, what)
+    for rule, count in zip(rules, counts, strict=True):
+        if count > MOST_OF_A_SURVEY:
+            what = f"and {count - MOST_OF_A_SURVEY} more places like these"
+            yield Finding(rule, rule.field, what)
+
+
+_NO_PRODUCT = frozenset({"I8", "I16", "I32", "I64", "F64", "Q8_1", "Q8_K"})
+_SINGLE_NAMES = ("conv1d.weight", "shortconv.conv.weight", "token_types.weight")
+"""Ends of names of matrices that are no factors of a product."""
+
+
+def _wrong_types(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
+    name = file.metadata.get(ARCHITECTURE)
+    is_known = isinstance(name, str) and bool(of_name(name))
+    for tensor in tensors:
+        if not is_known and tensor.name != EMBEDDING:
+            continue  # it may have tables of whole numbers
+        field, offset = tensor.place("type")
+        if _is_single(tensor):
+            if tensor.type.name != "F32":
+                yield field, f"is of type {tensor.type.name}, llama.cpp takes F32 alone", offset
+        elif tensor.type.name in _NO_PRODUCT:
+            what = f"is of type {tensor.type.name}, which llama.cpp cannot use in a matrix product"
+            yield field, what, offset
+
+
+def _is_single(tensor: Tensor) -> bool:
+    is_vector = len(tensor.shape) == 1 or not tensor.name.endswith(".weight")
+    return is_vector or "norm" in tensor.name or tensor.name.endswith(_SINGLE_NAMES)
+
+
+TYPE_RULES = (survey("model-tensor-type", "warning", LLAMA_CPP, "type", _wrong_types),)
+"""Held against models, with the tensors of all their shards."""
+
 
 GGML = "ggml"
 _PIECE_BYTES, _STEP_BYTES = 1 << 24, 1 << 16
@@ -61,15 +131,7 @@ _WIDTHS = {_HALF: 2, _SINGLE: 4, _DOUBLE: 8, _BRAIN: 2, _POWER: 1}
 
 
 class Counts:
-    """What the data of one tensor has.
-
-    Attributes:
-        tensor: Its row of the table.
-        nan: Floats that are not a number.
-        infinite: Floats that are infinite.
-        is_zero: Whether every byte is zero.
-        is_known: Whether its floats could be found.
-    """
+    """What the data of one tensor has."""
 
     def __init__(self, file: GgufFile, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -165,25 +227,24 @@ def _zeros_at_end(data: memoryview) -> int:
     return len(data)
 
 
-UNFINISHED = (
+UNFINISHED_RULES = (
     survey(
         "data-unfinished", "warning", "mtkit", "data", _unfinished,
         "the download did not end: download the file again",
     ),
 )  # fmt: skip
 """Held against models; of a sound file a page is read."""
-DATA = (
+DATA_RULES = (
     survey("data-nan", "warning", GGML, "data", _nan),
     survey("data-infinite", "warning", GGML, "data", _infinite),
     survey("data-zero", "note", GGML, "data", _zero),
 )
 
 
-def found_in(file: GgufFile, broken: frozenset[str]) -> Iterator[Finding | Tensor]:
+def data_findings(file: GgufFile, broken: frozenset[str]) -> Iterator[Finding | Tensor]:
     """Yield what breaks the rules, and tensors whose floats are at no known place.
 
     Args:
-        file: The file.
         broken: Labels of tensors whose place is wrong; they are left out.
     """
     for tensor in file.tensors:
@@ -192,4 +253,4 @@ def found_in(file: GgufFile, broken: frozenset[str]) -> Iterator[Finding | Tenso
         counts = Counts(file, tensor)
         if not counts.is_known and tensor.type.name not in _WHOLE_NUMBERS:
             yield tensor
-        yield from surveyed(DATA, counts)
+        yield from survey_findings(DATA_RULES, counts)

@@ -37,7 +37,7 @@ def command_tree(commands: Mapping[str, tuple[str, str]], named: Collection[str]
             root.add_typer(app, name=name, help=text)
 
     def subjects() -> list[str]:
-        from mtkit.commands.topics import TOPICS
+        from mtkit.commands.help import TOPICS
 
         return [*commands, "topics", *TOPICS]
 

@@ -1,20 +1,26 @@
-"""What the commands which run a model are given on the command line: texts, files, lists."""
+"""What commands that run a model or a template are given: prompts, messages, grammars, lists.
+
+Each is parsed from its spelling on the command line, or read from a file or a pipe.
+"""
 
 from __future__ import annotations
 
-from mtkit.commands.texts import check_no_file, texts_of
+from mtkit.commands.inputs import check_no_file, open_texts
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
+
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
 
 _DIGITS = 20
 """Of a number that can be an id; more are text."""
 
 
-def split_of(text: str) -> tuple[float, ...]:
+def parse_tensor_split(text: str) -> tuple[float, ...]:
     """Return the parts of ``--tensor-split``."""
     try:
         return tuple(float(part) for part in text.split(","))
@@ -23,7 +29,7 @@ def split_of(text: str) -> tuple[float, ...]:
         raise UsageError(what, field="tensor_split", hint="write it like 3,1") from None
 
 
-def biases_of(texts: list[str]) -> tuple[tuple[int | str, float], ...]:
+def parse_logit_biases(texts: list[str]) -> tuple[tuple[int | str, float], ...]:
     """Return what is named and the value of each ``--logit-bias``."""
     found: list[tuple[int | str, float]] = []
     for text in texts:
@@ -39,12 +45,8 @@ def biases_of(texts: list[str]) -> tuple[tuple[int | str, float], ...]:
     return tuple(found)
 
 
-def grammar_of(grammar: str) -> str:
-    """Return a grammar: a file's content, or the text itself.
-
-    Raises:
-        UsageError: It is neither.
-    """
+def read_grammar(grammar: str) -> str:
+    """Return a grammar: a file's content, or the text itself."""
     import os
 
     if "::=" in grammar:
@@ -52,15 +54,11 @@ def grammar_of(grammar: str) -> str:
     if grammar != "-" and not os.path.exists(grammar):
         what = f"{grammar[:60]!r} is neither a file nor GBNF"
         raise UsageError(what, field="--grammar", hint="a rule is NAME ::= …")
-    return read_text(grammar)
+    return read_text_file(grammar)
 
 
-def schema_of(schema: str) -> str:
-    """Return a JSON schema: a file's content, or the text itself.
-
-    Raises:
-        UsageError: It is neither.
-    """
+def read_schema(schema: str) -> str:
+    """Return a JSON schema: a file's content, or the text itself."""
     import os
 
     if schema.lstrip().startswith("{") or schema.strip() in ("true", "false"):
@@ -68,27 +66,27 @@ def schema_of(schema: str) -> str:
     if schema != "-" and not os.path.exists(schema):
         what = f"{schema[:60]!r} is neither a file nor a JSON schema"
         raise UsageError(what, field="--json-schema", hint='a schema is {"type": …}')
-    return read_text(schema)
+    return read_text_file(schema)
 
 
-def read_text(path: str) -> str:
+def read_text_file(path: str) -> str:
     """Return a file's content as text; - is standard input."""
-    return read_bytes(path).decode("utf-8", "replace")
+    return read_bytes_file(path).decode("utf-8", "replace")
 
 
-def read_bytes(path: str) -> bytes:
+def read_bytes_file(path: str) -> bytes:
     """Return a file's content; - is standard input."""
     from mtkit.base.binary import Source
 
     return bytes(Source.open(path).data)
 
 
-def number(value: float | None) -> float | None:
+def finite_number(value: float | None) -> float | None:
     """Return a number as JSON has it: None for what is not a number or infinite."""
     return value if value is not None and abs(value) < float("inf") else None
 
 
-def prompt_of(
+def read_prompt(
     text: str | None,
     prompt: str | None,
     files: Sequence[str] | None,
@@ -100,26 +98,19 @@ def prompt_of(
 
     One line break at the end of a file or a pipe is left out, as llama.cpp's tools do: nobody
     means it. Several files are one prompt.
-
-    Raises:
-        UsageError: As ``check_no_file`` and ``texts_of``.
     """
     check_no_file(text, prompt, command)
     hint = f'mtkit {command} "Once upon a time" or --file FILE'
     parts = [
         content if isinstance(content, bytes) else content.read()
-        for _, content in texts_of(text, prompt, files, hint, may_be_none=may_be_none, model=True)
+        for _, content in open_texts(text, prompt, files, hint, may_be_none=may_be_none, model=True)
     ]
     given = b"".join(parts)
     return given if prompt is not None or text not in (None, "-") else given.removesuffix(b"\n")
 
 
-def id_ranges(text: str) -> list[range]:
-    """Return the ids of ``1234,5000-5010``.
-
-    Raises:
-        UsageError: A part is not an id or a range of ids.
-    """
+def parse_id_ranges(text: str) -> list[range]:
+    """Return the ids of ``1234,5000-5010``."""
     found = []
     for word in text.replace(",", " ").split():
         first, dash, last = word.partition("-")
@@ -130,10 +121,80 @@ def id_ranges(text: str) -> list[range]:
     return found
 
 
-READERS: dict[str, tuple[Any, Any, Callable[[Any], Any]]] = {
-    "tensor_split": (str | None, None, split_of),
-    "logit_bias": (list[str] | None, None, biases_of),
-    "grammar": (str | None, None, grammar_of),
-    "json_schema": (str | None, None, schema_of),
+SETTING_READERS: dict[str, tuple[Any, Any, Callable[[Any], Any]]] = {
+    "tensor_split": (str | None, None, parse_tensor_split),
+    "logit_bias": (list[str] | None, None, parse_logit_biases),
+    "grammar": (str | None, None, read_grammar),
+    "json_schema": (str | None, None, read_schema),
 }
 """Settings that a command line spells in its own way -> type, default, and how it is read."""
+
+
+def render_messages(tokenizer: Tokenizer, file: str) -> bytes:
+    """Return the messages of a file as a tokenizer's template writes them, an answer opened."""
+    from mtkit.chat.template import apply
+    from mtkit.errors import MtkitError
+    from mtkit.unicode.utf8 import to_bytes
+
+    messages = read_conversation(file)
+    try:
+        made = apply(tokenizer.spec, messages, add_generation_prompt=True)
+    except MtkitError as error:
+        is_theirs = error.field.startswith("messages")
+        raise error.located(file if is_theirs else tokenizer.source) from None
+    return to_bytes(made.text)
+
+
+def read_conversation(file: str | None, system: str | None = None, user: str | None = None) -> Any:
+    """Return the messages of a file, with those of the command line around them."""
+    from mtkit.errors import UsageError
+
+    found = read_json(file)
+    if type(found) is dict and "messages" in found:
+        found = found["messages"]
+    if found is None:
+        found = []
+    if type(found) is not list:
+        raise UsageError("is not a list of messages", source=file or "")
+    if system is not None:
+        found = [{"role": "system", "content": system}, *found]
+    if user is not None:
+        found = [*found, {"role": "user", "content": user}]
+    if not found:
+        raise UsageError("no messages", hint="add --messages FILE or --user TEXT")
+    return found
+
+
+def read_json(file: str | None) -> Any:
+    """Read a JSON file."""
+    from mtkit.base.binary import Source
+    from mtkit.errors import MtkitError
+    from mtkit.formats.json_fields import parse_json
+
+    if file is None:
+        return None
+    try:
+        return parse_json(Source.open(file).data)
+    except MtkitError as error:
+        raise error.located(file) from None
+
+
+def read_prompts(path: str) -> Iterator[str]:
+    """Give the prompts of a file; a line that begins with a brace is JSON with "prompt"."""
+    import json
+
+    from mtkit.errors import FormatError
+
+    for number, line in enumerate(read_text_file(path).splitlines(), 1):
+        if line.startswith("{"):
+            try:
+                found = json.loads(line)["prompt"]
+            except (ValueError, KeyError, RecursionError):
+                found = None
+            if not isinstance(found, str):
+                raise FormatError(
+                    'is not JSON with a text as "prompt"', source=path, field=f"line {number}"
+                )
+            yield found
+        elif line.strip():
+            yield line

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import application, n_bytes
+from mtkit.commands.application import application, parse_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def bench(
       mtkit bench -t qwen3/ corpus.txt --size 10M --json
     """
     from mtkit.commands import output
-    from mtkit.commands.named import load_named
-    from mtkit.commands.progress import Progress
+    from mtkit.commands.inputs import load_tokenizer
+    from mtkit.commands.terminal import Progress
     from mtkit.errors import UsageError
     from mtkit.tokenizer.load import load
     from mtkit.tokenizer.speed import measure, texts_of
@@ -61,8 +61,8 @@ def bench(
     if tokenizer == "-":
         hint = "save it as a file"
         raise UsageError("a pipe cannot be loaded several times", field="-t -", hint=hint)
-    given = texts_of(texts or [], n_bytes(size, "--size"))
-    named = load_named(tokenizer, download=download)
+    given = texts_of(texts or [], parse_bytes(size, "--size"))
+    named = load_tokenizer(tokenizer, download=download)
     progress = Progress("measuring").show
     seconds, speeds = measure(lambda: load(tokenizer), given, rounds, progress)
     if as_json:

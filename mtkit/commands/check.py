@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.failures import raise_last
-from mtkit.commands.named import load_named, models_named
-from mtkit.commands.options import application, programs
+from mtkit.commands.application import application, program_names
+from mtkit.commands.failures import raise_last_error
+from mtkit.commands.inputs import find_models, load_tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def check(
             "--runs-on",
             metavar="NAME",
             help="Compare with this program: llama.cpp, mnn, transformers … Repeatable.",
-            autocompletion=programs,
+            autocompletion=program_names,
         ),
     ] = None,
     explain: Annotated[
@@ -95,16 +95,16 @@ def check(
     if not files:
         raise UsageError("no file to check", hint="mtkit check model.gguf")
     from mtkit.checks import check as run
-    from mtkit.programs import program_named
+    from mtkit.conversion.programs import find_program
     from mtkit.sources.remote import MOST_BYTES
 
     for name in runs_on or ():
-        program_named(name)
+        find_program(name)
     if against is not None:
-        load_named(against)  # its errors are not those of a file that is checked
+        load_tokenizer(against)  # its errors are not those of a file that is checked
     reports: list[Report] = []
     errors: list[MtkitError] = []
-    for file in models_named(files):
+    for file in find_models(files):
         try:
             reports.append(
                 run(
@@ -118,11 +118,11 @@ def check(
         except MtkitError as error:
             errors.append(error.located(file))
     if not reports:
-        raise_last(errors)
+        raise_last_error(errors)
     if sarif:
-        from mtkit.checks.sarif import document
+        from mtkit.checks.sarif import sarif_document
 
-        output.write_json(document(reports))
+        output.write_json(sarif_document(reports))
     elif as_json:
         output.write_json(
             {"schema": "mtkit.check/1", "files": [report.document() for report in reports]}
@@ -134,7 +134,7 @@ def check(
         for report in reports:
             output.write_rows(_rows(report))
     if errors:  # the other files have been shown
-        raise_last(errors)
+        raise_last_error(errors)
     code = max(report.exit_code for report in reports)
     if code:
         raise typer.Exit(code)
@@ -161,15 +161,15 @@ def _rows(report: Report) -> Sequence[Sequence[object]]:
 def _show(report: Report) -> None:
     """Show the verdict, the findings of each rule together, and what was not looked at."""
     from mtkit.base.escape import printable
-    from mtkit.commands.terminal import DOT, Screen, count, joined, part
+    from mtkit.commands.terminal import DOT, Screen, count_part, join_parts, part
 
     screen = Screen()
     counts = [(name, report.count(name)) for name in _ROLES]
-    said = [part(_ROLES[name], count(number, name)) for name, number in counts if number]
+    said = [part(_ROLES[name], count_part(number, name)) for name, number in counts if number]
     parts = said or [part("good", "nothing found")]
     good = report.exit_code == 0
     path = part("name", report.path)
-    screen.verdict(path, output.Escaped(DOT), *joined(parts), good=good)
+    screen.verdict(path, output.Escaped(DOT), *join_parts(parts), good=good)
     groups: dict[str, list[Finding]] = {name: [] for name in _ROLES}
     for finding in report.findings:
         groups[finding.rule.severity].append(finding)
@@ -178,10 +178,10 @@ def _show(report: Report) -> None:
         screen.heading(finding.field or rule.field, _place(finding))
         screen.line(output.Escaped(printable(finding.what)), indent=2)
         if more:
-            screen.line(part("dim", f"and {count(more)} more like this"), indent=2)
+            screen.line(part("dim", f"and {count_part(more)} more like this"), indent=2)
         advice = finding.advice or rule.advice
         code = [part(_ROLES[rule.severity], rule.severity), part("dim", rule.code)]
-        screen.line(*joined([*code, part("dim", rule.source), part("hint", advice)]), indent=2)
+        screen.line(*join_parts([*code, part("dim", rule.source), part("hint", advice)]), indent=2)
     if report.skipped:
         screen.heading("not checked")
         screen.facts([(f"  {name}", [why]) for name, why in report.skipped])

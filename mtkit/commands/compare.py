@@ -9,15 +9,14 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.named import load_named
-from mtkit.commands.options import application, programs
-from mtkit.commands.texts import parsed_special
+from mtkit.commands.application import application, program_names
+from mtkit.commands.inputs import load_tokenizer, special_mode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mtkit.tokenizer.compare import Comparison
+    from mtkit.tokenizer.comparison import Comparison
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 app = application()
@@ -59,7 +58,7 @@ def compare(
             "--as",
             metavar="NAME",
             help="Read B as this program does: transformers, mnn …",
-            autocompletion=programs,
+            autocompletion=program_names,
         ),
     ] = None,
     as_draft: Annotated[
@@ -85,18 +84,18 @@ def compare(
       mtkit compare small.gguf model.gguf --as-draft
     """
     from mtkit.errors import UsageError
-    from mtkit.tokenizer.compare import compare as run
-    from mtkit.tokenizer.probes import texts
+    from mtkit.tokenizer.comparison import compare as run
+    from mtkit.tokenizer.comparison import probe_texts
 
     if right is None and as_program is None:
         raise UsageError("two tokenizers are needed", hint="mtkit compare A B")
-    special = parsed_special(parse_special, no_parse_special)
+    special = special_mode(parse_special, no_parse_special)
     if as_program is not None and (as_draft or special is not None):
         chosen = "--as-draft" if as_draft else f"--{'' if special else 'no-'}parse-special"
         what = f"does not go with {chosen}"
         raise UsageError(what, field="--as")
-    one = load_named(left, download=download)
-    other = one if right is None else load_named(right, download=download)
+    one = load_tokenizer(left, download=download)
+    other = one if right is None else load_tokenizer(right, download=download)
     if as_draft:
         if files or most is not None:
             raise UsageError(
@@ -104,14 +103,14 @@ def compare(
             )
         _show_as_draft(one, other, as_json=as_json)
         return
-    corpus = chain.from_iterable(map(_lines, files)) if files else texts()
+    corpus = chain.from_iterable(map(_lines, files)) if files else probe_texts()
     if most is None:
         most = 3 if output.is_terminal() else 10
     if as_program is not None:
-        from mtkit.checks.programs.comparison import compare_as
-        from mtkit.programs import program_named
+        from mtkit.checks.programs import compare_as
+        from mtkit.conversion.programs import find_program
 
-        program = program_named(as_program)
+        program = find_program(as_program)
         done = compare_as(program, one, other, corpus, most=most, add_special_tokens=not no_special)
     else:
         done = run(
@@ -143,7 +142,7 @@ def compare(
 def _show_as_draft(draft: Tokenizer, target: Tokenizer, *, as_json: bool) -> None:
     """Show how much of a draft's vocabulary means something in the target's."""
     from mtkit.base.escape import byte_escapes
-    from mtkit.llm.speculative.translation import Translation
+    from mtkit.speculative.translation import Translation
 
     found = Translation(target, draft).overlap
     spelled = {}
@@ -177,15 +176,15 @@ def _lines(path: str) -> Iterator[bytes]:
     import os
 
     from mtkit.base.binary import open_input, standard_input
-    from mtkit.tokenizer.compare import lines_of
+    from mtkit.tokenizer.comparison import corpus_lines
 
     if path == "-":
-        yield from lines_of(standard_input())
+        yield from corpus_lines(standard_input())
         return
     with open_input(path) as file:
         size = os.fstat(file.fileno()).st_size
         if not sys.stderr.isatty() or size < _WORTH_A_BAR_BYTES:
-            yield from lines_of(file)
+            yield from corpus_lines(file)
             return
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
@@ -194,7 +193,7 @@ def _lines(path: str) -> Iterator[bytes]:
         columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("compare", total=size)
-            yield from lines_of(file, lambda done: bar.update(task, completed=done))
+            yield from corpus_lines(file, lambda done: bar.update(task, completed=done))
 
 
 _WORTH_A_BAR_BYTES = 1 << 20
@@ -202,12 +201,13 @@ _WORTH_A_BAR_BYTES = 1 << 20
 
 def _lines_of_a_pipe(done: Comparison, names: Sequence[str]) -> Iterator[str]:
     from mtkit.base.escape import escape
-    from mtkit.errors import counted
+    from mtkit.errors import format_count
 
     verdict = "equal" if done.equal else f"{done.different} different"
     if 0 < len(done.differences) < done.different:
         verdict += f" (the first {len(done.differences)} shown)"
-    yield f"{counted(done.texts, 'text')}, {verdict}; tokens {done.tokens[0]} and {done.tokens[1]}"
+    first, second = done.tokens
+    yield f"{format_count(done.texts, 'text')}, {verdict}; tokens {first} and {second}"
     for one in done.differences:
         yield f"text {one.number}\t{one.stage}\t{escape(one.text)}"
         for name, (ids, tokens) in zip(names, (one.left, one.right), strict=True):
@@ -220,17 +220,17 @@ def _lines_of_a_pipe(done: Comparison, names: Sequence[str]) -> Iterator[str]:
 def _show(done: Comparison, sides: Sequence[Tokenizer], what: str) -> None:
     """Show the verdict, and of each difference the text and the tokens from where they part."""
     from mtkit.base.escape import escape
-    from mtkit.commands.terminal import Screen, count, joined, part, sticky, token_text
+    from mtkit.commands.terminal import Screen, count_part, join_parts, part, sticky, token_text
 
     screen = Screen()
     if done.equal:
-        tokens = count(done.tokens[0], "token")
-        said = joined([count(done.texts, what), tokens, "all ids are equal"])
+        tokens = count_part(done.tokens[0], "token")
+        said = join_parts([count_part(done.texts, what), tokens, "all ids are equal"])
         screen.verdict(*said, good=True)
         return
     first = done.differences[0] if done.differences else None
     where = f", first at {what} {first.number}, stage: {first.stage}" if first else ""
-    many = sticky(f"{done.different} of {count(done.texts, what)}")
+    many = sticky(f"{done.different} of {count_part(done.texts, what)}")
     screen.verdict(many, f" differ{where}", good=False)
     names = _names(sides)
     for one in done.differences:
@@ -239,12 +239,12 @@ def _show(done: Comparison, sides: Sequence[Tokenizer], what: str) -> None:
         start = max(one.first - 2, 0)
         for name, (ids, _), tokenizer in zip(names, (one.left, one.right), sides, strict=True):
             shown = [
-                joined([part("id", i), token_text(tokenizer.token_bytes(i))], sticky(" "))
+                join_parts([part("id", i), token_text(tokenizer.token_bytes(i))], sticky(" "))
                 for i in ids[start : start + _SHOWN_TOKENS]
             ]
             more = [part("dim", f"… {len(ids)} in all")] * (len(ids) > start + _SHOWN_TOKENS)
-            before = [part("dim", f"{count(start, 'token')} …")] * (start > 0)
-            rows.append((f"  {name}", joined([*before, *shown, *more], "  ")))
+            before = [part("dim", f"{count_part(start, 'token')} …")] * (start > 0)
+            rows.append((f"  {name}", join_parts([*before, *shown, *more], "  ")))
         screen.facts(rows)
     if len(done.differences) < done.different:
         more_text = f"--most {done.different} shows all, --json with every token"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import application
+from mtkit.commands.application import application
 
 app = application()
 
@@ -50,7 +50,7 @@ def config(
         return
     if key is not None and key not in settings.KEYS:
         raise UsageError(f"there is no setting {key!r}", hint=f"known: {', '.join(settings.KEYS)}")
-    found = {name: settings.found(name)[0] for name in settings.KEYS if key in (None, name)}
+    found = {name: settings.find(name)[0] for name in settings.KEYS if key in (None, name)}
     if as_json:
         document = {"schema": "mtkit.config/1", "path": settings.path(), "settings": found}
         output.write_json(document)
@@ -70,7 +70,7 @@ def _show(found: dict[str, str | None]) -> None:
 
     screen = Screen()
     rows = [
-        (name, value or "the one that ships with mtkit", settings.found(name)[1])
+        (name, value or "the one that ships with mtkit", settings.find(name)[1])
         for name, value in found.items()
     ]
     screen.table(("setting", "in force", "from:name"), rows, elastic=1)

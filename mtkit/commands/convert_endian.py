@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.named import gguf_named
-from mtkit.commands.options import application
+from mtkit.commands.application import application
+from mtkit.commands.inputs import find_gguf
 
 app = application()
 
@@ -31,14 +31,14 @@ def convert_endian(
       mtkit convert-endian model.gguf -o model-big-endian.gguf
       mtkit convert-endian model-big-endian.gguf -o model.gguf --dry-run
     """
-    from mtkit.commands.new_files import NewFile, write
+    from mtkit.commands.new_files import NewFile, write_new_files
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.byte_order import in_other_order
 
     if out in ("", "-"):
         raise UsageError("no output file", hint="add -o NEW.gguf")
-    source = open_gguf(gguf_named(file))
+    source = open_gguf(find_gguf(file))
     size = sum(tensor.n_bytes for tensor in source.tensors)
     made = NewFile(out, len(source.tensors), size, in_other_order(source))
-    write([made], "mtkit.convert-endian/1", dry_run=dry_run, force=force, as_json=as_json)
+    write_new_files([made], "mtkit.convert-endian/1", dry_run=dry_run, force=force, as_json=as_json)

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.named import load_named
-from mtkit.commands.options import application
-from mtkit.commands.texts import parsed_special, texts_of
+from mtkit.commands.application import application
+from mtkit.commands.inputs import load_tokenizer, open_texts, special_mode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,10 +54,10 @@ def count(
 
     if names and files:
         raise UsageError("give the files as arguments or with --file")
-    special = parsed_special(parse_special, no_parse_special)
+    special = special_mode(parse_special, no_parse_special)
     paths = [*(names or ()), *(files or ())]
     paths = [one for path in paths for one in _files(path)]
-    source = load_named(
+    source = load_tokenizer(
         tokenizer,
         encoding=encoding,
         reader=as_reader,
@@ -66,7 +65,7 @@ def count(
         verify_tables=verify_tables,
     )
     counts = []
-    for name, content in texts_of(None, prompt, paths, 'mtkit count FILE, or -p "a text"'):
+    for name, content in open_texts(None, prompt, paths, 'mtkit count FILE, or -p "a text"'):
         try:
             ids = source.encode_array(
                 content if isinstance(content, bytes) else content.read(),
@@ -80,16 +79,12 @@ def count(
 
 
 def _files(path: str) -> list[str]:
-    """Return a file, or the text files of a folder.
-
-    Raises:
-        UsageError: There is no such file, or the folder has no text.
-    """
-    from mtkit.base.text_files import is_text, visible
+    """Return a file, or the text files of a folder."""
+    from mtkit.base.files import is_text_file, visible_files
     from mtkit.errors import UsageError
 
     if os.path.isdir(path):
-        found = list(filter(is_text, visible(path)))
+        found = list(filter(is_text_file, visible_files(path)))
         if not found:
             raise UsageError("has no text files", source=path)
         return found

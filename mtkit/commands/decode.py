@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.named import load_named
-from mtkit.commands.options import application
-from mtkit.commands.texts import lines_of, texts_of
+from mtkit.commands.application import application
+from mtkit.commands.inputs import load_tokenizer, open_texts, read_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,15 +55,17 @@ def decode(
     from mtkit.errors import UsageError
 
     if ids and tokenizer is None and not ids[0][:1].isdigit():
-        from mtkit.commands.first_words import reordered
+        from mtkit.commands.help import reorder_line
 
-        if line := reordered("decode", ids, ""):
+        if line := reorder_line("decode", ids, ""):
             raise UsageError(f"{ids[0]!r} is not a token id", hint=line)
-    source = load_named(tokenizer, reader=as_reader, download=download, verify_tables=verify_tables)
+    source = load_tokenizer(
+        tokenizer, reader=as_reader, download=download, verify_tables=verify_tables
+    )
     hint = "mtkit decode 15 42, or ids on standard input"
-    for _, content in texts_of(" ".join(ids) if ids else None, None, files, hint):
+    for _, content in open_texts(" ".join(ids) if ids else None, None, files, hint):
         whole = content if isinstance(content, bytes) else b"" if lines else content.read()
-        for group in lines_of(content) if lines else [[whole]]:
+        for group in read_lines(content) if lines else [[whole]]:
             texts = (parse_ids(text.decode("utf-8", "replace")) for text in group)
             if trace:
                 for numbers in texts:
@@ -78,7 +79,7 @@ def decode(
 
 
 def _trace(source: Tokenizer, numbers: list[int], *, special: bool, as_json: bool) -> None:
-    from mtkit.commands.encode.trace import show_trace
+    from mtkit.commands.trace import show_trace
 
     source.decode(numbers)  # refuses ids that do not exist
     show_trace(source.trace_decode(numbers, skip_special_tokens=not special), as_json=as_json)
@@ -106,11 +107,7 @@ def _write(texts: list[bytes]) -> None:
 
 
 def parse_ids(text: str) -> list[int]:
-    """Read ids separated by blanks or commas, as encode or a JSON list prints them, or its JSON.
-
-    Raises:
-        UsageError: Something is not an id.
-    """
+    """Read ids separated by blanks or commas, as encode or a JSON list prints them, or its JSON."""
     from mtkit.errors import UsageError
 
     found = []
@@ -127,11 +124,7 @@ def parse_ids(text: str) -> list[int]:
 
 
 def _documents(text: str) -> Iterator[list[object]]:
-    """Yield the ids of JSON documents that ``encode --json`` printed.
-
-    Raises:
-        UsageError: There are other ones.
-    """
+    """Yield the ids of JSON documents that ``encode --json`` printed."""
     import json
 
     from mtkit.errors import UsageError

@@ -7,16 +7,15 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.named import folder_named, gguf_named
-from mtkit.commands.options import application
+from mtkit.commands.application import application
+from mtkit.commands.inputs import find_folder, find_gguf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from mtkit.commands.terminal import Screen
-    from mtkit.inspection.difference import Difference, KeyChange, TensorChange
-    from mtkit.inspection.sides import Side
+    from mtkit.inspection.difference import Difference, KeyChange, Side, TensorChange
 
 app = application()
 
@@ -60,13 +59,12 @@ def diff(
     """
     from shlex import join
 
-    from mtkit.inspection.difference import difference
-    from mtkit.inspection.difference_text import document
+    from mtkit.inspection.difference import difference_document, find_difference
 
     a, b = (_side(name, join((left, right))) for name in (left, right))
-    done = difference(a, b, values=values, done=_progress(a))
+    done = find_difference(a, b, values=values, done=_progress(a))
     if as_json:
-        output.write_json(document(done))
+        output.write_json(difference_document(done))
     elif output.is_terminal():
         _show(done)
     else:
@@ -76,25 +74,20 @@ def diff(
 
 
 def _side(name: str, both: str) -> Side:
-    """Return a file or a folder as a side.
-
-    Raises:
-        UsageError: It is neither a whole GGUF nor a model folder.
-        MtkitError: It is damaged, or cannot become a GGUF.
-    """
+    """Return a file or a folder as a side."""
     from mtkit.base.binary import Source
-    from mtkit.checkpoints.kind import kind_of
+    from mtkit.checkpoints import kind_of
     from mtkit.errors import UsageError
     from mtkit.formats import is_tokenizer
-    from mtkit.gguf.joined import open_whole
-    from mtkit.inspection.sides import side_of
+    from mtkit.gguf.shards import open_whole
+    from mtkit.inspection.difference import side_of
 
-    folder = folder_named(name)
+    folder = find_folder(name)
     if folder is not None:
-        from mtkit.conversion.folder_side import folder_side
+        from mtkit.conversion.folder_report import folder_side
 
         return folder_side(folder)
-    source = Source.open(gguf_named(name))
+    source = Source.open(find_gguf(name))
     if kind_of(source) == "tokenizer" and is_tokenizer(source):
         hint = f"tokenizers of any format: mtkit compare {both}"
         raise UsageError("is not a GGUF", source=source.name, hint=hint)
@@ -105,13 +98,13 @@ def _progress(side: Side) -> Callable[[int], object]:
     """Return what is told the elements of each tensor that was compared."""
     from math import prod
 
-    from mtkit.base.counted import Counted
-    from mtkit.commands.progress import Progress
+    from mtkit.base.process import ProgressCount
+    from mtkit.commands.terminal import Progress
 
     line = Progress("comparing")
     total = sum(prod(one.shape) for one in side.tensors.values()) or 1
     line.show(0.0)
-    return Counted(lambda done, total: line.show(done / total), total)
+    return ProgressCount(lambda done, total: line.show(done / total), total)
 
 
 def _errors(change: TensorChange) -> Sequence[object]:
@@ -123,14 +116,14 @@ def _errors(change: TensorChange) -> Sequence[object]:
 
 
 def _rows(done: Difference) -> Iterator[Sequence[object]]:
-    from mtkit.inspection.difference_text import sides, texts
+    from mtkit.inspection.difference import key_texts, tensor_texts
 
     for kind, keys in (("metadata", done.keys), ("naming", done.naming)):
         for key in keys:
-            yield (kind, key.key, key.change, *texts(key))
+            yield (kind, key.key, key.change, *key_texts(key))
     converted = (one for one in done.measured if one.change == "same")
     for tensor in (*done.tensors, *converted):
-        yield ("tensor", tensor.name, tensor.change, *sides(tensor), *_errors(tensor))
+        yield ("tensor", tensor.name, tensor.change, *tensor_texts(tensor), *_errors(tensor))
     if done.sums is not None:
         sums = done.sums
         numbers = f"{sums.rmse:.6g}", f"{sums.relative:.6g}"
@@ -138,12 +131,11 @@ def _rows(done: Difference) -> Iterator[Sequence[object]]:
 
 
 def _show(done: Difference) -> None:
-    from mtkit.commands.terminal import Screen, count, part
-    from mtkit.inspection.difference import TEMPLATE
-    from mtkit.inspection.difference_text import sides, verdict
+    from mtkit.commands.terminal import Screen, count_part, part
+    from mtkit.inspection.difference import TEMPLATE, difference_verdict, tensor_texts
 
     screen = Screen()
-    screen.verdict(verdict(done), good=done.equal)
+    screen.verdict(difference_verdict(done), good=done.equal)
     _show_keys(screen, "metadata", done.keys)
     for key in done.keys:
         if key.key.startswith(TEMPLATE) and all(isinstance(one, str) for one in key.values):
@@ -152,22 +144,22 @@ def _show(done: Difference) -> None:
     measured = {one.name for one in done.measured}
     others = [one for one in done.tensors if one.name not in measured]
     if others:
-        screen.heading("tensors", f"{count(len(others))} of {count(done.n_tensors)}")
-        rows = [(_SIGNS[one.change], one.name, *sides(one)) for one in others[:_MOST]]
+        screen.heading("tensors", f"{count_part(len(others))} of {count_part(done.n_tensors)}")
+        rows = [(_SIGNS[one.change], one.name, *tensor_texts(one)) for one in others[:_MOST]]
         screen.table(["", "tensor:name", "before", "after"], rows, elastic=1)
         if len(others) > _MOST:
-            screen.line(part("dim", f"and {count(len(others) - _MOST)} more; --json has all"))
+            screen.line(part("dim", f"and {count_part(len(others) - _MOST)} more; --json has all"))
     if done.sums is not None:
         _show_errors(screen, done)
 
 
 def _show_keys(screen: Screen, title: str, keys: Sequence[KeyChange], remark: str = "") -> None:
-    from mtkit.commands.terminal import count
-    from mtkit.inspection.difference_text import texts
+    from mtkit.commands.terminal import count_part
+    from mtkit.inspection.difference import key_texts
 
     if keys:
-        screen.heading(title, ", ".join(filter(None, (count(len(keys), "key"), remark))))
-        rows = [(_SIGNS[one.change], one.key, *texts(one)) for one in keys]
+        screen.heading(title, ", ".join(filter(None, (count_part(len(keys), "key"), remark))))
+        rows = [(_SIGNS[one.change], one.key, *key_texts(one)) for one in keys]
         screen.table(("", "key:name", "before", "after"), rows, elastic=3)
 
 
@@ -175,9 +167,8 @@ def _show_errors(screen: Screen, done: Difference) -> None:
     """Show the error of each tensor, the largest first, and what all of them take."""
     from math import isfinite
 
-    from mtkit.commands.terminal import count, joined, part, size
-    from mtkit.inspection.difference import FOREIGN
-    from mtkit.inspection.difference_text import percent
+    from mtkit.commands.terminal import count_part, join_parts, part, size_part
+    from mtkit.inspection.difference import FOREIGN, format_percent
 
     sums = done.sums
     assert sums is not None
@@ -193,13 +184,13 @@ def _show_errors(screen: Screen, done: Difference) -> None:
             role = "good" if share < FOREIGN else "bad"
             bar = part(role, "█" * round(_BAR * min(share / most, 1.0)) if isfinite(share) else "")
             kinds = one.types[0] if one.types[0] == one.types[1] else " → ".join(one.types)
-            worst = f"{percent(errors.worst_relative)} in {errors.worst_row}"
+            worst = f"{format_percent(errors.worst_relative)} in {errors.worst_row}"
             rmse = [f"{errors.rmse:.2g}"] * has_room
-            rows.append((one.name, kinds, percent(share), bar, *rmse, worst))
+            rows.append((one.name, kinds, format_percent(share), bar, *rmse, worst))
         columns = ["tensor:name", "type", "error>", "", *["RMSE>:dim"] * has_room, "worst row:dim"]
         screen.table(columns, rows, indent=2)
         if len(found) > _MOST:
-            more = f"and {count(len(found) - _MOST)} more; --json has all"
+            more = f"and {count_part(len(found) - _MOST)} more; --json has all"
             screen.line(part("dim", more), indent=2)
     before, after = sums.n_bytes
     output.write("\n")
@@ -208,13 +199,13 @@ def _show_errors(screen: Screen, done: Difference) -> None:
         return
     exact = done.n_tensors - len(found) - sum(one.errors is None for one in done.tensors)
     parts = [
-        [part("head", percent(sums.relative)), " of the deviation in all"],
+        [part("head", format_percent(sums.relative)), " of the deviation in all"],
         f"RMSE {sums.rmse:.3g}",
-        count(sums.elements, "element"),
-        [count(exact, "tensor"), " without error"] if exact else "",
-        [size(before), " → ", size(after)] if before != after else size(after),
+        count_part(sums.elements, "element"),
+        [count_part(exact, "tensor"), " without error"] if exact else "",
+        [size_part(before), " → ", size_part(after)] if before != after else size_part(after),
     ]
-    screen.line(*joined(parts))
+    screen.line(*join_parts(parts))
 
 
 def _template(screen: Screen, before: str, after: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.commands import output
-from mtkit.commands.arguments import number
+from mtkit.commands.arguments import finite_number
 from mtkit.llm.divergence import Estimate
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _BAR = 30
 
 
-def write(found: Divergence, model: str, base: str, *, as_json: bool) -> None:
+def write_divergence(found: Divergence, model: str, base: str, *, as_json: bool) -> None:
     """Write a document, rows or a screen."""
     if as_json:
         head = {"schema": "mtkit.divergence/1", "model": model, "base": base}
@@ -33,8 +33,8 @@ def _document(found: Divergence) -> dict[str, object]:
     for name in fields(found):
         value = getattr(found, name)
         if isinstance(value, Estimate):
-            value = {"value": number(value.value), "error": number(value.error)}
-        values[name] = number(value) if isinstance(value, float) else value
+            value = {"value": finite_number(value.value), "error": finite_number(value.error)}
+        values[name] = finite_number(value) if isinstance(value, float) else value
     values["quantiles"] = [
         {"part": part, "value": value} for part, value in found.quantiles.items()
     ]
@@ -60,14 +60,14 @@ def _rows(found: Divergence) -> Iterator[tuple[object, ...]]:
 
 
 def _show(found: Divergence, model: str, base: str) -> None:
-    from mtkit.commands.terminal import Screen, count, joined, part
+    from mtkit.commands.terminal import Screen, count_part, join_parts, part
 
     def told(one: Estimate, form: str = ".6f", factor: int = 1, unit: str = "") -> list[object]:
         value, error = (format(factor * each, form) + unit for each in (one.value, one.error))
         return [part("head", value), f" ± {error}"]
 
     screen = Screen()
-    sums = joined([count(found.tokens, "token"), count(found.windows, "window")])
+    sums = join_parts([count_part(found.tokens, "token"), count_part(found.windows, "window")])
     screen.line(part("name", model), " against ", part("name", base))
     screen.line(*sums, f" in {found.seconds:.1f} s")
     output.write("\n")
@@ -91,7 +91,12 @@ def _show(found: Divergence, model: str, base: str) -> None:
     screen.heading("histogram")
     most = max(tokens for *_, tokens in found.histogram)
     bars = (
-        (f"{low:.3g}", f"{high:.3g}", output.grouped(tokens), "█" * round(_BAR * tokens / most))
+        (
+            f"{low:.3g}",
+            f"{high:.3g}",
+            output.format_number(tokens),
+            "█" * round(_BAR * tokens / most),
+        )
         for low, high, tokens in found.histogram
     )
     screen.table(("from>", "to>", "tokens>", "share:good"), bars, indent=2)

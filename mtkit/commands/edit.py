@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.named import gguf_named
-from mtkit.commands.options import application
+from mtkit.commands.application import application
+from mtkit.commands.inputs import find_gguf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,11 +93,11 @@ def edit(
     from contextlib import nullcontext
 
     from mtkit.errors import UsageError
-    from mtkit.gguf import open_gguf, shard_names
+    from mtkit.gguf import open_gguf, shards
     from mtkit.gguf.draft import Draft
+    from mtkit.gguf.file import is_edit_unfinished
     from mtkit.gguf.in_place import InPlace
-    from mtkit.gguf.joined import joined
-    from mtkit.gguf.journal import was_interrupted
+    from mtkit.gguf.shards import join_shards
 
     pairs = zip(_FORMS, (set_keys, set_files, rename_key, rename_tensor), strict=True)
     named = [_halves(text, option) for option, texts in pairs for text in texts or ()]
@@ -108,15 +108,15 @@ def edit(
         raise UsageError("--in-place edits the file itself", hint="omit -o")
     if not in_place and (out in ("", "-") or (out is None and not dry_run)):
         raise UsageError("no output file", hint="add -o NEW.gguf, --in-place or --dry-run")
-    file = file if in_place else gguf_named(file)
-    interrupted = file != "-" and was_interrupted(file)
+    file = file if in_place else find_gguf(file)
+    interrupted = file != "-" and is_edit_unfinished(file)
     if interrupted and dry_run:
         hint = "mtkit edit FILE --in-place finishes it"
         raise UsageError("an earlier edit was interrupted", source=file, hint=hint)
     with InPlace(file) if interrupted or (in_place and not dry_run) else nullcontext() as place:
         source = open_gguf(file)
-        if not in_place and shard_names.is_whole(source, out):
-            source = joined(source)
+        if not in_place and shards.is_whole_model(source, out):
+            source = join_shards(source)
         draft = Draft.of(source)
         steps: list[tuple[Sequence[str] | None, Callable[[GgufFile, Draft, str], list[Change]]]] = [
             ([tokenizer] if tokenizer else None, partial(_tokenizer, allow_loss or ())),
@@ -158,19 +158,19 @@ def _write(
     dry_run: bool,
     force: bool,
 ) -> None:
-    from mtkit.commands.new_files import warn_of_dropped
-    from mtkit.gguf import shard_names
-    from mtkit.gguf.in_place import check
+    from mtkit.commands.new_files import warn_of_dropped_parts
+    from mtkit.gguf import shards
+    from mtkit.gguf.in_place import check_header
 
     if in_place:
-        check(source, draft)
+        check_header(source, draft)
         if place is not None:
             place.write(source, draft)
         return
     chunks = draft.chunks()
-    warn_of_dropped(source)
+    warn_of_dropped_parts(source)
     if out is not None:
-        output.warn(out, [*shard_names.oddities(source, out)])
+        output.warn(out, [*shards.shard_oddities(source, out)])
     if out is not None and not dry_run:
         from mtkit.gguf.in_place import write_ggufs
 
@@ -207,26 +207,26 @@ _FORMS = {
 
 
 def _shown(source: GgufFile, key: str) -> str:
-    from mtkit.inspection.value_text import shortened
+    from mtkit.inspection.document import format_short
 
     if key not in source.metadata:
         return ""
-    return shortened(source.metadata[key], source.metadata.type_name(key))
+    return format_short(source.metadata[key], source.metadata.type_name(key))
 
 
 def _set(source: GgufFile, draft: Draft, text: str) -> list[Change]:
     from mtkit.errors import UsageError
-    from mtkit.gguf.typed_values import typed
-    from mtkit.inspection.value_text import shortened
+    from mtkit.gguf.draft import parse_key
+    from mtkit.inspection.document import format_short
 
     name, value = _halves(text, "--set")
     if value.startswith("@") and os.path.isfile(value[1:]):
         line = f"use --set-file {text.replace('=@', '=', 1)}"
         hint = f"{line}; string:{value} sets these characters"
         raise UsageError("is the name of a file", field=f"--set {name}", hint=hint)
-    key = typed(name, value, source.metadata)
+    key = parse_key(name, value, source.metadata)
     draft.set(key)
-    return [_changed(source, key, shortened(key.value, key.type))]
+    return [_changed(source, key, format_short(key.value, key.type))]
 
 
 def _set_file(source: GgufFile, draft: Draft, text: str) -> list[Change]:
@@ -284,18 +284,18 @@ def _rename_tensor(_: GgufFile, draft: Draft, text: str) -> list[Change]:
 def _tokenizer(
     allow_loss: Sequence[str], source: GgufFile, draft: Draft, path: str
 ) -> list[Change]:
-    from mtkit.commands.named import load_named
-    from mtkit.commands.options import loss_codes
-    from mtkit.conversion.vocabulary_of_model import replace_vocabulary
+    from mtkit.commands.application import parse_loss_codes
+    from mtkit.commands.inputs import load_tokenizer
+    from mtkit.conversion.model_keys import replace_vocabulary
     from mtkit.gguf.writer import Key, key_bytes
-    from mtkit.inspection.value_text import shortened
+    from mtkit.inspection.document import format_short
 
     old = dict(draft.keys)
-    made = replace_vocabulary(draft, source, load_named(path), loss_codes(allow_loss))
+    made = replace_vocabulary(draft, source, load_tokenizer(path), parse_loss_codes(allow_loss))
     changes = [("unset", name, _shown(source, name), "") for name in old if name not in made]
     for name, key in draft.keys.items():
         if isinstance(key, Key):
             before = old.get(name)
             if isinstance(before, Key) or before is None or key_bytes(key) != before.data:
-                changes.append(_changed(source, key, shortened(made[name], key.type)))
+                changes.append(_changed(source, key, format_short(made[name], key.type)))
     return changes

@@ -24,12 +24,8 @@ def write_error(error: MtkitError) -> None:
         sys.stderr.write(f"mtkit: {printable(' '.join(str(error).splitlines()))}\n")
 
 
-def raise_last(errors: Sequence[MtkitError]) -> NoReturn:
-    """Print all errors but the last, and raise that: a line for each file.
-
-    Raises:
-        MtkitError: The last one.
-    """
+def raise_last_error(errors: Sequence[MtkitError]) -> NoReturn:
+    """Print all errors but the last, and raise that: a line for each file."""
     for error in errors[:-1]:
         write_error(error)
     raise errors[-1]

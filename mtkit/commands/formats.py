@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.commands.options import application
+from mtkit.commands.application import application
 
 app = application()
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.named import gguf_named
-from mtkit.commands.options import application
+from mtkit.commands.application import application
+from mtkit.commands.inputs import find_gguf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def hash_(
         _tokenizer(file, as_json=as_json)
         return
     try:
-        first = open_gguf(gguf_named(file))
+        first = open_gguf(find_gguf(file))
     except FormatError as error:
         if error.field == "magic":
             error.hint += "; --tokenizer hashes a tokenizer"
@@ -182,10 +182,10 @@ def _tensor(name: str, tensors: set[str], listed: set[str]) -> str | None:
 
 
 def _tokenizer(file: str, *, as_json: bool) -> None:
-    from mtkit.commands.named import load_named
-    from mtkit.tokenizer.fingerprint import fingerprint
+    from mtkit.commands.inputs import load_tokenizer
+    from mtkit.spec.codec import fingerprint
 
-    said = fingerprint(load_named(file).spec)
+    said = fingerprint(load_tokenizer(file).spec)
     if as_json:
         output.write_json({"schema": "mtkit.tokenizer-hash/1", "file": file, "hash": said})
     else:

@@ -6,16 +6,15 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.named import model_named
-from mtkit.commands.options import application
-from mtkit.commands.setting_options import command
-from mtkit.commands.texts import whole_texts
+from mtkit.commands.application import application
+from mtkit.commands.inputs import find_model, read_texts
+from mtkit.commands.setting_options import settings_command
 from mtkit.settings import TextSettings
 
 app = application()
 
 
-@command(
+@settings_command(
     app,
     TextSettings,
     also={
@@ -85,7 +84,7 @@ def imatrix(
     """
     from mtkit.base.record import replace
     from mtkit.commands import output
-    from mtkit.commands.progress import Progress
+    from mtkit.commands.terminal import Progress
     from mtkit.errors import UsageError
     from mtkit.llama import log
     from mtkit.llm.importance import importance_matrix
@@ -94,9 +93,9 @@ def imatrix(
         raise UsageError("give the files as arguments or with --file")
     hint = "mtkit imatrix FILE -m MODEL -o GGUF"
     is_sum = in_files and not names and not files and prompt is None
-    texts = [] if is_sum else whole_texts(prompt, names or files, hint)
+    texts = [] if is_sum else read_texts(prompt, names or files, hint)
     log.is_shown = verbose
-    settings = replace(settings, model=model_named(settings.model))
+    settings = replace(settings, model=find_model(settings.model))
     made = importance_matrix(
         settings, texts, out, chunks=chunks, skip=from_chunk, with_output=process_output,
         parse_special=parse_special, in_files=in_files or (), resume=resume, save_every=save_every,
@@ -109,10 +108,10 @@ def imatrix(
             {**head, **numbers, "chunk_size": made.chunk_size, "datasets": list(made.datasets)}
         )
     elif output.is_terminal():
-        from mtkit.commands.terminal import Screen, count, joined, part
+        from mtkit.commands.terminal import Screen, count_part, join_parts, part
 
-        matrices = f"{output.grouped(len(made.entries))} matrices"
-        sums = joined([matrices, count(made.chunks, "window")])
+        matrices = f"{output.format_number(len(made.entries))} matrices"
+        sums = join_parts([matrices, count_part(made.chunks, "window")])
         Screen().verdict(part("name", out), output.Escaped(" · "), *sums, good=True)
     else:
         output.write_rows([(out, *numbers.values())])

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from mtkit.base.escape import as_text
-from mtkit.commands.arguments import number, prompt_of
-from mtkit.commands.named import model_named
-from mtkit.commands.options import application
-from mtkit.commands.setting_options import command
+from mtkit.commands.application import application
+from mtkit.commands.arguments import finite_number, read_prompt
+from mtkit.commands.inputs import find_model
+from mtkit.commands.setting_options import settings_command
 from mtkit.settings import ModelSettings
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = application()
 
 
-@command(app, ModelSettings)
+@settings_command(app, ModelSettings)
 def logits(
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="Text; - for standard input.")
@@ -57,17 +57,16 @@ def logits(
     """
     from mtkit.base.record import replace
     from mtkit.commands import output
-    from mtkit.commands.progress import Progress
+    from mtkit.commands.terminal import Progress
     from mtkit.errors import UsageError
     from mtkit.llama import log
-    from mtkit.llm.open_model import open_model
-    from mtkit.llm.runner import context_tokens
+    from mtkit.llm.runner import context_tokens, open_model
 
     if top < 0:
         raise UsageError(f"is {top}, but must be 0 or more", field="--top")
     log.is_shown = verbose
-    given = prompt_of(text, prompt, files, command="logits")
-    settings = replace(settings, model=model_named(settings.model))
+    given = read_prompt(text, prompt, files, command="logits")
+    settings = replace(settings, model=find_model(settings.model))
     with open_model(settings, Progress("loading").show) as runner:
         ids = runner.model.tokenize(given, add_special=not no_special)
         if not ids:
@@ -133,8 +132,8 @@ def _document(tokens: Any) -> list[dict[str, object]]:
                 {
                     "id": i,
                     "token": byte_escapes(raw.decode("utf-8", "surrogateescape")),
-                    "logit": number(value),
-                    "probability": number(p),
+                    "logit": finite_number(value),
+                    "probability": finite_number(p),
                 }
                 for i, raw, value, p in found
             ],
@@ -149,7 +148,7 @@ def _save(path: str, rows: list[Any], *, force: bool) -> None:
 
     import numpy as np
 
-    from mtkit.base.whole_files import write_files
+    from mtkit.base.files import write_files
 
     buffer = io.BytesIO()
     np.save(buffer, np.stack(rows))

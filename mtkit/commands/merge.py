@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import application
+from mtkit.commands.application import application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,12 +46,11 @@ def merge(
       mtkit merge parts/ -o model.gguf
       mtkit merge parts/*.gguf -o whole.gguf --force
     """
-    from mtkit.commands.new_files import NewFile, warn_of_dropped, write
+    from mtkit.commands.new_files import NewFile, warn_of_dropped_parts, write_new_files
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
-    from mtkit.gguf.shard_files import merge as join
-    from mtkit.gguf.shard_files import own_keys, stem
-    from mtkit.gguf.shards import all_files, shard_set
+    from mtkit.gguf.shards import all_files, dropped_keys, model_stem, shard_set
+    from mtkit.gguf.shards import merge_shards as join
 
     if "-" in files:
         raise UsageError("shards are found by name, so they cannot come from a pipe")
@@ -67,32 +66,28 @@ def merge(
         other = next((name for name in names if os.path.realpath(name) not in own), None)
         if other is not None:
             raise UsageError(f"is not a shard of {first.name}", source=other)
-    out = out or f"{os.path.basename(stem(first.name))}.gguf"
+    out = out or f"{os.path.basename(model_stem(first.name))}.gguf"
     for shard in shards.shards if shards else ():
         if os.path.exists(out) and os.path.samefile(shard.path, out):
             raise UsageError("is one of the shards", source=out)
     new = [NewFile.of(out, join(first))]
     for part in all_files(first):
-        warn_of_dropped(part, () if part is first else own_keys(part, first))
-    write(new, "mtkit.merge/1", dry_run=dry_run, force=force, as_json=as_json)
+        warn_of_dropped_parts(part, () if part is first else dropped_keys(part, first))
+    write_new_files(new, "mtkit.merge/1", dry_run=dry_run, force=force, as_json=as_json)
 
 
 def _first(names: Sequence[str]) -> str:
-    """Return the first shard of those that are named.
-
-    Raises:
-        UsageError: A folder has none, or those of several models.
-    """
+    """Return the first shard of those that are named."""
     from mtkit.errors import UsageError
-    from mtkit.gguf.shard_files import is_first
+    from mtkit.gguf.shards import is_first_shard
 
     if len(names) == 1 and os.path.isdir(names[0]):
         folder = names[0]
         found = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-        found = [name for name in found if is_first(name)]
+        found = [name for name in found if is_first_shard(name)]
         if len(found) != 1:
             what = "has the shards of several models" if found else "is a folder without shards"
             hint = f"name one of: {', '.join(found)}" if found else "NAME-00001-of-00003.gguf …"
             raise UsageError(what, source=folder, hint=hint)
         return found[0]
-    return next(filter(is_first, names), names[0])
+    return next(filter(is_first_shard, names), names[0])

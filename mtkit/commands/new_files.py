@@ -15,14 +15,7 @@ if TYPE_CHECKING:
 
 
 class NewFile(Record):
-    """A file to write.
-
-    Attributes:
-        path: Where.
-        tensors: How many it has.
-        n_bytes: Of the data of the tensors.
-        chunks: The whole file, piece by piece.
-    """
+    """A file to write."""
 
     path: str
     tensors: int
@@ -31,24 +24,15 @@ class NewFile(Record):
 
     @staticmethod
     def of(path: str, draft: Draft) -> NewFile:
-        """Return a file as drafted.
-
-        Raises:
-            UsageError: A key or tensor cannot be written.
-        """
+        """Return a file as drafted."""
         size = sum(one.n_bytes for one in draft.tensors.values())
         return NewFile(path, len(draft.tensors), size, draft.chunks())
 
 
-def write(
+def write_new_files(
     files: Sequence[NewFile], schema: str, *, dry_run: bool, force: bool, as_json: bool
 ) -> None:
-    """Write files and show them: path, tensors, bytes of tensors.
-
-    Raises:
-        UsageError: One exists and ``force`` is not given, or its folder is missing.
-        ResourceError: The disk is full.
-    """
+    """Write files and show them: path, tensors, bytes of tensors."""
     if not dry_run:
         from mtkit.gguf.in_place import write_ggufs
 
@@ -60,11 +44,11 @@ def write(
         document = [dict(zip(names, row, strict=True)) for row in rows]
         output.write_json({"schema": schema, "written": not dry_run, "files": document})
     elif output.is_terminal():
-        from mtkit.commands.terminal import Screen, count, part, size
+        from mtkit.commands.terminal import Screen, count_part, part, size_part
 
         screen = Screen()
         for path, tensors, n_bytes in rows:
-            said = [output.Escaped(" · "), count(tensors, "tensor"), " · ", size(n_bytes)]
+            said = [output.Escaped(" · "), count_part(tensors, "tensor"), " · ", size_part(n_bytes)]
             if dry_run:
                 screen.line(part("name", path), *said)
             else:
@@ -73,14 +57,14 @@ def write(
         output.write_rows(rows)
 
 
-def warn_of_dropped(file: GgufFile, dropped_keys: Iterable[str] = ()) -> None:
+def warn_of_dropped_parts(file: GgufFile, dropped_keys: Iterable[str] = ()) -> None:
     """Say what a file has besides keys and tensors: what is written of it does not have that."""
-    from mtkit.gguf.joined import JoinedGguf
-    from mtkit.gguf.oddities import oddities
+    from mtkit.gguf.draft import file_oddities
+    from mtkit.gguf.shards import JoinedGguf
 
     if isinstance(file, JoinedGguf):
         for one in file.files:
-            warn_of_dropped(one)
+            warn_of_dropped_parts(one)
         return
     keys = (f"{key}: not kept" for key in dropped_keys if key in file.metadata)
-    output.warn(file.name, [*keys, *oddities(file)])
+    output.warn(file.name, [*keys, *file_oddities(file)])

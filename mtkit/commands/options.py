@@ -1,191 +1,121 @@
-"""A command's frame: options that are declared once become typer's, and what is given is read."""
+"""Options that are declared once, without typer: those of several commands, and those of encode.
+
+A parameter of a command is the option of its name in ``SHARED``, unless the command declares its
+own. typer is not imported: plain lines (``plain_line``) are read by these tables, too.
+"""
 
 from __future__ import annotations
 
-from inspect import Parameter, Signature, signature
-from typing import Annotated, get_origin
-
-import typer
-from typer.core import TyperCommand
-
-from mtkit.commands.declared import SHARED
+from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
-
-    from mtkit.commands.declared import Option
+    from collections.abc import Mapping
 
 
-_BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
-_UNITS = {"k": 1 << 10, "K": 1 << 10, "m": 1 << 20, "M": 1 << 20}
-"""After a number of tokens; those of a context are powers of two."""
+class Option(Record):
+    """One option.
 
-
-class Application(typer.Typer):
-    """Typer's frame of commands, whose parameters may be options that are declared elsewhere."""
-
-    def command(
-        self,
-        name: str | None = None,
-        *,
-        options: Mapping[str, Option] = SHARED,
-        also: Mapping[str, str] | None = None,
-        cls: type[TyperCommand] | None = None,
-        **more: Any,
-    ) -> Callable[[Any], Any]:
-        """Register a command.
-
-        Args:
-            name: Its name; None: the function's.
-            options: Parameter -> declaration, of parameters that are not ``Annotated``.
-            also: Parameter -> further spellings of options of the command's own.
-            cls: Its class, where it has one of its own.
-            more: As typer takes it.
-        """
-        spellings = dict(also or {})
-
-        def declared(parameter: Parameter) -> Parameter:
-            kind, option = parameter.annotation, options.get(parameter.name)
-            if option is not None and get_origin(kind) is not Annotated:
-                spellings.setdefault(parameter.name, option.also)
-                kind = _annotated(kind, option)
-            return parameter.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY)
-
-        def register(function: Callable[..., None]) -> Callable[..., None]:
-            def run(**given: Any) -> None:
-                function(**given)
-
-            own = signature(function, eval_str=True).parameters.values()
-            parameters = [declared(parameter) for parameter in own]
-            run.__name__, run.__doc__, run.__annotations__ = function.__name__, function.__doc__, {}
-            run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
-            known = {key: tuple(text.split()) for key, text in spellings.items()}
-            kind = type("Command", (cls or Command,), {"also": known})
-            super(Application, self).command(name, cls=kind, **more)(run)
-            return function
-
-        return register
-
-
-def application() -> Application:
-    """Return typer's frame of one command: errors are shown by ``mtkit.cli``, help is plain."""
-    return Application(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-
-
-def _annotated(kind: Any, option: Option) -> Any:
-    """Return a type with what typer shall make of it."""
-    shown: dict[str, Any] = {"metavar": option.metavar or None, "help": option.help}
-    if not option.names:
-        return Annotated[kind, typer.Argument(**shown)]
-    shown |= {"min": option.low, "parser": _READERS.get(option.reads)}
-    if option.values:
-        shown["autocompletion"] = lambda: list(option.values)
-    return Annotated[kind, typer.Option(*option.names.split(), **shown)]
-
-
-class Command(TyperCommand):
-    """A command whose options have headings, and further spellings that help does not show."""
-
-    also: Mapping[str, tuple[str, ...]]
-    headings: Sequence[str] = ()
-    """Headings in the order of the help; others follow."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments and options, each heading's by themselves."""
-        rows: dict[str, list[tuple[str, str]]]
-        rows = {heading: [] for heading in ("Arguments", "Options", *self.headings)}
-        for param in self.get_params(ctx):
-            row = param.get_help_record(ctx)
-            if row is not None:
-                is_option = param.param_type_name == "option"
-                heading = getattr(param, "rich_help_panel", None)
-                heading = heading or ("Options" if is_option else "Arguments")
-                rows.setdefault(heading, []).append(row)
-        for heading, listed in rows.items():
-            if listed:
-                with formatter.section(heading):
-                    formatter.write_dl(listed)
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the parts of the usage line; braces are for a choice alone."""
-        pieces = super().collect_usage_pieces(ctx)
-        return [piece if "|" in piece else piece.strip("{}") for piece in pieces]
-
-    def make_parser(self, ctx: Any) -> Any:
-        """Let the parser know the further spellings."""
-        parser = super().make_parser(ctx)
-        for param in self.params:
-            spellings = self.also.get(param.name or "")
-            if spellings:
-                own = param.opts, param.secondary_opts
-                param.opts, param.secondary_opts = list(spellings), []
-                param.add_to_parser(parser, ctx)
-                param.opts, param.secondary_opts = own
-        return parser
-
-
-def is_given(context: typer.Context, parameter: str) -> bool:
-    """Tell whether the command line gives an option."""
-    source = context.get_parameter_source(parameter)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def programs() -> list[str]:
-    """Names of the programs whose reading is compared, for shell completion."""
-    from mtkit.programs import PROGRAMS
-
-    return list(PROGRAMS)
-
-
-def loss_codes(given: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the codes of losses that may happen.
-
-    Raises:
-        UsageError: One is not known.
+    Attributes:
+        also: Further spellings, which help and errors do not name.
+        reads: Name of the function of ``options`` that reads a number.
     """
-    from mtkit.errors import UsageError
-    from mtkit.formats.contract import LOSS_CODES
 
-    for code in given or ():
-        if code not in LOSS_CODES:
-            what = f"--allow-loss: unknown loss {code!r}"
-            raise UsageError(what, hint=f"known: {', '.join(LOSS_CODES)}")
-    return tuple(given or ())
-
-
-def whole(given: str | int) -> int:
-    """Return a whole number: 8192, or 8k; a default is one already."""
-    text = str(given)
-    number, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
-    try:
-        return int(number) * unit
-    except ValueError:
-        what = f"{text!r} is neither a whole number nor a size like 8k"
-        raise typer.BadParameter(what) from None
+    names: str
+    help: str
+    metavar: str = ""
+    also: str = ""
+    is_list: bool = False
+    low: int | None = None
+    reads: str = ""
+    values: tuple[str, ...] = ()
 
 
-def n_bytes(text: str, option: str) -> int:
-    """Return a size: 2G is 2 000 000 000 bytes, 2Gi 2^31.
+SHARED: Mapping[str, Option] = {
+    "tokenizer": Option(
+        "-t --tokenizer",
+        "Tokenizer: file, folder or ORG/NAME; - for standard input.",
+        "NAME",
+        "-m --model",
+    ),
+    "no_special": Option(
+        "--no-special", "Do not add special tokens (BOS, EOS …).", also="--no-add-special --no-bos"
+    ),
+    "parse_special": Option(
+        "--parse-special",
+        "Parse special tokens in the text; default: as the tokenizer's own library does.",
+        also="--allow-special",
+    ),
+    "no_parse_special": Option(
+        "--no-parse-special", "Treat special tokens in the text as plain text."
+    ),
+    "trace": Option("--trace", "Show what every stage does."),
+    "encoding": Option(
+        "--encoding", "For a .tiktoken file: name of its published encoding.", "NAME"
+    ),
+    "as_reader": Option(
+        "--as",
+        "Read the tokenizer the way another program does: transformers (folders) or mnn (.mtok).",
+        "NAME",
+        values=("transformers", "mnn"),
+    ),
+    "download": Option("--download", "Download ORG/NAME if it is not in the local cache."),
+    "verify_tables": Option(
+        "--verify-tables", "First check a .mtok's engine tables against its specification."
+    ),
+    "prompt": Option("-p --prompt", "The text, as an option.", "TEXT"),
+    "files": Option(
+        "-f --file",
+        "Read the text from a file. Repeatable.",
+        "FILE",
+        "--input",
+        is_list=True,
+    ),
+    "as_json": Option("--json", "Print one JSON document."),
+    "plot": Option("--plot", "Write NAME.png and NAME.svg.", "NAME"),
+    "allow_loss": Option(
+        "--allow-loss",
+        "Convert in spite of losses with this code.",
+        "CODE",
+        is_list=True,
+        values=("ids", "ids-possible"),
+    ),
+    "most": Option(
+        "--max-fetch", "Maximum bytes of a remote file to fetch. [64M]", "N", reads="fetched"
+    ),
+    "imatrix_from": Option(
+        "--imatrix-from",
+        "Compute an importance matrix from a text. Repeatable.",
+        "FILE",
+        is_list=True,
+    ),
+    "force": Option("--force", "Replace an existing file."),
+    "verbose": Option("-v --verbose", "Show llama.cpp's log."),
+}
+"""Parameter -> option."""
 
-    Raises:
-        UsageError: It is none.
-    """
-    from mtkit.errors import UsageError
 
-    digits = text.rstrip("KMGBiIkmgb")
-    unit = text[len(digits) :].upper().removesuffix("B")
-    if not digits.isascii() or not digits.isdigit() or unit not in _BYTES or int(digits) == 0:
-        raise UsageError(f"{option} {text!r} is not a size", hint="write 2G, 500M or 1Gi")
-    return int(digits) * _BYTES[unit]
-
-
-def _fetched(given: str | int) -> int:
-    number = whole(given)
-    if number < 1:
-        raise typer.BadParameter(f"{given!r} is not a number of bytes")
-    return number
-
-
-_READERS: dict[str, Callable[[str | int], int]] = {"whole": whole, "fetched": _fetched}
+ENCODE_OPTIONS = {
+    **SHARED,
+    "text": Option("", "Text to encode; - for standard input.", "TEXT"),
+    "messages": Option(
+        "--messages",
+        "File with messages; - for standard input. Default tokenizer: the default model's.",
+        "JSON",
+    ),
+    "lines": Option("--lines", "Encode line by line, one result per line."),
+    "only_ids": Option("--ids", "Print ids, separated by spaces."),
+    "only_tokens": Option("--tokens", "Print tokens, escaped, separated by spaces."),
+    "count": Option("--count", "Print the number of tokens.", also="--show-count"),
+    "offsets": Option("--offsets", "Print id, start, end and token, one per line."),
+    "truncate": Option(
+        "--truncate",
+        "Keep at most N tokens, including special ones.",
+        "N",
+        "--max-length",
+        reads="whole",
+    ),
+    "bos": Option("--bos", "Add BOS before the text even if the tokenizer does not."),
+    "eos": Option("--eos", "Add EOS after the text even if the tokenizer does not."),
+}
+"""Parameter of ``encode.run`` -> option."""

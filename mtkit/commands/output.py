@@ -38,11 +38,7 @@ def write(text: str) -> None:
 
 
 def write_bytes(data: bytes) -> None:
-    """Write bytes to stdout.
-
-    Raises:
-        SystemExit: The reader has closed the pipe; code 0.
-    """
+    """Write bytes to stdout."""
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
@@ -155,29 +151,29 @@ def wants_color(stream: TextIO | None = None) -> bool:
     return (stream or sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
 
 
-def readable(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value for a person: whole numbers in groups of three digits, text escaped."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return grouped(value)
+        return format_number(value)
     return cell(value)
 
 
-def grouped(number: int) -> str:
+def format_number(number: int) -> str:
     """Return a whole number in groups of three digits: 151,936."""
     return f"{number:,}"
 
 
-def size(n_bytes: int) -> str:
+def format_size(n_bytes: int) -> str:
     """Return a size with a decimal unit: 5.9 MB."""
-    return _scaled(n_bytes, ("bytes", "kB", "MB", "GB", "TB", "PB", "EB"))
+    return _format_scaled(n_bytes, ("bytes", "kB", "MB", "GB", "TB", "PB", "EB"))
 
 
-def amount(number: int) -> str:
+def format_amount(number: int) -> str:
     """Return a count with a unit for people: 5.2 M."""
-    return _scaled(number, ("", "k", "M", "B", "T")).rstrip()
+    return _format_scaled(number, ("", "k", "M", "B", "T")).rstrip()
 
 
-def _scaled(number: int, units: Sequence[str]) -> str:
+def _format_scaled(number: int, units: Sequence[str]) -> str:
     value, index = float(number), 0
     while value >= 999.5 and index + 1 < len(units):
         value /= 1000

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.arguments import number
-from mtkit.commands.named import model_named
-from mtkit.commands.options import application
-from mtkit.commands.setting_options import command
-from mtkit.commands.texts import whole_texts
+from mtkit.commands.application import application
+from mtkit.commands.arguments import finite_number
+from mtkit.commands.inputs import find_model, read_texts
+from mtkit.commands.setting_options import settings_command
 from mtkit.settings import TextSettings
 
 TYPE_CHECKING = False
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 app = application()
 
 
-@command(app, TextSettings)
+@settings_command(app, TextSettings)
 def perplexity(
     names: Annotated[
         list[str] | None,
@@ -79,18 +78,18 @@ def perplexity(
         raise UsageError("--against compares whole windows and cannot be combined with --stride")
     if chunks is not None and stride is not None:
         raise UsageError("--chunks counts whole windows and cannot be combined with --stride")
-    texts = whole_texts(prompt, names or files, "mtkit perplexity FILE -m MODEL")
+    texts = read_texts(prompt, names or files, "mtkit perplexity FILE -m MODEL")
     log.is_shown = verbose
-    settings = replace(settings, model=model_named(settings.model))
+    settings = replace(settings, model=find_model(settings.model))
     if against is None:
         _perplexity(texts, settings, stride, chunks, as_json=as_json)
     else:
-        _divergence(texts, settings, model_named(against), chunks, as_json=as_json)
+        _divergence(texts, settings, find_model(against), chunks, as_json=as_json)
 
 
 def _open(settings: TextSettings) -> Runner:
-    from mtkit.commands.progress import Progress
-    from mtkit.llm.open_model import open_model
+    from mtkit.commands.terminal import Progress
+    from mtkit.llm.runner import open_model
     from mtkit.llm.windows import WINDOW
 
     return open_model(settings, Progress("loading").show, n_ctx=WINDOW)
@@ -105,12 +104,11 @@ def _perplexity(
     as_json: bool,
 ) -> None:
     from mtkit.commands import output
-    from mtkit.commands.progress import Progress
+    from mtkit.commands.terminal import Progress
     from mtkit.errors import MtkitError
     from mtkit.llama import log
+    from mtkit.llm.perplexity import combine, sliding_perplexity
     from mtkit.llm.perplexity import perplexity as of_windows
-    from mtkit.llm.perplexity import together
-    from mtkit.llm.sliding import sliding_perplexity
     from mtkit.llm.windows import open_windows, token_ids
 
     with _open(settings) as runner:
@@ -133,7 +131,7 @@ def _perplexity(
             except MtkitError as error:
                 raise error.located(name) from None
             made.append((name, one))
-    total = together([one for _, one in made])
+    total = combine([one for _, one in made])
     rows = made if len(made) == 1 else [*made, ("total", total)]
     if as_json:
         document = {"schema": "mtkit.perplexity/2", "model": settings.model, **_document(total)}
@@ -152,8 +150,8 @@ def _divergence(
     texts: Texts, settings: TextSettings, base: str, chunks: int | None, *, as_json: bool
 ) -> None:
     from mtkit.base.record import replace
-    from mtkit.commands.divergence import write
-    from mtkit.commands.progress import Progress
+    from mtkit.commands.divergence import write_divergence
+    from mtkit.commands.terminal import Progress
     from mtkit.errors import MtkitError
     from mtkit.llama import log
     from mtkit.llm.divergence import check_same_vocabulary, divergence
@@ -174,23 +172,27 @@ def _divergence(
             pair = open_windows(runner), open_windows(other)
             log.is_shown = False
             found = divergence(*pair, ids, progress=Progress("divergence", after=0).show)
-    write(found, str(settings.model), base, as_json=as_json)
+    write_divergence(found, str(settings.model), base, as_json=as_json)
 
 
 def _document(made: Perplexity) -> dict[str, Any]:
     from mtkit.base.record import fields
 
     values = ((name, getattr(made, name)) for name in fields(made))
-    return {name: number(value) if isinstance(value, float) else value for name, value in values}
+    return {
+        name: finite_number(value) if isinstance(value, float) else value for name, value in values
+    }
 
 
 def _show(rows: Sequence[tuple[str, Perplexity]]) -> None:
-    from mtkit.commands.terminal import Screen, count, joined, part
+    from mtkit.commands.terminal import Screen, count_part, join_parts, part
 
     screen = Screen()
     for name, made in rows:
         value = part("head", f"{made.perplexity:.4f}")
         loss = f"{made.loss:.5f} nats per token"
-        sums = joined([loss, count(made.tokens, "token"), count(made.windows, "window")])
+        sums = join_parts(
+            [loss, count_part(made.tokens, "token"), count_part(made.windows, "window")]
+        )
         title = part("name", f"{name}  " if len(rows) > 1 else "perplexity ")
         screen.line(title, value, f" ± {made.error:.4f}  ", *sums, f" in {made.seconds:.1f} s")

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.named import gguf_named
-from mtkit.commands.options import application
-from mtkit.commands.texts import whole_texts
+from mtkit.commands.application import application
+from mtkit.commands.inputs import find_gguf, read_texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,15 +105,14 @@ def quantize(
       mtkit quantize model-f16.gguf --type Q4_K_M --tensor-type attn_v=q6_k -o model-q4.gguf
       mtkit quantize model-q8.gguf --type Q4_0 --allow-requantize -o model-q4.gguf
     """
-    from mtkit.commands.progress import Progress
+    from mtkit.commands.terminal import Progress
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
-    from mtkit.gguf.joined import open_whole
+    from mtkit.gguf.shards import open_whole
     from mtkit.gguf.types import FILE_TYPES
-    from mtkit.inspection.difference import difference
-    from mtkit.llm.quantization import file_type, quantized_types
+    from mtkit.inspection.difference import find_difference
+    from mtkit.llm.quantization import TensorKinds, file_type, quantized_types
     from mtkit.llm.quantization import quantize as run
-    from mtkit.llm.tensor_kinds import TensorKinds
 
     kind, out, threads = _words(file, list(more or ()), kind, out, threads)
     if file == "-" or out in ("", "-") or (out is None and not dry_run):
@@ -126,9 +124,9 @@ def quantize(
     number = file_type(kind)
     kinds = TensorKinds(tensor_types or (), output_type, embedding_type)
     kinds.numbers()  # its errors come before those of the file
-    file = gguf_named(file)
+    file = find_gguf(file)
     before = open_whole(file)
-    texts = whole_texts(None, imatrix_from, "") if imatrix_from else ()
+    texts = read_texts(None, imatrix_from, "") if imatrix_from else ()
     run(
         file, out or file, number, pure=pure, kinds=kinds, imatrix=imatrix, imatrix_from=texts,
         threads=threads, dry_run=dry_run, allow_requantize=allow_requantize, force=force,
@@ -149,7 +147,7 @@ def quantize(
         return
     assert out is not None
     after = open_gguf(out)
-    done = difference(before, after, values=True).tensors if report else ()
+    done = find_difference(before, after, values=True).tensors if report else ()
     sizes = [sum(tensor.n_bytes for tensor in one.tensors) for one in (before, after)]
     if as_json:
         output.write_json(
@@ -171,11 +169,7 @@ def quantize(
 def _words(
     file: str, more: list[str], kind: str, out: str | None, threads: int
 ) -> tuple[str, str | None, int]:
-    """Return type, new file and threads, where options or words name them, as llama-quantize's do.
-
-    Raises:
-        UsageError: There is no type, or a word too many.
-    """
+    """Return type, new file and threads, named by options or by words as llama-quantize's."""
     from shlex import quote
 
     from mtkit.errors import UsageError
@@ -214,10 +208,10 @@ def _record(change: TensorChange) -> dict[str, object]:
 
 
 def _show(path: str, sizes: Sequence[int], done: Sequence[TensorChange]) -> None:
-    from mtkit.commands.terminal import Screen, part, size
+    from mtkit.commands.terminal import Screen, part, size_part
 
     screen = Screen()
-    said = [output.Escaped(" · "), size(sizes[0]), " → ", size(sizes[1])]
+    said = [output.Escaped(" · "), size_part(sizes[0]), " → ", size_part(sizes[1])]
     screen.verdict(part("name", path), *said, good=True)
     if done:
         heads = ("tensor:name", "before", "after", "largest error>", "rmse>", "cosine>")

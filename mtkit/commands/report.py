@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.named import open_named
-from mtkit.commands.options import application
+from mtkit.commands.application import application
+from mtkit.commands.inputs import open_file
 
 app = application()
 
@@ -48,8 +48,8 @@ def report(
       mtkit report tokenizer.json -o tokenizer.html
       mtkit report model-f16.gguf model-q4_0.gguf --histograms -o both.html
     """
-    from mtkit.base.whole_files import check_target, write_files
-    from mtkit.commands.progress import Progress
+    from mtkit.base.files import check_target, write_files
+    from mtkit.commands.terminal import Progress
     from mtkit.errors import MtkitError, UsageError
     from mtkit.report import report as page_of
     from mtkit.sources.remote import is_remote
@@ -61,7 +61,7 @@ def report(
         raise UsageError("no output file", hint="add -o report.html")
     path = _beside(files) if out is None else out
     check_target(path, force=force)  # before it takes seconds
-    sources = [open_named(name, download=download) for name in files]
+    sources = [open_file(name, download=download) for name in files]
     for name, source in zip(files, sources, strict=True):
         if is_remote(name) and (histograms or deep) and not os.path.exists(name):
             raise UsageError(
@@ -83,10 +83,10 @@ def report(
             {"schema": "mtkit.report/1", "path": path, "bytes": len(made), "files": named}
         )
     elif output.is_terminal():
-        from mtkit.commands.terminal import DOT, Screen, part, size
+        from mtkit.commands.terminal import DOT, Screen, part, size_part
 
         Screen().verdict(
-            part("name", path), output.Escaped(DOT), size(len(made)),
+            part("name", path), output.Escaped(DOT), size_part(len(made)),
             output.Escaped(DOT), part("hint", "open it in a browser"), good=True,
         )  # fmt: skip
     else:

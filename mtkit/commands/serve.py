@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.arguments import read_text
-from mtkit.commands.named import model_named
-from mtkit.commands.options import application
-from mtkit.commands.setting_options import command
+from mtkit.commands.application import application
+from mtkit.commands.arguments import read_text_file
+from mtkit.commands.inputs import find_model
+from mtkit.commands.setting_options import settings_command
 from mtkit.settings import ServeSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.serve.served import Served
+    from mtkit.serve.model import ServedModel
 
 app = application()
 _AS_ALWAYS = (
@@ -26,7 +26,7 @@ _AS_ALWAYS = (
 """llama-server's switches for what is done here in any case."""
 
 
-@command(app, ServeSettings, also={"template": "--template"})
+@settings_command(app, ServeSettings, also={"template": "--template"})
 def serve(
     *,
     settings: ServeSettings,
@@ -62,7 +62,7 @@ def serve(
       mtkit serve -m model.gguf --host 0.0.0.0 --api-key-file keys.txt
     """
     from mtkit.base.record import replace
-    from mtkit.commands.progress import Progress
+    from mtkit.commands.terminal import Progress
     from mtkit.errors import MissingExtra, UsageError
     from mtkit.llama import log
 
@@ -73,18 +73,18 @@ def serve(
             f"{error.name} is not installed", hint="pip install 'mtkit[serve,generate]'"
         ) from None
     log.is_shown = settings.verbose
-    settings = replace(settings, model=model_named(settings.model, quiet=quiet))
+    settings = replace(settings, model=find_model(settings.model, quiet=quiet))
     if template is not None and chat_template is not None:
         raise UsageError("excludes --chat-template-file", field="--chat-template")
-    own = read_text(template) if template is not None else chat_template
+    own = read_text_file(template) if template is not None else chat_template
     if chat_template is not None and re.fullmatch(r"[\w.-]+", chat_template):  # a name
-        from mtkit.llama.chat_templates import builtin_templates
+        from mtkit.llama.shared_library import builtin_templates
 
         if chat_template not in builtin_templates():
             what = f"{chat_template!r} is neither one of llama.cpp's templates nor a template"
             raise UsageError(what, field="--chat-template", hint="use --chat-template-file FILE")
 
-    def listening(address: str, served: Served) -> None:
+    def listening(address: str, served: ServedModel) -> None:
         log.is_shown = False
         sys.stderr.write(f"listening on {address}\n")
         if not quiet:
@@ -106,14 +106,16 @@ def show_note(text: str) -> None:
     Screen(stderr=True).line(part("dim", f"note: {text}"))
 
 
-def show_start(settings: ServeSettings, served: Served) -> None:
+def show_start(settings: ServeSettings, served: ServedModel) -> None:
     """Say what is served, and to whom."""
-    from mtkit.commands.terminal import Screen, count, joined, part, sticky
+    from mtkit.commands.terminal import Screen, count_part, join_parts, part, sticky
     from mtkit.serve.access import hosts_of, is_loopback
 
     screen = Screen(stderr=True)
-    slots = f"{count(settings.slots, 'slot')} of {count(served.scheduler.n_slot, 'token')}"
-    screen.line(*joined([part("name", served.name), sticky(slots)]))
+    slots = (
+        f"{count_part(settings.slots, 'slot')} of {count_part(served.scheduler.n_slot, 'token')}"
+    )
+    screen.line(*join_parts([part("name", served.name), sticky(slots)]))
     if all(map(is_loopback, hosts_of(settings))):
         screen.line(part("dim", "Only this machine can reach it; --host with --api-key opens it."))
     else:

@@ -13,8 +13,8 @@ from typing import Annotated, get_args
 
 import typer
 
-from mtkit.commands.arguments import READERS
-from mtkit.commands.options import Command, whole
+from mtkit.commands.application import Command, parse_whole
+from mtkit.commands.arguments import SETTING_READERS
 from mtkit.errors import UsageError
 from mtkit.settings import HEADINGS
 from mtkit.settings.declaration import settings_of, table
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
 
-    from mtkit.commands.options import Application
+    from mtkit.commands.application import Application
     from mtkit.settings.declaration import Setting, Settings
 
     S = TypeVar("S", bound=Settings)
@@ -38,14 +38,12 @@ class _Command(Command):
     headings = HEADINGS
 
 
-def command(
+def settings_command(
     app: Application, kind: type[Settings], *, also: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function whose parameter ``settings`` is a record of settings.
 
     Args:
-        app: Where.
-        kind: The record.
         also: Parameter -> further spellings of options of the command's own.
     """
     known = {name: setting for name, setting in table(kind).items() if setting.options}
@@ -70,10 +68,10 @@ def command(
     return register
 
 
-def _form(setting: Setting) -> tuple[Any, Any, Callable[[Any], Any]]:
+def _reader(setting: Setting) -> tuple[Any, Any, Callable[[Any], Any]]:
     """Return type and default of an option, and what makes the setting of what is given."""
-    if setting.name in READERS:
-        return READERS[setting.name]
+    if setting.name in SETTING_READERS:
+        return SETTING_READERS[setting.name]
     if setting.negates:
         return bool, False, not_
     if get_args(setting.hint)[1:] == (...,):
@@ -82,14 +80,14 @@ def _form(setting: Setting) -> tuple[Any, Any, Callable[[Any], Any]]:
 
 
 def _parameter(setting: Setting) -> Parameter:
-    hint, default, _ = _form(setting)
+    hint, default, _ = _reader(setting)
     is_whole = hint in (int, int | None)
     option = typer.Option(
         *setting.options,
         metavar=setting.metavar or _METAVARS.get(hint),
         help=setting.off if setting.negates else setting.help,
         show_default="efault:" not in setting.help,
-        parser=_PARSERS.get(setting.metavar or setting.name, whole) if is_whole else None,
+        parser=_PARSERS.get(setting.metavar or setting.name, parse_whole) if is_whole else None,
         rich_help_panel=setting.heading or None,
     )
     annotation = Annotated[hint, option]  # type: ignore[valid-type]  # of the setting's own type
@@ -98,14 +96,14 @@ def _parameter(setting: Setting) -> Parameter:
 
 def _threads(text: str | int) -> int:
     try:
-        return whole(text)
+        return parse_whole(text)
     except typer.BadParameter as error:
         what = f"{error.message}; -t is the number of threads here, for the model's own tokenizer"
         raise typer.BadParameter(what) from None
 
 
 def _whole_or_auto(text: str | int) -> int | None:
-    return None if text in ("auto", "0") else whole(text)
+    return None if text in ("auto", "0") else parse_whole(text)
 
 
 _PARSERS: dict[str, Callable[[str | int], int | None]] = {
@@ -117,7 +115,7 @@ def _record(kind: type[S], known: Mapping[str, Setting], given: Mapping[str, Any
     """Make the record; errors name the options."""
     try:
         values = {
-            name: _form(known[name])[2](value)
+            name: _reader(known[name])[2](value)
             for name, value in given.items()
             if value is not None and value != []
         }

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import application, n_bytes
+from mtkit.commands.application import application, parse_bytes
 
 app = application()
 
@@ -54,13 +54,12 @@ def split(
     import os
     from contextlib import nullcontext
 
-    from mtkit.base.whole_files import folder_for
-    from mtkit.commands.new_files import NewFile, warn_of_dropped, write
+    from mtkit.base.files import folder_for
+    from mtkit.commands.new_files import NewFile, warn_of_dropped_parts, write_new_files
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
-    from mtkit.gguf.shard_files import numbered
-    from mtkit.gguf.shard_files import split as cut
-    from mtkit.gguf.shards import SPLIT_KEYS
+    from mtkit.gguf.shards import SPLIT_KEYS, shard_file_names
+    from mtkit.gguf.shards import split_model as cut
 
     if max_size is None and max_tensors is None:
         raise UsageError("no size given", hint="add --split-max-size 2G or --split-max-tensors 128")
@@ -69,15 +68,15 @@ def split(
     source = open_gguf(file)
     drafts = cut(
         source,
-        max_bytes=None if max_size is None else n_bytes(max_size, "--split-max-size"),
+        max_bytes=None if max_size is None else parse_bytes(max_size, "--split-max-size"),
         max_tensors=max_tensors,
         first_without_tensors=no_tensor_first,
     )
-    warn_of_dropped(source, SPLIT_KEYS)
-    names = numbered(os.path.basename(file), len(drafts))
+    warn_of_dropped_parts(source, SPLIT_KEYS)
+    names = shard_file_names(os.path.basename(file), len(drafts))
     files = [
         NewFile.of(os.path.join(out, name), draft)
         for name, draft in zip(names, drafts, strict=True)
     ]
     with folder_for(out) if not dry_run else nullcontext():
-        write(files, "mtkit.split/1", dry_run=dry_run, force=force, as_json=as_json)
+        write_new_files(files, "mtkit.split/1", dry_run=dry_run, force=force, as_json=as_json)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.named import load_named, model_named
-from mtkit.commands.options import application
+from mtkit.commands.application import application
+from mtkit.commands.inputs import find_model, load_tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ def template(
       mtkit template tokenizer.json --parse answer.txt --tools tools.json
     """
     from mtkit.commands import output
-    from mtkit.commands.arguments import read_text
-    from mtkit.commands.conversation import conversation_of, read_json
+    from mtkit.commands.arguments import read_conversation, read_json, read_text_file
     from mtkit.errors import MtkitError, UsageError
 
     if tokenizer is not None:
@@ -127,7 +126,7 @@ def template(
         generation_prompt = False
     conversation = None
     if parse is None or messages is not None or user is not None:
-        conversation = conversation_of(messages, system, user)
+        conversation = read_conversation(messages, system, user)
     if parse is not None:
         _check_parsing(
             conversation,
@@ -144,20 +143,20 @@ def template(
     }
     loaded: Tokenizer | None = None
     try:
-        file = model_named(None) if file is None else file
+        file = find_model(None) if file is None else file
         if parse is not None:
             loaded = (
                 None
                 if file.endswith(".jinja")
-                else load_named(file, reader=as_reader, download=download)
+                else load_tokenizer(file, reader=as_reader, download=download)
             )
-            parts = _parsed(file, loaded, read_text(parse), conversation, name, options)
+            parts = _parsed(file, loaded, read_text_file(parse), conversation, name, options)
             output.write_json({"schema": "mtkit.answer/1", **parts})
             return
         if file.endswith(".jinja"):
             made = _render_file(file, conversation, options)
         else:
-            loaded = load_named(file, reader=as_reader, download=download)
+            loaded = load_tokenizer(file, reader=as_reader, download=download)
             made = _render(loaded, conversation, name, options)
     except MtkitError as error:
         given = {"messages": messages, "tools": tools, "documents": documents}
@@ -184,11 +183,7 @@ def template(
 
 
 def _check_parsing(conversation: Any, never: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
-    """Refuse options that mean nothing where an answer is taken apart.
-
-    Raises:
-        UsageError: One is given, or one for what the model saw and nothing says what that was.
-    """
+    """Refuse options that mean nothing where an answer is taken apart."""
     from mtkit.errors import UsageError
 
     for option, value in never.items():
@@ -210,7 +205,7 @@ def _parsed(
     options: Any,
 ) -> dict[str, Any]:
     """Return what a model wrote in its parts; a conversation is what it saw last."""
-    from mtkit.chat.reading import parse_response
+    from mtkit.chat.answer_reader import parse_response
     from mtkit.errors import UsageError
 
     tools = options["tools"]

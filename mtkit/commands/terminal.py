@@ -1,14 +1,18 @@
-"""Screens: what commands show on a terminal, said in parts with a role each, never in styles.
+"""What commands show on a terminal: screens, and how far something is.
 
-A part's role gives it its color; without color (``NO_COLOR``, a dumb terminal) the same text
-stays. Text is escaped as ``output.cell`` does it, folded between words at the terminal's width, and
-``sticky`` keeps what belongs together on one line. Rows of a pipe are ``output``'s.
+A screen is said in parts with a role each, never in styles. A part's role gives it its color;
+without color (``NO_COLOR``, a dumb terminal) the same text stays. Text is escaped as
+``output.cell`` does it, folded between words at the terminal's width, and ``sticky`` keeps what
+belongs together on one line. Rows of a pipe are ``output``'s.
+
+What takes long shows its progress on one line, gone at the end.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from shutil import get_terminal_size
 
 from mtkit.base.escape import printable, visible
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mtkit.errors import MtkitError
+
 
 _CODES = {
     "head": "1",
@@ -59,15 +64,15 @@ def sticky(text: str) -> output.Escaped:
     return output.Escaped(text.replace(" ", _STICKY))
 
 
-def count(number: int, what: str = "") -> output.Escaped:
+def count_part(number: int, what: str = "") -> output.Escaped:
     """Return a number in groups of three digits with what it counts: 1 token, 8,192 tokens."""
     plural = what if number == 1 or not what else f"{what}s"
-    return sticky(f"{output.grouped(number)} {plural}".rstrip())
+    return sticky(f"{output.format_number(number)} {plural}".rstrip())
 
 
-def size(n_bytes: int) -> output.Escaped:
+def size_part(n_bytes: int) -> output.Escaped:
     """Return a size with its unit."""
-    return sticky(output.size(n_bytes))
+    return sticky(output.format_size(n_bytes))
 
 
 def token_text(raw: bytes) -> output.Escaped:
@@ -75,7 +80,7 @@ def token_text(raw: bytes) -> output.Escaped:
     return output.Escaped(visible(raw))
 
 
-def joined(items: Iterable[object], between: str = DOT) -> list[object]:
+def join_parts(items: Iterable[object], between: str = DOT) -> list[object]:
     """Return items with something between them; a list is one item, empty ones are left out."""
     found: list[object] = []
     for item in items:
@@ -87,11 +92,7 @@ def joined(items: Iterable[object], between: str = DOT) -> list[object]:
 
 
 class Screen:
-    """Writes lines, facts and tables to a terminal.
-
-    Attributes:
-        width: Columns of the terminal.
-    """
+    """Writes lines, facts and tables to a terminal."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         self.width = max(_columns(), 2 * _NARROWEST)
@@ -146,9 +147,7 @@ class Screen:
         Args:
             columns: Headings; one that ends in ``>`` has its column on the right, ``:ROLE`` at the
                 end gives its cells a role.
-            rows: Cells; one that is a part has its own role.
             elastic: The column whose cells are cut first where the room is short, with an ellipsis.
-            indent: Columns left free.
         """
         from rich.cells import cell_len, set_cell_size
 
@@ -194,7 +193,7 @@ class Screen:
             elif not width:
                 continue  # spaces where a line was folded
             while width > room:
-                head, word = _cut(word, room)
+                head, word = _cut_word(word, room)
                 yield self._painted(head)
                 width, room = sum(cell_len(text) for _, text in word), self.width - rest
             line += word
@@ -222,7 +221,7 @@ def _columns() -> int:
 def _part_of(value: object, role: str) -> Part:
     if isinstance(value, Part):
         return value
-    text = output.cell(value) if role == "id" else output.readable(value)
+    text = output.cell(value) if role == "id" else output.format_value(value)
     return part(role, output.Escaped(text))
 
 
@@ -240,7 +239,7 @@ def _words(parts: Iterable[object]) -> Iterator[list[tuple[str, str]]]:
     yield word
 
 
-def _cut(
+def _cut_word(
     word: list[tuple[str, str]], room: int
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Cut a word that is too long for a line."""
@@ -258,3 +257,47 @@ def _cut(
         end = end or (0 if head else 1)
         return [*head, (role, text[:end])], [(role, text[end:]), *word[at + 1 :]]
     return head, []
+
+
+_SHOW_AFTER_SECONDS = 0.5
+_PROGRESS_BAR = 24
+_AROUND_BAR = 10
+"""Characters around the bar and its name; one is left free at the end."""
+
+
+class Progress:
+    """One line on a terminal for what takes longer than half a second.
+
+    Args:
+        after: Seconds until it is shown; 0 where even the first part of it takes long.
+    """
+
+    def __init__(self, what: str, after: float = _SHOW_AFTER_SECONDS) -> None:
+        self._what, self._after = what, after
+        self._start = 0.0
+        self._is_shown = False
+        self._wanted = sys.stderr.isatty()
+
+    def show(self, part: float, note: str = "") -> None:
+        """Show how much is done, 0 to 1, and a note; the clock starts with the first call."""
+        now = time.perf_counter()
+        self._start = self._start or now
+        if part >= 1:
+            self._end()
+            return
+        if not self._wanted or now - self._start < self._after:
+            return
+        columns = get_terminal_size().columns - len(self._what) - _AROUND_BAR
+        note = f"  {note}" if note and len(note) + 2 < columns else ""
+        room = min(_PROGRESS_BAR, columns - len(note))
+        done = round(part * room)
+        bar = f" [{'#' * done}{'.' * (room - done)}]" if room > 0 else ""
+        sys.stderr.write(f"\r{self._what}{bar} {part:4.0%}{note}\x1b[K")
+        sys.stderr.flush()
+        self._is_shown = True
+
+    def _end(self) -> None:
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._is_shown = False

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.named import load_named
-from mtkit.commands.options import application
+from mtkit.commands.application import application
+from mtkit.commands.inputs import load_tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def token(
     if tokenizer is None and len(words) > 1 and os.path.isfile(words[0]):
         line = f"run: mtkit token {join([*words[1:], '-t', words[0]])}"
         raise UsageError("is a file, not a token", source=words[0], hint=line)
-    source = load_named(tokenizer, reader=as_reader, download=download)
+    source = load_tokenizer(tokenizer, reader=as_reader, download=download)
     found: list[int] = []
     missing: list[str] = []
     for word in words:
@@ -77,13 +77,13 @@ def token(
 
 def _ids(tokenizer: Tokenizer, word: str, *, as_text: bool) -> list[int]:
     """Return the ids that a word stands for: an id, a range, a text or a spelling."""
-    from mtkit.commands.arguments import id_ranges
+    from mtkit.commands.arguments import parse_id_ranges
 
     is_number = word[:1].isascii() and word[:1].isdigit() and set(word) <= set("0123456789-,")
     if is_number and not as_text:
         return [
             token_id
-            for numbers in id_ranges(word)
+            for numbers in parse_id_ranges(word)
             for token_id in numbers[:_MOST]
             if tokenizer.id_to_piece(token_id) is not None
         ]

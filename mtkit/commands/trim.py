@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.named import gguf_named
-from mtkit.commands.options import application
+from mtkit.commands.application import application
+from mtkit.commands.inputs import find_gguf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,23 +70,23 @@ def trim(
     """
     import os
 
-    from mtkit.base.whole_files import check_target
-    from mtkit.commands.new_files import warn_of_dropped
+    from mtkit.base.files import check_target
+    from mtkit.commands.new_files import warn_of_dropped_parts
     from mtkit.errors import UsageError
-    from mtkit.gguf.arrays import array_of
+    from mtkit.gguf.arrays import metadata_array
     from mtkit.gguf.in_place import write_ggufs
-    from mtkit.gguf.joined import open_whole
-    from mtkit.llm.speculative import static_vocabulary
-    from mtkit.llm.trim import frequent_ids, texts_of
+    from mtkit.gguf.shards import open_whole
+    from mtkit.llm import frequencies
+    from mtkit.llm.trim import frequent_ids, read_texts
     from mtkit.llm.trim import trim as cut
-    from mtkit.tokenizer import probes
+    from mtkit.tokenizer import comparison
 
     if out in ("", "-") or (out is None and not dry_run) or file == "-":
         raise UsageError("no output file", hint="add -o NEW.gguf, or --dry-run")
     if (keep is None) == (not corpus):
         both = "--keep and --corpus both say it" if corpus else "--keep FILE or --corpus FILE"
         raise UsageError("no tokens to keep", hint=both)
-    file = gguf_named(file)
+    file = find_gguf(file)
     where = id_map or (f"{os.path.splitext(out)[0]}.ids.tsv" if out else "")
     if out is not None and os.path.realpath(where) in map(os.path.realpath, (out, file)):
         raise UsageError("is the model itself", source=where)
@@ -98,14 +98,14 @@ def trim(
         for path in (out, where):
             check_target(path, force=force)
     before = open_whole(file)
-    warn_of_dropped(before)
-    texts = [text for name in corpus or [] for text in texts_of(name)]
+    warn_of_dropped_parts(before)
+    texts = [text for name in corpus or [] for text in read_texts(name)]
     if keep is not None:
-        size = len(array_of(before.metadata, "tokenizer.ggml.tokens", "string"))
-        wanted = static_vocabulary.read(keep, size)
+        size = len(metadata_array(before.metadata, "tokenizer.ggml.tokens", "string"))
+        wanted = frequencies.read_vocabulary(keep, size)
     else:
         wanted = frequent_ids(file, texts, coverage)
-    done = cut(file, wanted, multiple=multiple, texts=[*probes.texts(), *texts])
+    done = cut(file, wanted, multiple=multiple, texts=[*comparison.probe_texts(), *texts])
     sizes = [sum(tensor.n_bytes for tensor in before.tensors)]
     sizes.append(sum(one.n_bytes for one in done.draft.tensors.values()))
     if out is not None and not dry_run:
@@ -126,17 +126,17 @@ def trim(
             }
         )
     elif output.is_terminal():
-        from mtkit.commands.terminal import Screen, count, part
-        from mtkit.commands.terminal import size as bytes_of
+        from mtkit.commands.terminal import Screen, count_part, part
+        from mtkit.commands.terminal import size_part as bytes_of
 
         screen = Screen()
         if written:
             screen.verdict(part("name", written), good=True)
         screen.facts(
             [
-                ("ids", [count(done.n_before), " → ", count(len(done.ids))]),
+                ("ids", [count_part(done.n_before), " → ", count_part(len(done.ids))]),
                 ("tensors", [bytes_of(sizes[0]), " → ", bytes_of(sizes[1])]),
-                ("same tokens", [count(done.checked, "text")]),
+                ("same tokens", [count_part(done.checked, "text")]),
                 *([("map", [part("name", where)])] if written else []),
             ]
         )

@@ -12,19 +12,18 @@ from math import prod
 
 from mtkit.architectures import described
 from mtkit.architectures.changes import Transposed
-from mtkit.architectures.some_rows import match_names
+from mtkit.architectures.tensor_match import match_names
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.checkpoints import adapter_folder, folder_files
 from mtkit.conversion import model_keys
-from mtkit.conversion.convert import Conversion, Model
+from mtkit.conversion.model import gguf_target
 from mtkit.conversion.model_tensors import FILE_TYPES, TYPES, check_type
-from mtkit.conversion.targets import make_folder
-from mtkit.conversion.whole_model import target_of
+from mtkit.conversion.tokenizer import Conversion, Model, make_folder
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf.in_place import write_ggufs
-from mtkit.gguf.values import DTYPES, F16, F32, encoded
-from mtkit.gguf.writer import Key, Made, NewTensor, gguf_chunks
+from mtkit.gguf.values import DTYPES, F16, F32, encode_values
+from mtkit.gguf.writer import Key, LazyData, NewTensor, gguf_chunks
 from mtkit.sources import hub
 
 TYPE_CHECKING = False
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures import Architecture
-    from mtkit.architectures.in_layers import Match
+    from mtkit.architectures.tensor_match import Match
     from mtkit.base.binary import Buffer
     from mtkit.checkpoints.adapter_folder import AdapterFolder
     from mtkit.gguf.types import TensorType
@@ -43,10 +42,6 @@ class AdapterPlan(Record):
     """How an adapter becomes a GGUF.
 
     Attributes:
-        folder: The adapter.
-        base: Folder of its base model.
-        architecture: Of the base model.
-        matches: Where its pairs go.
         type: Of its matrices: f32, f16, bf16 or q8_0.
     """
 
@@ -68,7 +63,7 @@ class AdapterPlan(Record):
             for match in self.matches
             for name, shape in zip(match.gguf, match.gguf_shapes, strict=True)
         ]
-        about = model_keys.about(self.folder.path, changed, None, is_adapter=True)
+        about = model_keys.name_keys(self.folder.path, changed, None, is_adapter=True)
         return [
             Key("general.architecture", "string", self.architecture.name),
             Key("general.type", "string", "adapter"),
@@ -90,21 +85,11 @@ def convert_adapter(
     """Convert a LoRA adapter to a GGUF.
 
     Args:
-        src: Its folder.
         dst: Where to write: a file, or a folder; None for a file in ``src``.
-        base: As for ``plan_adapter``.
-        kind: Likewise.
-        force: Replace a file that exists.
-
-    Raises:
-        UsageError: A file is missing, or the base model, or the GGUF is there already.
-        FormatError: A file is damaged, or the adapter is none for this base model.
-        UnsupportedError: It is not plain LoRA, or its base model is none that mtkit converts.
-        ResourceError: The disk is full.
     """
     path = os.fspath(src)
     plan = plan_adapter(path, None if base is None else os.fspath(base), kind)
-    target = target_of(path, plan.type, dst)
+    target = gguf_target(path, plan.type, dst)
     make_folder(dst, target)
     tensors = plan.tensors()
     write_ggufs({target: gguf_chunks(plan.keys(), tensors)}, force=force)
@@ -124,23 +109,17 @@ def plan_adapter(path: str, base: str | None = None, kind: str = "auto") -> Adap
     """Look at an adapter: what becomes of everything in it; no weight is read.
 
     Args:
-        path: Its folder.
         base: Folder of its base model, or ORG/NAME in the local HuggingFace cache; config.json
             alone is read there. None: as the adapter says.
         kind: Type of its matrices: f32, f16, bf16, q8_0; auto: f32, which rounds nothing.
-
-    Raises:
-        UsageError: A file is missing, or the base model, or ``kind`` is none of these.
-        FormatError: A file is damaged, or the adapter is none for this base model.
-        UnsupportedError: It is not plain LoRA, or its base model is none that mtkit converts.
     """
     check_type(kind)
     folder = adapter_folder.read(path)
     base = _base(folder, base)
-    source = os.path.join(base, folder_files.CONFIG)
+    source = os.path.join(base, folder_files.MODEL_CONFIG)
     architecture, config = described(folder_files.read_json(source), source)
     try:
-        keys = model_keys.of_model(architecture, config, FILE_TYPES["f32"])
+        keys = model_keys.architecture_keys(architecture, config, FILE_TYPES["f32"])
         vocab = config.count("vocab_size")
         dims = architecture.sizes({key.name: key.value for key in keys}, vocab)
         is_tied = config.flag("tie_word_embeddings") is True
@@ -156,11 +135,7 @@ def plan_adapter(path: str, base: str | None = None, kind: str = "auto") -> Adap
 
 
 def _base(folder: AdapterFolder, given: str | None) -> str:
-    """Return the folder of the base model.
-
-    Raises:
-        UsageError: It is not here.
-    """
+    """Return the folder of the base model."""
     name = given or folder.base
     if name is None:
         what = "does not say what its base model is"
@@ -181,12 +156,7 @@ def _base(folder: AdapterFolder, given: str | None) -> str:
 
 
 def _check(folder: AdapterFolder, match: Match, *, is_tied: bool) -> None:
-    """Check that a GGUF can hold what is added to the tensors of a row.
-
-    Raises:
-        UnsupportedError: It cannot.
-        FormatError: The shapes are not those of the base model.
-    """
+    """Check that a GGUF can hold what is added to the tensors of a row."""
     name, change = match.folder[0], match.row.change
     is_linear = all(len(shape) == 2 for shape in match.folder_shapes)
     is_known = change.keeps_order and not change.computes and _is_whole(match)
@@ -250,7 +220,7 @@ def _tensor(
 
     def pieces() -> Iterator[Buffer]:
         for array in arrays():
-            yield memoryview(encoded(np.ascontiguousarray(array), kind))
+            yield memoryview(encode_values(np.ascontiguousarray(array), kind))
 
     size = prod(shape) // kind.block * kind.block_bytes
-    return NewTensor(name, tuple(reversed(shape)), kind, Made(size, pieces))
+    return NewTensor(name, tuple(reversed(shape)), kind, LazyData(size, pieces))

@@ -9,11 +9,11 @@ import os
 
 from mtkit.base.binary import Source
 from mtkit.base.record import Record
-from mtkit.checkpoints.folder_files import CONFIG
+from mtkit.checkpoints.folder_files import MODEL_CONFIG
 from mtkit.errors import FormatError, MtkitError
 from mtkit.formats import get_format, other_readings
-from mtkit.formats.json_fields import parse
-from mtkit.tokenizer import probes
+from mtkit.formats.json_fields import parse_json
+from mtkit.tokenizer import comparison
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
@@ -25,21 +25,20 @@ TRANSFORMERS = "transformers"
 _STAGES = (
     "normalizer", "pre_tokenizer", "model", "post_processor", "decoder", "added_tokens",
 )  # fmt: skip
-_MOST_OWN = 200
-_OWN = ("2023", "in 2023\n\nand  more", "I'm 12 345,67", "``it''s  a\tb ", "\u00e9 \u00c9 e\u0301")
+_MOST_OWN_TOKENS = 200
+_OWN_TEXTS = (
+    "2023",
+    "in 2023\n\nand  more",
+    "I'm 12 345,67",
+    "``it''s  a\tb ",
+    "\u00e9 \u00c9 e\u0301",
+)
 """Texts in which the classes' own pipelines part most often."""
 _MOST_IDS = 6
 
 
-class Unlike(Record):
-    """A text of which transformers makes other ids.
-
-    Attributes:
-        text: The first that was found.
-        here: Ids by the file itself.
-        there: Ids by transformers.
-        how: What transformers does with the folder.
-    """
+class TransformersDifference(Record):
+    """A text of which transformers makes other ids."""
 
     text: str
     here: list[int]
@@ -54,16 +53,8 @@ class Unlike(Record):
         return f"{self.how}: {self.text!r} gives {ids[0]} there, but {ids[1]} here"
 
 
-def unlike_transformers(tokenizer: Tokenizer) -> Unlike | None:
-    """Return the first text of which transformers 5 makes other ids; None where none was found.
-
-    Args:
-        tokenizer: What was read of the folder.
-
-    Raises:
-        UnsupportedError: What transformers makes of the folder is not known.
-        FormatError: A file is damaged.
-    """
+def compare_transformers(tokenizer: Tokenizer) -> TransformersDifference | None:
+    """Return the first text of which transformers 5 makes other ids; None where none was found."""
     if tokenizer.format_name != "hf" or not os.path.isfile(tokenizer.source):
         return None
     reading = other_readings(get_format("hf"))[TRANSFORMERS]
@@ -80,51 +71,51 @@ def unlike_transformers(tokenizer: Tokenizer) -> Unlike | None:
             except MtkitError:  # an unknown part, for which there is no token
                 ids.append([])
         if ids[0] != ids[1]:
-            return Unlike(text, ids[0], ids[1], how)
+            return TransformersDifference(text, ids[0], ids[1], how)
     return None
 
 
 def _texts(*tokenizers: Tokenizer) -> Iterator[str]:
     """Yield built-in texts, those that spell special tokens, and tokens as text."""
-    yield from _OWN
-    yield from probes.texts()
+    yield from _OWN_TEXTS
+    yield from comparison.probe_texts()
     for one in tokenizers:
-        yield from probes.special_texts(one.spec)
+        yield from comparison.special_token_texts(one.spec)
     size = tokenizers[0].vocab_size
-    for number in range(0, size, max(size // _MOST_OWN, 1)):
+    for number in range(0, size, max(size // _MOST_OWN_TOKENS, 1)):
         text = tokenizers[0].token_bytes(number).decode("utf-8", "ignore")
         yield f"{text} a{text}"
 
 
-def notes(tokenizer: Tokenizer) -> tuple[str, ...]:
+def folder_notes(tokenizer: Tokenizer) -> tuple[str, ...]:
     """Return what is worth knowing of the folder that a tokenizer was read from."""
     try:
-        unlike = unlike_transformers(tokenizer)
+        unlike = compare_transformers(tokenizer)
     except MtkitError as error:
         said = [f"transformers 5 may make another tokenizer of the folder: {error.what}"]
     else:
         said = [] if unlike is None else [str(unlike)]
-    rows = rows_of_model(tokenizer)
+    rows = embedding_rows(tokenizer)
     if rows is not None and rows > tokenizer.vocab_size:
         more = rows - tokenizer.vocab_size
-        said.append(f"{CONFIG} has a vocab_size of {rows}: {more} ids have no token")
+        said.append(f"{MODEL_CONFIG} has a vocab_size of {rows}: {more} ids have no token")
     return tuple(said)
 
 
 def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return what a tokenizer is as a JSON document, schema ``mtkit.inspect/1``."""
-    from mtkit.inspection.tokenizer import document
+    from mtkit.inspection.tokenizer import specification_document
 
     return {
         "schema": "mtkit.inspect/1",
         "format": tokenizer.format_name,
-        **document(tokenizer.spec),
+        **specification_document(tokenizer.spec),
         "assumptions": list(tokenizer.assumptions),
-        "notes": list(notes(tokenizer)),
+        "notes": list(folder_notes(tokenizer)),
     }
 
 
-def rows_of_model(tokenizer: Tokenizer) -> int | None:
+def embedding_rows(tokenizer: Tokenizer) -> int | None:
     """Return ``vocab_size`` of the config.json beside a tokenizer.json; None where it has none."""
     config = _config(tokenizer)
     for one in (config, config.get("text_config")):
@@ -136,18 +127,18 @@ def rows_of_model(tokenizer: Tokenizer) -> int | None:
 
 def _config(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the config.json beside a tokenizer.json; an empty one where there is none."""
-    path = os.path.join(os.path.dirname(tokenizer.source), CONFIG)
+    path = os.path.join(os.path.dirname(tokenizer.source), MODEL_CONFIG)
     if tokenizer.format_name != "hf" or not os.path.isfile(path):
         return {}
     data = Source.open(path).data
     try:
-        config = parse(data, CONFIG)
+        config = parse_json(data, MODEL_CONFIG)
     except FormatError:  # which others say
         return {}
     return config if isinstance(config, dict) else {}
 
 
-def of_model(tokenizer: Tokenizer) -> Tokenizer:
+def with_architecture(tokenizer: Tokenizer) -> Tokenizer:
     """Return a tokenizer that names the architecture of the model beside it, as a GGUF does."""
     from mtkit.architectures import architecture_of
     from mtkit.formats import gguf
@@ -172,13 +163,13 @@ def of_model(tokenizer: Tokenizer) -> Tokenizer:
     )
 
 
-def padded(tokenizer: Tokenizer) -> Tokenizer:
+def pad_vocabulary(tokenizer: Tokenizer) -> Tokenizer:
     """Return a tokenizer with as many ids as the model beside it; the new ones have no token."""
     from mtkit.base.packed import Numbers, Pieces
     from mtkit.spec import TokenType, Vocabulary, replace
     from mtkit.spec.vocabulary import is_sparse
 
-    rows, spec = rows_of_model(tokenizer), tokenizer.spec
+    rows, spec = embedding_rows(tokenizer), tokenizer.spec
     if rows is None or rows <= spec.vocab_size or is_sparse(rows, spec.vocab_size):
         return tokenizer
     given = spec.vocabulary

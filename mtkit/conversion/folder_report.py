@@ -2,33 +2,53 @@
 
 The GGUF is there by its header: a sparse file of the true length takes no room, and whatever looks
 at headers alone looks at it as at any other.
+
+The same goes into a JSON document, and into a side of a comparison: a model folder with the names
+and the order that a GGUF has.
+
+Its metadata are those that conversion would give. A tensor's data is made as conversion makes it,
+in whichever type the other side has, so that a converted file is equal to the byte.
 """
 
 from __future__ import annotations
 
+import os
+from math import prod
+
 from mtkit.architectures import packed_classes
 from mtkit.architectures.config import class_of
 from mtkit.base.binary import Source
+from mtkit.base.escape import printable
 from mtkit.base.record import Record, replace
-from mtkit.checkpoints.folder_survey import survey
-from mtkit.conversion.gguf_plan import plan_gguf
-from mtkit.conversion.whole_model import prepare
+from mtkit.checkpoints.model_folder import survey_folder
+from mtkit.conversion.model import plan_gguf, prepare_gguf
+from mtkit.conversion.model_tensors import PACKED, TYPES, Values, make_data
 from mtkit.errors import MtkitError
 from mtkit.formats.contract import LOSS_CODES
+from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.file import DEFAULT_ALIGNMENT
+from mtkit.gguf.values import F32
 from mtkit.gguf.writer import Key
+from mtkit.inspection.difference import STEP, Side
+from mtkit.inspection.document import gguf_document, vocabulary_document
 from mtkit.inspection.gguf import inspect_gguf
+from mtkit.inspection.safetensors import SUMS, WeightRow
 from mtkit.sources.remote import sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
-    from mtkit.checkpoints.folder_survey import Survey
-    from mtkit.conversion.gguf_plan import GgufPlan
-    from mtkit.inspection.gguf import GgufReport
-    from mtkit.inspection.vocabulary import Vocabulary
+    from mtkit.architectures.tensor_match import Match
+    from mtkit.base.binary import Buffer
+    from mtkit.checkpoints.folder_files import StoredTensor
+    from mtkit.checkpoints.model_folder import Survey
+    from mtkit.conversion.model import GgufPlan
+    from mtkit.gguf.writer import NewTensor
+    from mtkit.inspection.gguf import GgufReport, Vocabulary
+
 
 SMALLER = "q8_0"
 """The type whose size is told besides that of the weights as they are."""
@@ -38,15 +58,9 @@ class FolderReport(Record):
     """A model folder.
 
     Attributes:
-        survey: What is in it.
         plan: How it becomes a GGUF; None where it does not.
-        source: The header of that GGUF, with zeros for its data.
-        gguf: That GGUF.
         sizes: Type of matrices -> bytes of the GGUF, the type that the folder has first.
-        refused: Why it is not converted.
         vocabulary: The tokenizer as a GGUF would say it; None where it cannot.
-        without_tokenizer: Why the GGUF has no tokenizer.
-        notes: What is worth knowing of the tokenizer.
     """
 
     survey: Survey
@@ -73,24 +87,24 @@ class FolderReport(Record):
 
 def folder_report(path: str) -> FolderReport:
     """Look at a folder."""
-    found = survey(path, packed_classes())
+    found = survey_folder(path, packed_classes())
     try:
         plan = plan_gguf(path)
     except MtkitError as error:
-        vocabulary, without = _vocabulary(path)
+        vocabulary, without = _read_vocabulary(path)
         return FolderReport(
             found,
             refused=error.located(path),
             vocabulary=vocabulary,
             without_tokenizer=without,
-            notes=_notes(path),
+            notes=_folder_notes(path),
         )
-    draft, failed = _draft(plan)
+    draft, failed = _draft_gguf(plan)
     source = header_source(path, draft)
     smaller = replace(plan, type=SMALLER)
     sizes = {
         plan.type: len(source.data),
-        SMALLER: _size(Draft(draft.keys.values(), smaller.tensors())),
+        SMALLER: _file_size(Draft(draft.keys.values(), smaller.tensors())),
     }
     report = inspect_gguf(source)
     return FolderReport(
@@ -102,14 +116,14 @@ def folder_report(path: str) -> FolderReport:
         failed,
         vocabulary=report.vocabulary,
         without_tokenizer=failed,
-        notes=_notes(path),
+        notes=_folder_notes(path),
     )
 
 
-def _draft(plan: GgufPlan) -> tuple[Draft, MtkitError | None]:
+def _draft_gguf(plan: GgufPlan) -> tuple[Draft, MtkitError | None]:
     """Return the GGUF in the making; without a tokenizer where there is none that it can hold."""
     try:
-        return prepare(plan.folder.path, plan.type, allow_loss=LOSS_CODES).draft, None
+        return prepare_gguf(plan.folder.path, plan.type, allow_loss=LOSS_CODES).draft, None
     except MtkitError as error:
         architecture = Key("general.architecture", "string", plan.architecture.name)
         return Draft([architecture, *plan.keys], plan.tensors()), error
@@ -118,41 +132,154 @@ def _draft(plan: GgufPlan) -> tuple[Draft, MtkitError | None]:
 def header_source(name: str, draft: Draft) -> Source:
     """Return a GGUF in the making: its header, and zeros for its data."""
     head, offsets = draft.header()
-    return Source(name, sparse(name, bytearray(head), _size_of(head, offsets, draft)))
+    return Source(name, sparse(name, bytearray(head), _size_with_head(head, offsets, draft)))
 
 
-def _size(draft: Draft) -> int:
-    return _size_of(*draft.header(), draft)
+def _file_size(draft: Draft) -> int:
+    return _size_with_head(*draft.header(), draft)
 
 
-def _size_of(head: bytes, offsets: list[int], draft: Draft) -> int:
+def _size_with_head(head: bytes, offsets: list[int], draft: Draft) -> int:
     tensors = list(draft.tensors.values())
     last = tensors[-1].n_bytes if tensors else 0
     end = offsets[-1] if tensors else 0
     return len(head) + end + -(-last // DEFAULT_ALIGNMENT) * DEFAULT_ALIGNMENT
 
 
-def _notes(path: str) -> tuple[str, ...]:
-    from mtkit.conversion.folder_notes import notes
+def _folder_notes(path: str) -> tuple[str, ...]:
+    from mtkit.conversion.folder_notes import folder_notes
     from mtkit.tokenizer.load import load
 
     try:
-        return notes(load(path))
+        return folder_notes(load(path))
     except MtkitError:  # which ``without_tokenizer`` has
         return ()
 
 
-def _vocabulary(path: str) -> tuple[Vocabulary | None, MtkitError | None]:
+def _read_vocabulary(path: str) -> tuple[Vocabulary | None, MtkitError | None]:
     """Return the tokenizer as a GGUF without weights says it, or why there is none."""
-    from mtkit.conversion.convert import write
+    from mtkit.conversion.tokenizer import write_tokenizer
     from mtkit.formats import gguf
     from mtkit.formats.contract import WriteOptions
     from mtkit.gguf import open_gguf
-    from mtkit.inspection.vocabulary import vocabulary
+    from mtkit.inspection.gguf import read_vocabulary
     from mtkit.tokenizer.load import load
 
     try:
-        _, _, written = write(load(path), gguf, WriteOptions(), LOSS_CODES)
+        _, _, written = write_tokenizer(load(path), gguf, WriteOptions(), LOSS_CODES)
     except MtkitError as error:
         return None, error
-    return vocabulary(open_gguf(Source(path, written.files[".gguf"])).metadata), None
+    return read_vocabulary(open_gguf(Source(path, written.files[".gguf"])).metadata), None
+
+
+def weight_rows(report: FolderReport) -> Iterator[WeightRow]:
+    """Yield the tensors of a folder as they are shown."""
+    names = report.names
+    for name, stored in report.survey.tensors.items():
+        yield WeightRow(stored.weight, os.path.basename(stored.path), names.get(name, ()))
+
+
+def folder_document(report: FolderReport, rows: Sequence[WeightRow]) -> dict[str, object]:
+    """Return a folder as a JSON document, schema ``mtkit.inspect/1``; of some tensors, or all."""
+    found, refused = report.survey, report.refused
+    model = gguf_document(report.gguf, (), ()) if report.gguf else {}
+    of_model = ("name", "architecture", "hyperparameters", "memory")
+    return {
+        "schema": "mtkit.inspect/1",
+        "kind": "folder",
+        "path": printable(found.path),
+        "class": report.class_name,
+        "bytes": found.n_bytes,
+        "parameters": found.parameters,
+        "files": {printable(name): size for name, size in found.files.items()},
+        "missing": [printable(name) for name, size in found.files.items() if size is None],
+        "types": {kind: dict(zip(SUMS, sums, strict=True)) for kind, sums in found.types.items()},
+        "gguf": dict(report.sizes),
+        "refused": refused and {"what": printable(str(refused)), "exit_code": refused.exit_code},
+        **{name: model.get(name) for name in of_model},
+        "tokenizer": vocabulary_document(report.vocabulary),
+        "notes": list(report.notes),
+        "warnings": [
+            {"code": one.rule.code, "severity": one.rule.severity, "field": printable(one.field),
+             "what": printable(one.what), "file": printable(one.source)}
+            for one in found.findings
+        ],
+        "tensors": [
+            {"name": one.name, "type": one.type, "shape": list(one.shape), "offset": one.offset,
+             "bytes": one.n_bytes, "file": printable(row.file), "gguf": [*(row.gguf or ())]}
+            for row in rows for one in (row.weight,)
+        ],
+    }  # fmt: skip
+
+
+_BY_NAME = {kind.name: kind for kind in TYPES.values()}
+
+
+class GeneratedTensor:
+    """A tensor that config.json gives."""
+
+    def __init__(self, tensor: NewTensor) -> None:
+        self._tensor = tensor
+        self.name, self.shape, self.n_bytes = tensor.name, tensor.shape, tensor.n_bytes
+        self.type = tensor.type.name
+
+    def data_as(self, kind: str) -> Iterator[Buffer] | None:
+        """Give its data in the type that it has."""
+        return self._tensor.pieces() if kind == self.type else None
+
+    def values(self) -> Iterator[Any] | None:
+        """Give its elements as float32."""
+        return _float_pieces(self._tensor.pieces())
+
+
+class FolderTensor:
+    """A tensor that those of a folder become."""
+
+    def __init__(self, match: Match, number: int, tensors: Mapping[str, StoredTensor]) -> None:
+        self._match, self._number = match, number
+        found = [tensors[name] for name in match.folder]
+        self._sources = [*map(Values.of, found)]
+        self.name = match.gguf[number]
+        self.shape = tuple(reversed(match.gguf_shapes[number]))
+        self._stores = match.row.change.stores
+        self.type = self._stores or found[0].weight.type
+        many, whole = (sum(map(prod, shapes)) for shapes in (match.gguf_shapes, [self.shape]))
+        self.n_bytes = sum(one.weight.n_bytes for one in found) * whole // max(many, 1)
+
+    def data_as(self, kind: str) -> Iterator[Buffer] | None:
+        """Give its data in a type that conversion writes."""
+        wanted = PACKED[kind] if kind == self._stores else _BY_NAME.get(kind)
+        if wanted is None or (self.shape and self.shape[0] % wanted.block):
+            return None
+        match = self._match
+        made = make_data(
+            self._sources, match.row.change, match.forward, self._number, wanted, lambda _: None
+        )
+        return made()
+
+    def values(self) -> Iterator[Any] | None:
+        """Give its elements as float32."""
+        data = self.data_as(F32.name)
+        return None if data is None else _float_pieces(data)
+
+
+def _float_pieces(parts: Iterable[Buffer]) -> Iterator[Any]:
+    import numpy as np
+
+    from mtkit.base.binary import pieces
+
+    for part in parts:
+        for piece in pieces(memoryview(part).cast("B"), STEP * F32.block_bytes):
+            yield np.frombuffer(piece, "<f4")
+
+
+def folder_side(path: str) -> Side:
+    """Return a folder as a side."""
+    made = prepare_gguf(path, allow_loss=LOSS_CODES)
+    metadata = open_gguf(header_source(path, made.draft)).metadata
+    plan = made.plan
+    found: list[GeneratedTensor | FolderTensor] = [*map(GeneratedTensor, plan.generated)]
+    for match in plan.matches:
+        numbers = range(len(match.gguf))
+        found += (FolderTensor(match, number, plan.folder.tensors) for number in numbers)
+    return Side(path, metadata, {one.name: one for one in found}, is_file=False)

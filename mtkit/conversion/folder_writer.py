@@ -1,4 +1,7 @@
-"""A GGUF as a HuggingFace model folder on the disk: all files of it, or none.
+"""A GGUF as a HuggingFace model folder: config.json, safetensors, tokenizer files; all or none.
+
+Values go back as they came: what was rearranged is put in its old order, what was computed is
+computed back. Quantized matrices become the numbers that they stand for.
 
 The tokenizer's files are written and proved as in every conversion; weights are streamed from the
 mapped file.
@@ -8,16 +11,31 @@ from __future__ import annotations
 
 import json
 import os
+from math import prod
 
-from mtkit.base.counted import Counted
-from mtkit.checkpoints import safetensors_writer
-from mtkit.checkpoints.folder_files import CONFIG, GENERATION, INDEX, WEIGHTS
-from mtkit.conversion.convert import Conversion, Model, write
-from mtkit.conversion.to_folder import config_of, new_weights, plan_folder
-from mtkit.conversion.verify import verify
-from mtkit.errors import FormatError
+from mtkit.architectures.recognition import recognize
+from mtkit.architectures.tensor_match import refuse_faults
+from mtkit.base.process import ProgressCount
+from mtkit.base.record import Record
+from mtkit.checkpoints import safetensors
+from mtkit.checkpoints.folder_files import GENERATION, INDEX, MODEL_CONFIG, WEIGHTS
+from mtkit.checkpoints.safetensors import NewWeight
+from mtkit.conversion import model_tensors
+from mtkit.conversion.model_tensors import (
+    TYPES,
+    Values,
+    check_type,
+    make_data,
+    tensor_type,
+    values_array,
+)
+from mtkit.conversion.tokenizer import Conversion, Model, write_tokenizer
+from mtkit.conversion.verification import verify
+from mtkit.errors import FormatError, MtkitError, UsageError
 from mtkit.gguf.draft import refuse_unfinished
-from mtkit.gguf.joined import open_whole
+from mtkit.gguf.shards import open_whole
+from mtkit.gguf.values import BF16, F32, decode_values, encode_values
+from mtkit.inspection.kinds import NO_MODEL, find_content
 from mtkit.tokenizer.load import load
 
 TYPE_CHECKING = False
@@ -25,14 +43,193 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
+    from mtkit.architectures import Architecture
+    from mtkit.architectures.metadata import Dims
+    from mtkit.architectures.tensor_match import Match
     from mtkit.base.binary import Buffer
-    from mtkit.checkpoints.safetensors_writer import NewWeight
-    from mtkit.conversion.to_folder import FolderPlan
     from mtkit.formats.contract import WriteOptions
+    from mtkit.gguf.file import GgufFile
+    from mtkit.gguf.types import TensorType
 
-NAME = "hf-model"
+
+_MOST_COMPARED_BYTES = 1 << 24
+"""Of a tensor that is looked at before it is written: a file of F32 has large ones, too."""
+_DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
+
+
+class FolderPlan(Record):
+    """How a GGUF becomes a folder.
+
+    Attributes:
+        type: Of what is written: f32, f16 or bf16.
+    """
+
+    file: GgufFile
+    architecture: Architecture
+    dims: Dims
+    matches: tuple[Match, ...]
+    type: str
+
+
+def plan_folder(file: GgufFile, kind: str = "auto") -> FolderPlan:
+    """Look at a GGUF: what becomes of everything in it; no weight is read.
+
+    Args:
+        kind: f32, f16 or bf16; auto: as its matrices, bf16 for those that are quantized.
+    """
+    check_type(kind, tuple(_DTYPES))
+    what = NO_MODEL.get(find_content(file.metadata, file.tensors).kind)
+    if what is not None:
+        raise UsageError(what, source=file.name)
+    shapes = {tensor.name: tuple(reversed(tensor.shape)) for tensor in file.tensors}
+    try:
+        found = recognize(file.metadata, shapes)
+        refuse_faults(found.matched, found.architecture, "the metadata says")
+    except MtkitError as error:
+        raise error.located(file.name) from None
+    return FolderPlan(
+        file, found.architecture, found.dims, found.matched.matches, _weight_type(file, kind)
+    )
+
+
+def _weight_type(file: GgufFile, kind: str) -> str:
+    if kind != "auto":
+        return kind
+    # Those that are F32 in every file tell nothing.
+    names = [
+        tensor.type.name.lower()
+        for tensor in file.tensors
+        if tensor_type(tensor.name, tuple(reversed(tensor.shape)), BF16) is not F32
+    ]
+    return next((name for name in names if name in _DTYPES), "bf16")
+
+
+def config_of(plan: FolderPlan) -> dict[str, Any]:
+    """Return config.json."""
+    architecture, metadata = plan.architecture, plan.file.metadata
+    found: dict[str, Any] = {
+        "architectures": [architecture.classes[0]],
+        "model_type": architecture.model_type,
+    }
+    for row in {row.name: row for row in architecture.keys}.values():  # as ``keys_of`` has it
+        value = plan.dims.keys.get(row.name)
+        if value is not None:
+            if row.back and not _is_of_type(value, row.type):
+                what = f"is not of the type {row.type}"
+                raise FormatError(what, source=plan.file.name, field=row.name)
+            _merge_config(found, row.fields(_shortest_number(value)))
+    for role in ("bos", "eos", "pad"):
+        name = "padding" if role == "pad" else role
+        number = metadata.get(f"tokenizer.ggml.{name}_token_id")
+        if number is not None:
+            found[f"{role}_token_id"] = number
+    names = plan.file.names
+    found["tie_word_embeddings"] = "output.weight" not in names
+    found["vocab_size"] = plan.dims["vocab"]
+    if architecture.config is not None:
+        _merge_config(
+            found, architecture.config(plan.dims, lambda name: _tensor_values(plan.file, name))
+        )
+    return {**found, "dtype": _DTYPES[plan.type]}
+
+
+def _is_of_type(value: Any, kind: str) -> bool:
+    """Tell whether a value of metadata is of a type; all numbers are of one."""
+    if kind.endswith("[]"):
+        return isinstance(value, list) and all(_is_of_type(one, kind[:-2]) for one in value)
+    types: dict[str, Any] = {"string": str, "bool": (bool, int)}
+    return isinstance(value, types.get(kind, (int, float)))
+
+
+def _tensor_values(file: GgufFile, name: str) -> Any:
+    """Return a tensor as float32 of one axis; None where there is none."""
+    import numpy as np
+
+    one = file.names.get(name)
+    if one is None:
+        return None
+    return decode_values(np.frombuffer(file.tensor_data(one), np.uint8), one.type.name)
+
+
+def _merge_config(target: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for name, value in more.items():
+        if isinstance(value, dict) and isinstance(target.get(name), dict):
+            target[name].update(value)
+        else:
+            target[name] = value
+
+
+def _shortest_number(value: Any) -> Any:
+    """Return a number of 32 bits with the fewest digits that give it."""
+    import numpy as np
+
+    if isinstance(value, list):
+        return [_shortest_number(one) for one in value]
+    return float(str(np.float32(value))) if type(value) is float else value
+
+
+def new_weights(
+    plan: FolderPlan, done: Callable[[int], object] = lambda _: None
+) -> Iterator[NewWeight]:
+    """Yield the tensors of the folder; ``done`` is told each number of bytes that was made."""
+    wanted = TYPES[plan.type]
+    yield from model_tensors.layer_number_weights(
+        plan.architecture, plan.dims, plan.file.metadata, plan.type
+    )
+    for match in plan.matches:
+        found = (plan.file.names[name] for name in match.gguf)
+        sources = [
+            Values(plan.file.tensor_data(one), one.type.name, tuple(reversed(one.shape)))
+            for one in found
+        ]
+        change, count = match.row.change, len(match.folder)
+        for number, (name, shape) in enumerate(zip(match.folder, match.folder_shapes, strict=True)):
+            mine = sources
+            if change.keeps_order and count > 1:  # those of experts, one behind the other
+                (whole,) = sources
+                size = len(whole.data) // count
+                part = whole.data[number * size : (number + 1) * size]
+                mine = [Values(part, whole.type, shape)]
+            exact = wanted if wanted is F32 else _exact_type(mine, match, number, wanted)
+            pieces = make_data(mine, change, match.back, number, exact, done)
+            yield NewWeight(name, exact.name, shape, prod(shape) * exact.block_bytes, pieces)
+
+
+def _exact_type(sources: list[Values], match: Match, number: int, wanted: TensorType) -> TensorType:
+    """Return the type in which a tensor is written: F32 where a shorter one would round.
+
+    A GGUF has norms and the like in F32, whatever they were before.
+    """
+    import numpy as np
+
+    small = sum(len(one.data) for one in sources) <= _MOST_COMPARED_BYTES
+    if not small or any(one.type != "F32" for one in sources):
+        return wanted
+    arrays = [values_array(one, floating=True) for one in sources]
+    array = arrays[0] if match.row.change.keeps_order else match.back(arrays)[number]
+    flat = np.ascontiguousarray(array).reshape(-1)
+    rounded = decode_values(encode_values(flat, wanted), wanted.name)
+    change = match.row.change
+    if change.computes:
+        # What was computed may round on its way back: it is what gives the same numbers again.
+        again = change.forward([rounded.reshape(array.shape)], match.gguf_shapes, match.dims)[0]
+        same = _is_near(again, arrays[number], change.slack)
+    else:
+        same = np.array_equal(rounded, flat, equal_nan=True)
+    return wanted if same else F32
+
+
+def _is_near(one: Any, other: Any, slack: int) -> bool:
+    import numpy as np
+
+    if not slack:
+        return np.array_equal(one, other, equal_nan=True)
+    return bool((np.abs(one - other) <= slack * np.spacing(np.abs(other))).all())
+
+
+FOLDER_FORMAT = "hf-model"
 """What ``--to`` calls it."""
-MOST_BYTES = 5 * 10**9
+MOST_FILE_BYTES = 5 * 10**9
 """Of the tensors of a file, as ``save_pretrained`` of transformers 4 has it."""
 
 
@@ -41,7 +238,7 @@ def convert_to_folder(
     dst: str | os.PathLike[str],
     *,
     kind: str = "auto",
-    max_bytes: int = MOST_BYTES,
+    max_bytes: int = MOST_FILE_BYTES,
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     force: bool = False,
@@ -67,7 +264,7 @@ def convert_to_folder(
         AnswerNo: The converted tokenizer does not give the same ids; nothing was written.
         ResourceError: The disk is full.
     """
-    from mtkit.base.whole_files import folder_for, write_files
+    from mtkit.base.files import folder_for, write_files
     from mtkit.formats import hf
     from mtkit.formats.contract import WriteOptions
 
@@ -75,14 +272,16 @@ def convert_to_folder(
     file = open_whole(path)
     refuse_unfinished(file)
     plan = plan_folder(file, kind)
-    done = Counted(progress)
+    done = ProgressCount(progress)
     weights = list(new_weights(plan, done))
     done.total = sum(one.n_bytes for one in weights)
-    tokenizer, assumptions, written = write(load(path), hf, options or WriteOptions(), allow_loss)
+    tokenizer, assumptions, written = write_tokenizer(
+        load(path), hf, options or WriteOptions(), allow_loss
+    )
     verified = verify(tokenizer, hf, written, allow_loss)
     config = config_of(plan)
-    texts = {**written.files, CONFIG: _json(config)}
-    texts.setdefault(GENERATION, _json(_ends(config)))
+    texts = {**written.files, MODEL_CONFIG: _json_bytes(config)}
+    texts.setdefault(GENERATION, _json_bytes(_end_fields(config)))
     files: dict[str, bytes | Iterator[Buffer]] = {**texts, **_weight_files(weights, max_bytes)}
     with folder_for(folder):
         write_files({os.path.join(folder, name): files[name] for name in files}, force=force)
@@ -92,7 +291,7 @@ def convert_to_folder(
     return Conversion(
         path=os.path.join(folder, ""),
         paths=tuple(names),
-        format_name=NAME,
+        format_name=FOLDER_FORMAT,
         losses=written.losses,
         assumptions=assumptions,
         verified=verified,
@@ -114,16 +313,16 @@ def _weight_files(
         groups[-1].append(one)
         used += one.n_bytes
     if len(groups) == 1:
-        return {WEIGHTS: safetensors_writer.chunks(weights)}
+        return {WEIGHTS: safetensors.file_chunks(weights)}
     count = len(groups)
     names = [f"model-{number:05d}-of-{count:05d}.safetensors" for number in range(1, count + 1)]
     where = {one.name: name for name, group in zip(names, groups, strict=True) for one in group}
     index = {"metadata": {"total_size": sum(one.n_bytes for one in weights)}, "weight_map": where}
-    shards = zip(names, map(safetensors_writer.chunks, groups), strict=True)
-    return {**dict(shards), INDEX: _json(index)}
+    shards = zip(names, map(safetensors.file_chunks, groups), strict=True)
+    return {**dict(shards), INDEX: _json_bytes(index)}
 
 
-def _json(document: Mapping[str, Any]) -> bytes:
+def _json_bytes(document: Mapping[str, Any]) -> bytes:
     try:
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -131,7 +330,7 @@ def _json(document: Mapping[str, Any]) -> bytes:
     return f"{text}\n".encode("utf-8", "backslashreplace")
 
 
-def _ends(config: Mapping[str, Any]) -> dict[str, Any]:
+def _end_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     names = ("bos_token_id", "eos_token_id", "pad_token_id")
     return {name: config[name] for name in names if name in config}
 

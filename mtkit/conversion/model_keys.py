@@ -1,23 +1,56 @@
-"""The metadata of a model's GGUF: what it is called, what it is, and its tokenizer."""
+"""The metadata of a model's GGUF: what it is called, what it is, and its tokenizer.
+
+The tokenizer is that of the model's folder, as the keys of its GGUF.
+
+It is written and proved as in every conversion. Then it becomes the model's: tokens that were added
+to a SentencePiece model beside it, roles that config.json gives, and unused tokens up to the rows
+of the embedding.
+
+It may be another one's description: ``replace_vocabulary`` is ``mtkit edit --tokenizer``.
+
+The tokenizer is written as every conversion writes it, between the model's own keys, on which
+llama.cpp's rules depend as well, read back from there and compared on the built-in texts.
+
+Source: llama.cpp, conversion/base.py (``_create_vocab_sentencepiece``), gguf-py/gguf/vocab.py
+(``SpecialVocab``).
+"""
 
 from __future__ import annotations
 
 import os
 
-from mtkit.architectures.keys import keys_of
-from mtkit.checkpoints import model_card
-from mtkit.checkpoints.folder_files import CONFIG, GENERATION, read_json
-from mtkit.errors import MtkitError
+from mtkit.architectures.metadata import keys_of
+from mtkit.base.binary import Source
+from mtkit.base.escape import quoted
+from mtkit.base.record import Record
+from mtkit.checkpoints import folder_files
+from mtkit.checkpoints.folder_files import GENERATION, MODEL_CONFIG, read_json
+from mtkit.conversion.tokenizer import write_tokenizer
+from mtkit.conversion.verification import verify
+from mtkit.errors import FormatError, MtkitError, UsageError
+from mtkit.formats.tokenizer_config import CONFIG
+from mtkit.gguf import open_gguf
+from mtkit.gguf.arrays import GgufArray
+from mtkit.gguf.draft import Draft
 from mtkit.gguf.writer import Key
+from mtkit.sources.locate import TOKENIZER, in_folder
+from mtkit.spec import TokenType
+from mtkit.tokenizer.load import load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.config import Config
+    from mtkit.conversion.verification import Verification
+    from mtkit.formats.contract import Loss, WriteOptions
+    from mtkit.gguf.draft import KeptKey
+    from mtkit.gguf.file import GgufFile, Metadata
     from mtkit.gguf.writer import NewTensor
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
 
 QUANTIZATION_VERSION = 2
 """Source: ggml.h (``GGML_QNT_VERSION``)."""
@@ -32,14 +65,12 @@ _SPELLED = {"temperature": "temp"}
 _TYPES = {"STRING": "string", "UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool"}
 
 
-def about(
+def name_keys(
     folder: str, tensors: Iterable[NewTensor], name: str | None, *, is_adapter: bool = False
 ) -> list[Key]:
     """Return who made a model and what it is called: of its card, its folder and its size.
 
     Args:
-        folder: Of the model; a README.md there is its card.
-        tensors: Of the GGUF.
         name: What it is called; None: as the card or the folder says.
         is_adapter: It is an adapter of tensors of these shapes, whose size is that of none.
     """
@@ -47,13 +78,16 @@ def about(
 
     import gguf
 
-    total, shared, expert, experts = _parameters(tensors)
+    total, shared, expert, experts = _count_parameters(tensors)
     path = Path(os.path.abspath(folder))
     signed = -total if is_adapter else total  # gguf takes a negative count for an adapter's
-    card, hub_name = model_card.read(folder), _fields(folder, CONFIG).get("_name_or_path")
+    card, hub_name = (
+        folder_files.read_card(folder),
+        _folder_fields(folder, MODEL_CONFIG).get("_name_or_path"),
+    )
     known = {"_name_or_path": hub_name} if isinstance(hub_name, str) else {}
     found = gguf.Metadata.apply_metadata_heuristic(gguf.Metadata(), card, known, path, signed)
-    for field, value in _fields(folder, GENERATION).items():
+    for field, value in _folder_fields(folder, GENERATION).items():
         if type(value) in _SAMPLING.get(field, ()):
             setattr(found, f"sampling_{_SPELLED.get(field, field)}", value)
     found.name = name or found.name or path.name
@@ -63,13 +97,13 @@ def about(
     writer.add_type(gguf.GGUFType.MODEL)
     found.set_gguf_meta_model(writer)
     return [
-        Key(name, _type(value), value.value)
+        Key(name, _value_type(value), value.value)
         for name, value in writer.kv_data[0].items()
         if name != "general.architecture"
     ]
 
 
-def _fields(folder: str, name: str) -> Mapping[str, Any]:
+def _folder_fields(folder: str, name: str) -> Mapping[str, Any]:
     """Return an object beside the weights; empty where it is missing or damaged."""
     try:
         return read_json(os.path.join(folder, name))
@@ -77,13 +111,13 @@ def _fields(folder: str, name: str) -> Mapping[str, Any]:
         return {}
 
 
-def _type(value: Any) -> str:
+def _value_type(value: Any) -> str:
     if value.type.name != "ARRAY":
         return _TYPES[value.type.name]
     return "string[]"
 
 
-def _parameters(tensors: Iterable[NewTensor]) -> tuple[int, int, int, int]:
+def _count_parameters(tensors: Iterable[NewTensor]) -> tuple[int, int, int, int]:
     """Return numbers of parameters: all, those of every token, those of one expert; experts."""
     from math import prod
 
@@ -100,13 +134,8 @@ def _parameters(tensors: Iterable[NewTensor]) -> tuple[int, int, int, int]:
     return total, shared, expert, sum(counts) // len(counts) if counts else 0
 
 
-def of_model(architecture: Architecture, config: Config, file_type: int) -> list[Key]:
-    """Return what the model is.
-
-    Raises:
-        FormatError: A field of the config is missing or not what it should be.
-        UnsupportedError: It asks for what llama.cpp does not have in this architecture.
-    """
+def architecture_keys(architecture: Architecture, config: Config, file_type: int) -> list[Key]:
+    """Return what the model is."""
     for check in architecture.checks:
         check(config)
     return [
@@ -114,3 +143,238 @@ def of_model(architecture: Architecture, config: Config, file_type: int) -> list
         Key("general.file_type", "u32", file_type),
         Key("general.quantization_version", "u32", QUANTIZATION_VERSION),
     ]
+
+
+PREFIX = "tokenizer."
+TEMPLATES = ("tokenizer.chat_template", "tokenizer.chat_templates")
+TOKENS, SCORES, TYPES = (f"tokenizer.ggml.{name}" for name in ("tokens", "scores", "token_type"))
+EMBEDDING = "token_embd.weight"
+_UNUSED, _UNUSED_SCORE = 5, -10000.0
+"""Source: conversion/base.py of llama.cpp, which fills a vocabulary up in the same way."""
+
+
+def replace_vocabulary(
+    draft: Draft, file: GgufFile, tokenizer: Tokenizer, allow_loss: Collection[str] = ()
+) -> Metadata:
+    """Describe another tokenizer in a draft of a model.
+
+    Ids that the embedding has and the tokenizer lacks become unused tokens. Chat templates stay
+    where the tokenizer brings none.
+
+    Args:
+        allow_loss: Codes of losses that may happen although they change ordinary ids.
+
+    Returns:
+        The metadata as they are then.
+    """
+    from mtkit.base.record import replace
+    from mtkit.formats import gguf
+    from mtkit.formats.contract import WriteOptions
+    from mtkit.gguf import open_gguf
+
+    name = str(file.metadata.get("general.name", ""))
+    tokenizer, _, written = write_tokenizer(tokenizer, gguf, WriteOptions(name=name), allow_loss)
+    made = open_gguf(Source(".gguf", written.files[".gguf"])).metadata
+    new = {
+        name: Key(name, made.type_name(name), value)
+        for name, value in made.items()
+        if name.startswith(PREFIX)
+    }
+    fill_vocabulary(new, _count_ids(file), file.name)
+    draft.keys = _merge_keys(draft.keys, new)
+    architecture = str(file.metadata.get("general.architecture", ""))
+    said = f"{architecture}.vocab_size"
+    if said in draft.keys:
+        draft.set(Key(said, file.metadata.type_name(said), len(new[TOKENS].value)))
+    vocabulary = b"".join(Draft(draft.keys.values(), (), draft.version).chunks())
+    verify(tokenizer, gguf, replace(written, files={".gguf": vocabulary}), allow_loss)
+    return open_gguf(Source(".gguf", vocabulary)).metadata
+
+
+def _count_ids(file: GgufFile) -> int:
+    """Return how many ids a model has."""
+    embedding, tokens = file.names.get(EMBEDDING), file.metadata.get(TOKENS)
+    if embedding is not None and embedding.shape:
+        return embedding.shape[-1]
+    return len(tokens) if isinstance(tokens, GgufArray) else 0
+
+
+def fill_vocabulary(new: dict[str, Key], wanted: int, source: str) -> None:
+    """Add unused tokens up to the number of ids of a model."""
+    tokens = list(new[TOKENS].value)
+    if len(tokens) > wanted:
+        raise UsageError(
+            f"has {wanted} ids, but the tokenizer has {len(tokens)}",
+            source=source,
+            hint="give the tokenizer that the model was trained with",
+        )
+    if len(tokens) == wanted:
+        return
+    numbers = range(len(tokens), wanted)
+    for name, values in (
+        (TOKENS, [f"[PAD{number}]" for number in numbers]),
+        (SCORES, [_UNUSED_SCORE] * len(numbers)),
+        (TYPES, [_UNUSED] * len(numbers)),
+    ):
+        if name in new:
+            new[name] = Key(name, new[name].type, [*new[name].value, *values])
+
+
+def _merge_keys(
+    old: Mapping[str, KeptKey | Key], new: Mapping[str, Key]
+) -> dict[str, KeptKey | Key]:
+    """Return the keys of a model with a new vocabulary in the place of the old one."""
+    brings_templates = any(name.startswith(TEMPLATES) for name in new)
+    kept = [
+        key
+        for name, key in old.items()
+        if not name.startswith(PREFIX) or (name.startswith(TEMPLATES) and not brings_templates)
+    ]
+    before = 0
+    for name in old:
+        if name.startswith(PREFIX):
+            break
+        before += 1
+    keys: list[KeptKey | Key] = [*kept[:before], *new.values(), *kept[before:]]
+    return {key.name: key for key in keys}
+
+
+SENTENCEPIECE = ("tokenizer.model", "spiece.model", "sentencepiece*.model")
+"""Come before a tokenizer.json: llama.cpp's tokenizer of this kind wants their scores."""
+ROLES = {
+    "bos": "bos", "eos": "eos", "unk": "unknown", "sep": "seperator", "pad": "padding",
+    "cls": "cls", "mask": "mask",
+}  # fmt: skip
+"""Role in ``ROLE_token_id`` of config.json -> in the key of a GGUF, which misspells one."""
+_ADDED_SCORE = -1000.0
+_MOST_DIGITS = 9
+
+
+class ModelVocabulary(Record):
+    """A tokenizer as a model's GGUF holds it.
+
+    Attributes:
+        name: ``general.name``, from which llama.cpp takes rules of some tokenizers.
+        losses: What the GGUF does not hold of the tokenizer's files.
+    """
+
+    keys: tuple[Key, ...]
+    name: str
+    losses: tuple[Loss, ...]
+    assumptions: tuple[str, ...]
+    verified: tuple[Verification, ...]
+
+
+def model_vocabulary(
+    folder: str,
+    config: Config,
+    wanted: int,
+    options: WriteOptions,
+    allow_loss: Collection[str] = (),
+) -> ModelVocabulary:
+    """Write the tokenizer of a folder and prove it.
+
+    Args:
+        options: Choices of the writer, the model's name among them.
+        allow_loss: Codes of losses that may happen although they change ordinary ids.
+    """
+    from mtkit.formats import gguf
+
+    path = in_folder(folder, SENTENCEPIECE) or in_folder(folder, TOKENIZER.files)
+    if path is None:
+        hint = "the tokenizer's files go beside config.json"
+        raise UsageError("is a folder without a tokenizer", source=folder, hint=hint)
+    given = load(path)
+    tokenizer, assumptions, written = write_tokenizer(given, gguf, options, allow_loss)
+    verified = verify(tokenizer, gguf, written, allow_loss)
+    metadata = open_gguf(Source(".gguf", written.files[".gguf"])).metadata
+    keys = {
+        name: Key(name, metadata.type_name(name), value)
+        for name, value in metadata.items()
+        if name.startswith(PREFIX)
+    }
+    is_trained = given.format_name == "spm"
+    if is_trained:
+        _add_beside(keys, Source.open(path), wanted)
+    fill_vocabulary(keys, wanted, path)
+    for key in _role_keys(config, wanted):
+        # What a SentencePiece model calls its tokens is what it was trained with, no more.
+        if is_trained or key.name not in keys:
+            keys[key.name] = key
+    name = str(metadata.get("general.name", ""))
+    return ModelVocabulary(tuple(keys.values()), name, written.losses, assumptions, verified)
+
+
+def _role_keys(config: Config, wanted: int) -> Iterator[Key]:
+    """Yield the ids with a role that config.json gives."""
+    for role, name in ROLES.items():
+        number = config.get(f"{role}_token_id")
+        if type(number) is int and 0 <= number < wanted:
+            yield _role_key(name, number)
+
+
+def _role_key(name: str, number: int) -> Key:
+    return Key(f"tokenizer.ggml.{name}_token_id", "u32", number)
+
+
+def _add_beside(keys: dict[str, Key], source: Source, wanted: int) -> None:
+    """Take over what transformers' files add to a SentencePiece model: tokens, roles, templates."""
+    from mtkit.formats.gguf.writer import template_keys
+    from mtkit.formats.hf.config import SideFiles, content_of
+
+    beside = SideFiles(source)
+    keys.update({key.name: key for key in template_keys(beside.chat_templates)})
+    settings = beside.documents.get(CONFIG, {})
+    added = _read_added(source, settings)
+    end = max(added, default=-1) + 1
+    if end > wanted:
+        what = f"adds a token with the id {end - 1}, but the model has {wanted} ids"
+        raise UsageError(what, source=source.name, field=CONFIG)
+    fill_vocabulary(keys, max(end, len(keys[TOKENS].value)), source.name)
+    tokens, scores, types = (list(keys[name].value) for name in (TOKENS, SCORES, TYPES))
+    for number, (text, kind) in added.items():
+        tokens[number], scores[number], types[number] = text, _ADDED_SCORE, kind
+    for name, values in ((TOKENS, tokens), (SCORES, scores), (TYPES, types)):
+        keys[name] = Key(name, keys[name].type, values)
+    ids = {text: number for number, (text, _) in added.items()}
+    for role, name in ROLES.items():
+        found = ids.get(content_of(settings.get(f"{role}_token")) or "")
+        if found is not None:
+            key = _role_key(name, found)
+            keys[key.name] = key
+
+
+def _read_added(source: Source, settings: Mapping[str, Any]) -> dict[int, tuple[str, int]]:
+    """Return id -> text and type of the tokens that the files beside a model add."""
+    from mtkit.formats.json_fields import Fields, parse_json
+    from mtkit.formats.tokenizer_config import ADDED_TOKENS
+
+    found: dict[int, tuple[str, int]] = {}
+    data = source.beside(ADDED_TOKENS)
+    if data is not None:
+        fields = Fields(parse_json(data, ADDED_TOKENS), ADDED_TOKENS)
+        for text in fields.values:
+            found[fields.integer(text)] = text, TokenType.USER_DEFINED
+    table = settings.get("added_tokens_decoder")
+    if table is not None:
+        for number, value in Fields(table, CONFIG).values.items():
+            entry = Fields(value, f"{CONFIG}: added_tokens_decoder.{number}")
+            if not number.isdecimal() or len(number) > _MOST_DIGITS:
+                raise FormatError(f"{quoted(number)} is not an id", field=CONFIG)
+            text = entry.string("content")
+            if entry.boolean("special", default=False) or _looks_special(text):
+                found[int(number)] = text, TokenType.CONTROL
+            else:
+                found[int(number)] = text.replace("\u2581", " "), TokenType.USER_DEFINED
+    return found
+
+
+def _looks_special(text: str) -> bool:
+    """Tell tokens that publishers forgot to mark.
+
+    Source: llama.cpp, conversion/base.py (``does_token_look_special``).
+    """
+    pairs = (("<|", "|>"), ("<\uff5c", "\uff5c>"), ("<unused", ">"))
+    return text in ("<pad>", "<mask>", "<2mass>", "[@BOS@]") or any(
+        text.startswith(first) and text.endswith(last) for first, last in pairs
+    )

@@ -2,29 +2,50 @@
 
 What is the same in both files stays a view of the mapped file, which the system copies. At most one
 tensor that is rearranged is in memory, and a few megabytes.
+
+Some numbers a folder has as tensors, one a layer, and a GGUF as arrays of its metadata.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
+from mtkit.architectures.table import ANY_LAYER
 from mtkit.base.binary import give_back
 from mtkit.base.escape import shown
 from mtkit.base.record import Record
-from mtkit.errors import UsageError
-from mtkit.gguf.values import BF16, DTYPES, F16, F32, MXFP4, Q8_0, converted, decoded
-from mtkit.gguf.writer import Made, NewTensor
+from mtkit.checkpoints.safetensors import NewWeight
+from mtkit.errors import FormatError, UsageError
+from mtkit.gguf.arrays import GgufArray
+from mtkit.gguf.types import BY_NAME
+from mtkit.gguf.values import (
+    BF16,
+    DTYPES,
+    F16,
+    F32,
+    MXFP4,
+    Q8_0,
+    convert_data,
+    decode_values,
+    encode_values,
+)
+from mtkit.gguf.writer import Key, LazyData, NewTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from mtkit.architectures import Architecture
     from mtkit.architectures.changes import Change, Shape
-    from mtkit.architectures.in_layers import Match
+    from mtkit.architectures.metadata import Dims
+    from mtkit.architectures.tensor_match import Match
     from mtkit.base.binary import Buffer
-    from mtkit.checkpoints.folder_files import Stored
+    from mtkit.checkpoints.folder_files import StoredTensor
+    from mtkit.gguf.file import Metadata
     from mtkit.gguf.types import TensorType
+
 
 TYPES = {"f32": F32, "f16": F16, "bf16": BF16, "q8_0": Q8_0}
 """Types that mtkit writes itself, by the name of ``--type``."""
@@ -48,14 +69,8 @@ KEPT_EXACT = frozenset(
 Source: llama.cpp, conversion/base.py (``prepare_tensors``)."""
 
 
-def type_of(name: str, shape: Shape, wanted: TensorType) -> TensorType:
-    """Return the type that a tensor gets.
-
-    Args:
-        name: In the GGUF.
-        shape: Slowest axis first.
-        wanted: Type of the file's matrices.
-    """
+def tensor_type(name: str, shape: Shape, wanted: TensorType) -> TensorType:
+    """Return the type that a tensor gets."""
     if len(shape) <= 1 or not name.endswith(".weight") or name.endswith("_norm.weight"):
         return F32
     kind = name.removesuffix(".weight")
@@ -68,11 +83,7 @@ def type_of(name: str, shape: Shape, wanted: TensorType) -> TensorType:
 
 
 def check_type(kind: str, types: Collection[str] = tuple(TYPES)) -> None:
-    """Refuse a type of matrices that mtkit does not write itself.
-
-    Raises:
-        UsageError: It is none of ``types``, nor auto.
-    """
+    """Refuse a type of matrices that mtkit does not write itself."""
     if kind not in ("auto", *types):
         raise UsageError(f"is {shown(kind)}", field="kind", hint=f"one of auto, {', '.join(types)}")
 
@@ -88,49 +99,40 @@ def usual_type(shapes: Iterable[tuple[str, Sequence[int]]]) -> str:
 
 
 class Values(Record):
-    """The numbers of a tensor where they are.
-
-    Attributes:
-        data: Little-endian; a view of a mapped file.
-        type: As safetensors or GGUF names it.
-        shape: Slowest axis first.
-    """
+    """The numbers of a tensor where they are."""
 
     data: memoryview
     type: str
     shape: Shape
 
     @classmethod
-    def of(cls, one: Stored) -> Values:
+    def of(cls, one: StoredTensor) -> Values:
         """Return those of a tensor of a folder."""
         return cls(one.data, one.weight.type, one.weight.shape)
 
 
 def new_tensors(
     matches: Iterable[Match],
-    tensors: Mapping[str, Stored],
+    tensors: Mapping[str, StoredTensor],
     wanted: TensorType,
     done: Callable[[int], object] = lambda _: None,
 ) -> Iterator[NewTensor]:
     """Yield the tensors of a GGUF that those of a folder become.
 
     Args:
-        matches: Where they come from.
-        tensors: Of the folder, by name.
-        wanted: Type of matrices.
         done: Is told each number of bytes that was made.
     """
     for match in matches:
         sources = [Values.of(tensors[name]) for name in match.folder]
         for number, (name, shape) in enumerate(zip(match.gguf, match.gguf_shapes, strict=True)):
             stores = match.row.change.stores
-            kind = PACKED[stores] if stores else type_of(name, shape, wanted)
-            pieces = made_of(sources, match.row.change, match.forward, number, kind, done)
+            kind = PACKED[stores] if stores else tensor_type(name, shape, wanted)
+            pieces = make_data(sources, match.row.change, match.forward, number, kind, done)
             size = prod(shape) // kind.block * kind.block_bytes
-            yield NewTensor(name, tuple(reversed(shape)), kind, Made(size, pieces))
+            yield NewTensor(name, tuple(reversed(shape)), kind, LazyData(size, pieces))
 
 
-def made_of(
+def make_data(
     sources: Sequence[Values],
     change: Change,
     turned: Callable[[list[Any]], list[Any]],
@@ -141,24 +143,20 @@ def made_of(
     """Return what makes the data of one of the tensors that others become.
 
     Args:
-        sources: Those others.
-        change: What becomes of them.
         turned: The change in one direction: from their arrays to the new ones.
-        number: Which of the new ones.
-        kind: Its type.
         done: Is told each number of bytes that was made.
     """
 
     def parts() -> Iterator[Buffer]:
         if change.keeps_order:
             for one in sources:
-                yield from converted(one.data, one.type, kind)
+                yield from convert_data(one.data, one.type, kind)
             return
-        arrays = [array_of(one, floating=change.computes) for one in sources]
+        arrays = [values_array(one, floating=change.computes) for one in sources]
         dtype = "F32" if arrays[0].dtype == "<f4" else change.stores or sources[0].type
-        data = bytes_of(turned(arrays)[number])
+        data = array_bytes(turned(arrays)[number])
         del arrays
-        yield from converted(data, dtype, kind)
+        yield from convert_data(data, dtype, kind)
         for one in sources:
             give_back(one.data)
 
@@ -170,17 +168,63 @@ def made_of(
     return made
 
 
-def array_of(one: Values, *, floating: bool) -> Any:
+def values_array(one: Values, *, floating: bool) -> Any:
     """Return a tensor as an array: the bits of its type, float32 where asked for or quantized."""
     import numpy as np
 
     if one.type not in DTYPES or floating:
-        return decoded(np.frombuffer(one.data, np.uint8), one.type).reshape(one.shape)
+        return decode_values(np.frombuffer(one.data, np.uint8), one.type).reshape(one.shape)
     return np.frombuffer(one.data, DTYPES[one.type]).reshape(one.shape)
 
 
-def bytes_of(array: Any) -> memoryview:
+def array_bytes(array: Any) -> memoryview:
     """Return the bytes of an array."""
     import numpy as np
 
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def layer_number_keys(
+    architecture: Architecture, dims: Dims, tensors: Mapping[str, StoredTensor]
+) -> Iterator[Key]:
+    """Yield the keys of a GGUF; the tensors are there."""
+    for one in architecture.layer_numbers:
+        values = []
+        for layer in range(dims.key("block_count")):
+            name = one.folder.replace(ANY_LAYER, str(layer))
+            found = tensors[name]
+            value = found.floats()
+            if value.size != 1:
+                shape = list(found.weight.shape)
+                raise FormatError(f"has the shape {shape}, not one number", field=f"tensor {name}")
+            values.append(float(value.reshape(-1)[0]))
+        yield Key(one.key, "f32[]", values)
+
+
+def layer_number_weights(
+    architecture: Architecture, dims: Dims, metadata: Metadata, kind: str
+) -> Iterator[NewWeight]:
+    """Yield the tensors of a folder.
+
+    Args:
+        kind: Type of matrices: f32, f16 or bf16; a number that it would round is F32.
+    """
+    import numpy as np
+
+    for one in architecture.layer_numbers:
+        found = metadata.get(one.key)
+        numbers = []
+        if isinstance(found, GgufArray) and found.element is BY_NAME["f32"]:
+            numbers = list(found.numbers())
+        if len(numbers) != dims.key("block_count"):
+            raise FormatError("is not an array of a number for each layer", field=one.key)
+        values = np.array(numbers, np.float32)
+        wanted = TYPES[kind]
+        rounded = decode_values(encode_values(values, wanted), wanted.name)
+        if not np.array_equal(rounded, values, equal_nan=True):
+            wanted = F32
+        for layer, value in enumerate(values):
+            data = bytes(encode_values(value.reshape(1), wanted))
+            name = one.folder.replace(ANY_LAYER, str(layer))
+            shape = dims.shape(one.axes)
+            yield NewWeight(name, wanted.name, shape, len(data), partial(iter, (data,)))

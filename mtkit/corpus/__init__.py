@@ -1,6 +1,6 @@
 """Corpora: count the tokens of many documents, or encode them into files that trainers read.
 
-``files`` finds the documents and cuts the work into units, ``documents`` reads a unit,
-``unit_work`` turns it into a part on the disk, ``local`` and ``on_ray`` do so for all units,
-``parts`` remembers which are done, ``outputs`` puts them together, and ``run`` does it all.
+``documents`` finds the files, cuts the work into units and reads a unit's documents; ``workers``
+turn each into a part on the disk, in processes or on a Ray cluster; ``job`` says what is done and
+remembers which parts are there, ``outputs`` puts them together, and ``run`` does it all.
 """

@@ -1,13 +1,31 @@
-"""What is done with every document, and what a unit of them held."""
+"""What is done with every document, and the folder of finished parts.
+
+A job that was ended goes on where it was: ``job.json`` says what the parts are parts of. A part is
+some files and a tally, which appears last: what has a tally is done.
+"""
 
 from __future__ import annotations
 
-from mtkit.base.record import Record
-from mtkit.corpus.files import Reading
+import json
+import os
+import re
+import shutil
+from contextlib import suppress
+
+from mtkit.base.binary import map_file
+from mtkit.base.files import lock, write_files
+from mtkit.base.process import Closeable
+from mtkit.base.record import Record, fields
+from mtkit.corpus.documents import Reading
+from mtkit.errors import ResourceError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from mtkit.base.binary import Buffer
+    from mtkit.corpus.documents import Unit
 
 
 class Job(Record):
@@ -17,8 +35,6 @@ class Job(Record):
         tokenizer: Path of its file; each process loads it.
         overrides: What reading that file needs (``mtkit.load``).
         reader: Another way to read it (``mtkit.load``).
-        reading: How documents are found.
-        add_special: Let the post-processor add its tokens.
         parse_special: Recognize special tokens in the text (``Tokenizer.encode_ids``).
         end_id: Id that is put behind each document, or None.
         width: Bytes of an id in a part; 0 counts the ids instead of keeping them.
@@ -40,10 +56,6 @@ class Tally(Record):
     """What a unit held.
 
     Attributes:
-        documents: That gave ids.
-        tokens: Of all.
-        size: Bytes of the file read: the measure of progress.
-        empty: Documents without a token, left out.
         bad: Places that held no document, left out.
     """
 
@@ -56,3 +68,128 @@ class Tally(Record):
     def __add__(self, other: Tally) -> Tally:
         mine, others = (tuple(getattr(t, n) for n in t.__match_args__) for t in (self, other))
         return Tally(*(a + b for a, b in zip(mine, others, strict=True)))
+
+
+_PLAN, _LOCK = "job.json", "lock"
+_TALLY = re.compile(r"\d{6,}\.json")
+
+
+class Parts(Closeable):
+    """Parts of one job, which other processes leave alone until this is closed."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._locked = -1
+
+    def close(self) -> None:
+        """Let other processes in."""
+        if self._locked >= 0:
+            os.close(self._locked)
+            self._locked = -1
+
+    def begin(self, job: Job, units: Sequence[Unit], *, restart: bool) -> None:
+        """Make the folder, or go on in it."""
+        plan = _describe_job(job, units)
+        path = os.path.join(self.folder, _PLAN)
+        if restart and os.path.isfile(path):
+            self._lock()
+            self.remove()
+        begun = self._is_begun()
+        self._lock()
+        found = _read_json(path) if os.path.isfile(path) else {}
+        # What is done without --skip-bad holds nothing bad, and is the same with it.
+        is_other = found not in (plan, {**plan, "skip_bad": False})
+        if begun and is_other and (not found or self._has_parts()):
+            raise UsageError(
+                "has parts of a different job: files, tokenizer or options have changed",
+                source=self.folder, hint="--restart starts over",
+            )  # fmt: skip
+        if found != plan:
+            write_files({path: json.dumps(plan).encode()}, force=True)
+
+    def _lock(self) -> None:
+        """Keep other runs away, where files can be locked."""
+        self.close()
+        try:
+            self._locked = os.open(os.path.join(self.folder, _LOCK), os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            what = f"cannot be written: {error.strerror}"
+            raise ResourceError(what, source=self.folder) from None
+        if not lock(self._locked):
+            self.close()
+            raise UsageError("is being written by another process", source=self.folder)
+
+    def _is_begun(self) -> bool:
+        """Tell whether the folder holds something, and make it where there is none."""
+        try:
+            os.mkdir(self.folder)
+        except FileExistsError:  # an empty one: the disk was full before the plan was written
+            return not os.path.isdir(self.folder) or bool({*os.listdir(self.folder)} - {_LOCK})
+        except FileNotFoundError:
+            raise UsageError("no such folder", source=os.path.dirname(self.folder)) from None
+        except OSError as error:
+            raise ResourceError(f"cannot be made: {error.strerror}", source=self.folder) from None
+        return False
+
+    def _has_parts(self) -> bool:
+        return any(_TALLY.fullmatch(name) for name in os.listdir(self.folder))
+
+    def remove(self) -> None:
+        """Remove the folder; one that no job made stays."""
+        if os.path.isfile(os.path.join(self.folder, _PLAN)):
+            shutil.rmtree(self.folder)
+
+    def clear(self) -> None:
+        """Remove what units that were cut have left."""
+        for name in os.listdir(self.folder):
+            if name.endswith(".part"):
+                with suppress(OSError):  # the next writer removes it
+                    os.unlink(os.path.join(self.folder, name))
+
+    def write(
+        self, number: int, files: Mapping[str, Iterable[Buffer]], tally: Callable[[], Tally]
+    ) -> None:
+        """Write a part; the tally is asked for when the files are written."""
+
+        def told() -> Iterator[bytes]:
+            told = tally()
+            yield json.dumps({name: getattr(told, name) for name in fields(told)}).encode()
+
+        named = {self._path(number, name): content for name, content in files.items()}
+        write_files({**named, self._path(number, "json"): told()}, force=True)
+
+    def tally(self, number: int) -> Tally | None:
+        """Return what a unit held, or None where it is not done."""
+        path = self._path(number, "json")
+        return Tally(**_read_json(path)) if os.path.exists(path) else None
+
+    def content(self, number: int, name: str) -> Buffer:
+        """Return a file of a part, mapped."""
+        path = self._path(number, name)
+        return map_file(path) if os.path.getsize(path) else b""
+
+    def _path(self, number: int, name: str) -> str:
+        return os.path.join(self.folder, f"{number:06}.{name}")
+
+
+def _read_json(path: str) -> Any:
+    with open(path, "rb") as file:
+        return json.load(file)
+
+
+def _describe_job(job: Job, units: Sequence[Unit]) -> dict[str, Any]:
+    """Say what a job is, as JSON gives it back; a file that changed makes it another."""
+    tokenizer = os.stat(job.tokenizer)
+    said = {name: getattr(job, name) for name in fields(job) if name != "reading"}
+    return {
+        "schema": "mtkit.corpus/1",
+        **said,
+        "overrides": dict(job.overrides or {}),
+        "reading": _record_values(job.reading),
+        "tokenizer_file": [tokenizer.st_size, tokenizer.st_mtime_ns],
+        "units": [_record_values(unit) for unit in units],
+    }
+
+
+def _record_values(record: Any) -> list[Any]:
+    return [getattr(record, name) for name in fields(record)]

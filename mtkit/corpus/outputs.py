@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtkit.base.binary import Buffer
-    from mtkit.corpus.parts import Parts
+    from mtkit.corpus.job import Parts
 
 SUFFIXES = (".bin", ".npy", ".parquet", ".arrow")
 _MEGATRON_MAGIC = b"MMIDIDX\x00\x00"
@@ -32,12 +32,7 @@ _CHUNK_BYTES = 16 << 20
 
 
 def paths_of(path: str) -> list[str]:
-    """Return the files that an output consists of.
-
-    Raises:
-        UsageError: The suffix stands for no format.
-        MissingExtra: pyarrow, which it takes, is not installed: said before hours of work.
-    """
+    """Return the files that an output consists of."""
     base, suffix = os.path.splitext(path)
     if suffix not in SUFFIXES:
         raise UsageError(f"{suffix or 'no suffix'} is not an output format", source=path,
@@ -51,15 +46,12 @@ def paths_of(path: str) -> list[str]:
     return [path, f"{base}.idx"] if suffix == ".bin" else [path]
 
 
-def assembled(path: str, parts: Parts, numbers: range, width: int) -> dict[str, Iterable[Buffer]]:
+def assemble(path: str, parts: Parts, numbers: range, width: int) -> dict[str, Iterable[Buffer]]:
     """Return the files of an output with their content in pieces.
 
     Args:
         path: Its suffix says the format: .bin (Megatron, with .idx beside), .npy (all ids in a
             row), .parquet or .arrow (a list of ids each document, column ``input_ids``).
-        parts: The finished parts.
-        numbers: Of the parts.
-        width: Bytes of an id in them.
     """
     suffix = os.path.splitext(path)[1]
     if suffix == ".bin":
@@ -119,7 +111,7 @@ def _table(parts: Parts, numbers: range, width: int, suffix: str) -> Iterator[Bu
 
     kind = pa.large_list(pa.uint16() if width == 2 else pa.uint32())
     schema = pa.schema([("input_ids", kind)])
-    written = _Written()
+    written = _Buffer()
     sink: Any = pa.PythonFile(written, mode="w")
     make = pa.ipc.new_file if suffix == ".arrow" else parquet.ParquetWriter
     with make(sink, schema) as writer:
@@ -133,7 +125,7 @@ def _table(parts: Parts, numbers: range, width: int, suffix: str) -> Iterator[Bu
     yield from written.taken()
 
 
-class _Written:
+class _Buffer:
     """A file that gives what was written to it."""
 
     closed = False

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 
+from mtkit.base.files import check_target, write_files
 from mtkit.base.record import Record
-from mtkit.base.whole_files import check_target, write_files
 from mtkit.corpus import outputs
-from mtkit.corpus.files import is_url
-from mtkit.corpus.job import Tally
-from mtkit.corpus.parts import Parts
-from mtkit.corpus.unit_work import loaded
+from mtkit.corpus.documents import is_url
+from mtkit.corpus.job import Parts, Tally
+from mtkit.corpus.workers import load_tokenizer
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
@@ -21,34 +20,25 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mtkit.corpus.files import Unit
+    from mtkit.corpus.documents import Unit
     from mtkit.corpus.job import Job
 
     OnProgress = Callable[[int, int], None]
     """Takes the bytes done and the bytes of all."""
 
 
-class Finished(Record):
-    """A job that is done.
-
-    Attributes:
-        tally: What the corpus held.
-        resumed: Units that an earlier run had done.
-    """
+class JobResult(Record):
+    """A job that is done."""
 
     tally: Tally
     resumed: int
 
 
-class Settings(Record):
+class JobSettings(Record):
     """How a job is run; none of it changes what comes out.
 
     Attributes:
-        jobs: Processes.
-        ray: Run on a Ray cluster.
         ray_address: Of the cluster; None takes RAY_ADDRESS, or starts one on this machine.
-        force: Replace an output that exists.
-        restart: Forget parts that an earlier run left.
     """
 
     jobs: int = 1
@@ -59,21 +49,17 @@ class Settings(Record):
 
 
 def count(
-    job: Job, units: Sequence[Unit], path: str, settings: Settings, on_progress: OnProgress
-) -> Finished:
-    """Count the ids of a corpus into a JSON file of schema ``mtkit.frequencies/1``.
-
-    Raises:
-        MtkitError: As ``encode``.
-    """
-    parts, force = _begun(job, units, path, [path], settings)
+    job: Job, units: Sequence[Unit], path: str, settings: JobSettings, on_progress: OnProgress
+) -> JobResult:
+    """Count the ids of a corpus into a JSON file of schema ``mtkit.frequencies/1``."""
+    parts, force = _open_parts(job, units, path, [path], settings)
     with parts:
-        finished = _parts_done(job, units, parts, settings, on_progress)
-        counts = _summed(parts, range(len(units)))
+        finished = _run_units(job, units, parts, settings, on_progress)
+        counts = _add_counts(parts, range(len(units)))
         document = {
             "schema": "mtkit.frequencies/1",
             "tokenizer": os.path.basename(job.tokenizer),
-            "vocab_size": loaded(job).vocab_size,
+            "vocab_size": load_tokenizer(job).vocab_size,
             "documents": finished.tally.documents,
             "tokens": finished.tally.tokens,
             "counts": {str(i): int(counts[i]) for i in counts.nonzero()[0].tolist()},
@@ -84,29 +70,24 @@ def count(
 
 
 def encode(
-    job: Job, units: Sequence[Unit], path: str, settings: Settings, on_progress: OnProgress
-) -> Finished:
+    job: Job, units: Sequence[Unit], path: str, settings: JobSettings, on_progress: OnProgress
+) -> JobResult:
     """Encode a corpus into the file that the suffix of a path names (``outputs.assembled``).
 
     The same call after a run that was ended goes on behind the parts that are done, and what it
     writes does not depend on where that was, nor on the number of processes.
-
-    Raises:
-        UsageError: The output exists, its suffix is unknown, or parts of another job are there.
-        FormatError: A file is damaged, or a document bad.
-        ResourceError: A disk is full, or a process was ended.
     """
-    parts, force = _begun(job, units, path, outputs.paths_of(path), settings)
+    parts, force = _open_parts(job, units, path, outputs.paths_of(path), settings)
     with parts:
-        finished = _parts_done(job, units, parts, settings, on_progress)
-        made = outputs.assembled(path, parts, range(len(units)), job.width)
+        finished = _run_units(job, units, parts, settings, on_progress)
+        made = outputs.assemble(path, parts, range(len(units)), job.width)
         write_files(made, force=force)
         parts.remove()
         return finished
 
 
-def _begun(
-    job: Job, units: Sequence[Unit], path: str, targets: Sequence[str], settings: Settings
+def _open_parts(
+    job: Job, units: Sequence[Unit], path: str, targets: Sequence[str], settings: JobSettings
 ) -> tuple[Parts, bool]:
     """Return the parts of an output, and whether its files may be replaced.
 
@@ -127,9 +108,9 @@ def _begun(
     return parts, force
 
 
-def _parts_done(
-    job: Job, units: Sequence[Unit], parts: Parts, settings: Settings, on_progress: OnProgress
-) -> Finished:
+def _run_units(
+    job: Job, units: Sequence[Unit], parts: Parts, settings: JobSettings, on_progress: OnProgress
+) -> JobResult:
     """Do what is not done yet."""
     parts.begin(job, units, restart=settings.restart)
     total = sum(unit.size for unit in units)
@@ -142,23 +123,23 @@ def _parts_done(
         else:
             tally += done
     if settings.ray:
-        from mtkit.corpus import on_ray
+        from mtkit.corpus import workers
 
-        tallies: Iterable[Tally] = on_ray.run(job, left, parts, settings.ray_address)
+        tallies: Iterable[Tally] = workers.run_on_ray(job, left, parts, settings.ray_address)
     else:
-        from mtkit.corpus import local
+        from mtkit.corpus import workers
 
-        tallies = local.run(job, left, parts, settings.jobs)
+        tallies = workers.run_local(job, left, parts, settings.jobs)
     on_progress(tally.size, total)
     for done in tallies:
         tally += done
         on_progress(tally.size, total)
     if tally.size != total:
         raise UsageError("a unit is missing", source=parts.folder, hint="--restart starts over")
-    return Finished(tally, len(units) - len(left))
+    return JobResult(tally, len(units) - len(left))
 
 
-def _summed(parts: Parts, numbers: range) -> NDArray[np.int64]:
+def _add_counts(parts: Parts, numbers: range) -> NDArray[np.int64]:
     import numpy as np
 
     found = [np.frombuffer(parts.content(number, "counts"), np.int64) for number in numbers]

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from mtkit.base.binary import Buffer
-    from mtkit.engine.token_builder import Builder
-    from mtkit.pipeline.decoders.stream import DecodeStream
+    from mtkit.pipeline.decoding import DecodeStream
+    from mtkit.pipeline.encoding import EncodeOptions, Encoding, TokenBuilder
     from mtkit.pipeline.pipeline import Pipeline
-    from mtkit.pipeline.result import EncodeOptions, Encoding
     from mtkit.spec import TokenizerSpec
 
     AnyEngine = Union[Pipeline, "Engine"]
@@ -30,7 +29,6 @@ class Engine:
     """A tokenizer run by the native core; any thread may use it.
 
     Attributes:
-        name: "native".
         gives_places: Whether ``encode`` is native, too; else it is the pipeline's.
         deferred: How many texts and sequences of ids went to the pipeline, one by one.
     """
@@ -54,10 +52,6 @@ class Engine:
                 none.
             know_words: Remember the vocabulary's short words before the first text comes: 2 to 6 ms
                 and 4 MB. What the tables say merging makes is then not looked up.
-
-        Raises:
-            FormatError: The tables do not fit each other or this version.
-            ImportError: The native core is not there.
         """
         from mtkit.base.native import native
 
@@ -66,7 +60,7 @@ class Engine:
         self._decoder = native.Decoder(dict(sections)) if "DECO" in sections else None
         self._spec = spec
         self._pipeline: Pipeline | None = None
-        self._builder: Builder | None = None
+        self._builder: TokenBuilder | None = None
         self.gives_places = self._native.aligns
         self.deferred = 0
         self._deferred = (native.Deferred, UnicodeEncodeError)  # a str with a lone surrogate
@@ -155,7 +149,7 @@ class Engine:
         if not left:
             return ids, rows
         self.deferred += len(left)
-        from mtkit.pipeline.result import packed_rows
+        from mtkit.pipeline.encoding import packed_rows
 
         encode = self.pipeline.encode_ids
         others = {at: encode(texts[at], add_special_tokens, parse_special) for at in left}
@@ -189,8 +183,8 @@ class Engine:
             )
         from itertools import islice
 
+        from mtkit.pipeline.encoding import pad
         from mtkit.pipeline.post_processors import assemble
-        from mtkit.pipeline.tokens import pad
 
         builder = self._places()
         entries = [entry if isinstance(entry, tuple) else (entry,) for entry in texts]
@@ -221,11 +215,11 @@ class Engine:
             pad(results, builder.spec.padding)
         return [tokens.encoded() for tokens in results]
 
-    def _places(self) -> Builder:
+    def _places(self) -> TokenBuilder:
         if self._builder is None:
-            from mtkit.engine.token_builder import Builder
+            from mtkit.pipeline.encoding import TokenBuilder
 
-            self._builder = Builder(self._spec())
+            self._builder = TokenBuilder(self._spec())
         return self._builder
 
     @property
@@ -268,24 +262,14 @@ class Engine:
 
 
 def tables(spec: TokenizerSpec) -> dict[str, bytes]:
-    """Return the engine's tables of a specification.
-
-    Raises:
-        UnsupportedError: The core has no steps for a part of it.
-        ImportError: The native core is not there.
-    """
+    """Return the engine's tables of a specification."""
     from mtkit.engine.sections import tables as build
 
     return build(spec)
 
 
 def stored_tables(spec: TokenizerSpec) -> dict[str, bytes]:
-    """Return the tables for a file, with those that take too long to be made at every load.
-
-    Raises:
-        UnsupportedError: The core has no steps for a part of it.
-        ImportError: The native core is not there.
-    """
+    """Return the tables for a file, with those that take too long to be made at every load."""
     from mtkit.base.native import native
 
     sections = tables(spec)

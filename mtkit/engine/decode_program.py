@@ -3,6 +3,8 @@
 Regular pieces are decoded from the table of pieces. Ids of which more is to be known (added tokens,
 roles) are listed with the text that the pipeline gives for each. The decoder's components become
 small steps over the tokens. What the core has no step for is ``UnsupportedError``.
+
+First the decoders as small steps over the tokens of a sequence, see native/decode/decode_steps.cpp.
 """
 
 from __future__ import annotations
@@ -12,18 +14,203 @@ from itertools import accumulate
 
 from mtkit.base.native import native
 from mtkit.base.packed import places_of_byte
-from mtkit.engine.decode_steps import FIRST_SPACE, bytewise_steps, chain_steps, clean_steps
-from mtkit.engine.opcodes import DECODER_VERSION, Family, IdFlag, NormalizerKind, Spelling
-from mtkit.engine.program_writer import numbers, text, u8, u32
-from mtkit.spec import TokenType, decoders
-from mtkit.spec.traverse import user_defined
+from mtkit.engine.opcodes import (
+    DECODER_VERSION,
+    DecoderKind,
+    Edge,
+    Family,
+    IdFlag,
+    NormalizerKind,
+    Spelling,
+)
+from mtkit.engine.program_writer import NONE, numbers, text, u8, u32
+from mtkit.errors import UnsupportedError
+from mtkit.spec import TokenType, decoders, fields, user_defined_pieces
+from mtkit.spec.text import Text
 from mtkit.spec.vocabulary import BYTE_TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from mtkit.engine.program import Program
+    from mtkit.spec import TokenizerSpec
+    from mtkit.spec.decoders import Decoder
+
+
+BYTE_RUNS = u8(DecoderKind.BYTE_RUNS)
+DIFFERENT = u8(DecoderKind.DIFFERENT)
+NOT_EMPTY = u8(DecoderKind.NOT_EMPTY)
+BYTES = u8(DecoderKind.BYTES)
+EACH_LETTER = u8(DecoderKind.EACH_LETTER)
+EACH_BYTE = u8(DecoderKind.EACH_BYTE)
+FIRST_SPACE = u8(DecoderKind.FIRST_SPACE)
+FIRST_MARK = u8(DecoderKind.FIRST_MARK)
+WHOLE = u8(DecoderKind.WHOLE)
+TEXT = u8(DecoderKind.TEXT)
+
+
+def _join_step(separator: str = "") -> bytes:
+    return u8(DecoderKind.JOIN) + text(separator)
+
+
+def _replace_step(
+    old: str,
+    new: str,
+    *,
+    first: str | None = None,
+    last: str | None = None,
+    by_bytes: bool = False,
+) -> bytes:
+    """Replace a text; an empty one is found around every character, or every byte."""
+    edge = Edge.FIRST if first is not None else Edge.LAST if last is not None else Edge.NONE
+    at_edge = text(first or last or "")
+    return u8(DecoderKind.REPLACE) + text(old) + text(new) + u8(edge) + at_edge + u8(by_bytes)
+
+
+def _glue_step(prefix: str, *, first_too: bool) -> bytes:
+    return u8(DecoderKind.GLUE) + text(prefix) + u8(first_too)
+
+
+def _clean_step(pairs: Iterable[tuple[str, str]]) -> bytes:
+    listed = list(pairs)
+    return (
+        u8(DecoderKind.CLEAN)
+        + u32(len(listed))
+        + b"".join(text(old) + text(new) for old, new in listed)
+    )
+
+
+def clean_steps(rule: str) -> list[bytes]:
+    """Return the steps over the whole text that ``clean_up_spaces`` asks for."""
+    from mtkit.pipeline.decoders import clean_up_pairs
+
+    pairs = clean_up_pairs(rule)
+    return [_join_step(), _clean_step(pairs)] if pairs else []
+
+
+def chain_steps(program: Program, *, mapped: bool) -> tuple[list[bytes], bool]:
+    """Return the steps of a chain of components, and whether pieces are to begin as bytes.
+
+    Args:
+        mapped: The table of pieces has bytes instead of letters of the byte alphabet.
+    """
+    spec = program.spec
+    clean = clean_steps(spec.clean_up_spaces)
+    if spec.decoder is None:
+        joined = [_join_step(spec.join)] if spec.join or clean else []
+        return joined + clean, False
+    listed = list(flat_steps(spec.decoder))
+    as_bytes = mapped and bool(listed) and isinstance(listed[0], decoders.ByteLevel)
+    steps: list[bytes] = []
+    for at, step in enumerate(listed):
+        rest = listed[at + 1 :]
+        if isinstance(step, decoders.ByteLevel):
+            steps += [] if as_bytes and at == 0 else [BYTES]
+            if any(not isinstance(other, decoders.Fuse) for other in rest):
+                steps += [_join_step(), TEXT]
+        elif isinstance(step, decoders.Fuse):
+            # Parts of a character that come together by joining stay apart in the pipeline.
+            steps += [WHOLE, _join_step()] if any(map(_sees_characters, rest)) else [_join_step()]
+        else:
+            steps += _chain_step(step, program)
+    return steps + clean, as_bytes
+
+
+def _sees_characters(step: Decoder) -> bool:
+    """Tell whether a step does something else where characters are only bytes."""
+    if isinstance(step, decoders.ByteLevel):
+        return True
+    words = [getattr(step, name) for name in fields(type(step))]
+    if isinstance(step, decoders.Replace):
+        if not isinstance(step.pattern, Text):
+            return True
+        words = [step.pattern.text]
+    return any(isinstance(word, str) and not (word and word.isascii()) for word in words)
+
+
+def flat_steps(component: Decoder) -> Iterable[Decoder]:
+    """Give the steps of nested sequences in order."""
+    if isinstance(component, decoders.Sequence):
+        for step in component.steps:
+            yield from flat_steps(step)
+    else:
+        yield component
+
+
+def _chain_step(step: Decoder, program: Program) -> list[bytes]:
+    from mtkit.pipeline.decoders import CLEAN_UPS
+
+    if isinstance(step, decoders.Metaspace):
+        first = None if step.prepend_scheme == "never" else ""
+        return [_replace_step(step.replacement, " ", first=first)]
+    if isinstance(step, decoders.WordPiece):
+        # Where there is no prefix, every piece has it.
+        glue = [_glue_step(step.prefix, first_too=False)] if step.prefix else []
+        return [*glue, _clean_step(CLEAN_UPS)] if step.cleanup else glue
+    if isinstance(step, decoders.ByteFallback):
+        return [BYTE_RUNS]
+    if isinstance(step, decoders.Replace):
+        if isinstance(step.pattern, Text) and step.pattern.text:
+            return [_replace_step(step.pattern.text, step.content)]
+        return [u8(DecoderKind.MATCHES) + program.matcher(step.pattern) + text(step.content)]
+    if isinstance(step, decoders.Strip):
+        # It goes character by character: several are never found.
+        content = step.content if len(step.content) == 1 else ""
+        return [
+            u8(DecoderKind.STRIP) + text(content) + u32(_count(step.start)) + u32(_count(step.stop))
+        ]
+    if isinstance(step, decoders.BPE):
+        return [_replace_step(step.suffix, " ", last="")]
+    if isinstance(step, decoders.CTC):
+        steps = [DIFFERENT, _replace_step(step.pad_token, "")]
+        if step.cleanup:
+            steps += [_clean_step(CLEAN_UPS), _replace_step(step.word_delimiter_token, " ")]
+        return [*steps, NOT_EMPTY]
+    raise UnsupportedError(f"the core has no step for {type(step).__name__}")
+
+
+def _count(number: int) -> int:
+    """Return a number of times that no text is longer than."""
+    return max(0, min(number, NONE - 1))
+
+
+def bytewise_steps(spec: TokenizerSpec, *, mapped: bool) -> tuple[list[bytes], bool]:
+    """Return the steps of a ``Bytewise`` decoder; see ``chain_steps``."""
+    from mtkit.pipeline.byte_decoders import final_clean_up_pairs
+
+    assert isinstance(spec.decoder, decoders.Bytewise)
+    listed = [leaf for step in spec.decoder.steps for leaf in flat_steps(step)]
+    as_bytes = mapped and bool(listed) and isinstance(listed[0], decoders.ByteLevel)
+    steps = []
+    for step in listed[1:] if as_bytes else listed:
+        steps += _bytewise_step(step)
+    pairs = final_clean_up_pairs(spec)
+    if pairs:
+        steps += [_join_step(), _clean_step(pairs)]
+    return steps, as_bytes
+
+
+def _bytewise_step(step: Decoder) -> list[bytes]:
+    if isinstance(step, decoders.ByteLevel):
+        return [EACH_LETTER]
+    if isinstance(step, decoders.ByteFallback):
+        return [EACH_BYTE]
+    if isinstance(step, decoders.Metaspace):
+        replaced = _replace_step(step.replacement, " ", by_bytes=True)
+        return [replaced] if step.prepend_scheme == "never" else [replaced, FIRST_SPACE]
+    if isinstance(step, decoders.WordPiece):
+        return [_glue_step(step.prefix, first_too=True)]
+    if isinstance(step, decoders.FirstMark):
+        return [FIRST_MARK]
+    if isinstance(step, decoders.Fuse):
+        return [_join_step()]
+    if isinstance(step, decoders.Replace):
+        return [_replace_step(getattr(step.pattern, "text", ""), step.content, by_bytes=True)]
+    if isinstance(step, decoders.Strip):
+        return [u8(DecoderKind.ENDS) + text(step.content) + u8(step.start > 0) + u8(step.stop > 0)]
+    raise UnsupportedError(f"the core has no step for {type(step).__name__}")
+
 
 _DROPS = {"none": 0, "first": 1, "all": 2}
 _NORMAL = int(TokenType.NORMAL)
@@ -40,7 +227,6 @@ class DecodeProgram:
         """Begin.
 
         Args:
-            program: The program of the specification, which has its patterns.
             mapped: Where the table of pieces has bytes instead of letters: for each id whether it
                 does.
         """
@@ -54,11 +240,7 @@ class DecodeProgram:
         self.steps: list[bytes] = []
 
     def compile(self) -> bytes:
-        """Return the section.
-
-        Raises:
-            UnsupportedError: The core has no steps for the decoder.
-        """
+        """Return the section."""
         decoder = self.spec.decoder
         if isinstance(decoder, decoders.Pieces):
             self._pieces(decoder)
@@ -108,15 +290,15 @@ class DecodeProgram:
     def _chain(self) -> None:
         """Components over the texts of tokens, or a rule that joins them."""
         from mtkit.pipeline.added_tokens import Cutter
-        from mtkit.pipeline.decoders.components import letters_to_bytes
-        from mtkit.pipeline.decoders.decode import Decoding
-        from mtkit.pipeline.normalizers.components import compile_normalizer
+        from mtkit.pipeline.decoders import letters_to_bytes
+        from mtkit.pipeline.decoding import Decoding
+        from mtkit.pipeline.normalizers import compile_normalizer
 
         spec, pieces = self.spec, self.spec.vocabulary.pieces
         added = spec.added_tokens.tokens
         normalize = None
         if spec.normalizer and any(token.normalized for token in added):
-            normalize = compile_normalizer(spec.normalizer, user_defined(spec))
+            normalize = compile_normalizer(spec.normalizer, user_defined_pieces(spec))
         decoding = Decoding(spec, Cutter(spec.added_tokens, normalize).normalized)
         self.steps, as_bytes = chain_steps(self.program, mapped=self.mapped is not None)
 
@@ -138,7 +320,7 @@ class DecodeProgram:
 
     def _pieces(self, decoder: decoders.Pieces) -> None:
         """Tokens by their roles."""
-        from mtkit.pipeline.decoders import pieces as roles
+        from mtkit.pipeline import byte_decoders as roles
 
         spec = self.spec
         self.family = Family.ROLES
@@ -148,7 +330,7 @@ class DecodeProgram:
             if token_id < 0:
                 continue
             hidden = token_id in added and added[token_id].special
-            content = roles.piece_of(spec, added, token_id)
+            content = roles.bytes_by_role(spec, added, token_id)
             self.listed[token_id] = (IdFlag.HIDDEN if hidden else 0, content)
         spelling = decoder.spelling
         if spelling == "byte_alphabet":
@@ -157,27 +339,27 @@ class DecodeProgram:
             self.spelling = Spelling.LETTERS
             if spelling == "words":
                 for token_id in range(len(spec.vocabulary)):
-                    piece = roles.piece_of(spec, added, token_id)
+                    piece = roles.bytes_by_role(spec, added, token_id)
                     self.listed.setdefault(token_id, (0, piece))
         else:
             self.spelling = {"marks": Spelling.MARKS, "words": Spelling.WORDS}.get(
                 spelling, Spelling.AS_IS
             )
         if self.spelling == Spelling.BYTES or self.mapped is not None:
-            self._list_irregular(lambda token_id: roles.piece_of(spec, added, token_id))
+            self._list_irregular(lambda token_id: roles.bytes_by_role(spec, added, token_id))
         self.steps = [FIRST_SPACE] if decoder.drop_first_space else []
         self.steps += clean_steps(spec.clean_up_spaces)
 
     def _bytewise(self, decoder: decoders.Bytewise) -> None:
         """Pieces as bytes; special tokens are left out of a sequence."""
-        from mtkit.pipeline.decoders import bytewise
+        from mtkit.pipeline import byte_decoders
 
         self.steps, as_bytes = bytewise_steps(self.spec, mapped=self.mapped is not None)
-        spelled = bytewise.letters_to_bytes if as_bytes else bytes
+        spelled = byte_decoders.map_letters if as_bytes else bytes
         self.unknown = spelled(decoder.unknown)
-        for token_id in bytewise.special_ids(self.spec):
+        for token_id in byte_decoders.ids_left_out(self.spec):
             if token_id >= 0:
-                piece = bytewise.piece_of(self.spec, token_id)
+                piece = byte_decoders.bytewise_piece(self.spec, token_id)
                 self.listed[token_id] = (IdFlag.HIDDEN, spelled(piece))
         if self.mapped is not None:
             self.spelling = Spelling.AS_IS if as_bytes else Spelling.LETTERS

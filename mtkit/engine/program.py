@@ -4,13 +4,16 @@ Compiled from a specification; numbers are little-endian, a text is u32 length a
 numbers u32 count and u32 each, an id that does not exist 0xFFFFFFFF. Components become small steps
 (drop a set of code points, map code points, split at matches ...), so that the core knows few of
 them. What the core has no step for is ``UnsupportedError``: the pipeline does that tokenizer.
+
+What the order of the stages allows comes first: which step is left out, and which the core must not
+take. Pre-tokenizers that cut by the kind of characters: see native/steps/scripts.cpp. Then the
+special ids around a text, as the core puts them (``special_id_frame``).
 """
 
 from __future__ import annotations
 
 from itertools import takewhile
 
-from mtkit.engine.frames import frame
 from mtkit.engine.opcodes import (
     PROGRAM_VERSION,
     Behavior,
@@ -22,24 +25,85 @@ from mtkit.engine.opcodes import (
     Scheme,
     TokenFlag,
 )
-from mtkit.engine.order import changes_after_spaces, flat, takes_raw_bytes
-from mtkit.engine.program_writer import numbers, text, u8, u32
-from mtkit.engine.scripts import by_characters
-from mtkit.engine.sets import punctuation, set_of
-from mtkit.errors import UnsupportedError
-from mtkit.spec import normalizers, pre_tokenizers, replace
+from mtkit.engine.program_writer import (
+    NONE,
+    category_set,
+    named_set,
+    numbers,
+    punctuation_set,
+    script_runs,
+    text,
+    u8,
+    u32,
+)
+from mtkit.errors import ResourceError, UnsupportedError
+from mtkit.pipeline.pre_tokenizers import DIGIT_GROUPS_UNICODE
+from mtkit.spec import models, normalizers, pre_tokenizers, replace, user_defined_pieces
 from mtkit.spec.text import Text
-from mtkit.spec.traverse import user_defined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
-    from mtkit.engine.sets import Edges
+    from mtkit.engine.program_writer import Edges
     from mtkit.spec import AddedTokens, TokenizerSpec
     from mtkit.spec.normalizers import Normalizer
+    from mtkit.spec.post_processors import PostProcessor
     from mtkit.spec.pre_tokenizers import PreTokenizer
     from mtkit.spec.text import Pattern
+
+
+def takes_raw_bytes(model: models.Model) -> bool:
+    """Tell whether a model does the same with bytes as with the letters that stand for them."""
+    if isinstance(model, models.BPE):
+        affixes = model.continuing_subword_prefix or model.end_of_word_suffix
+        return not (affixes or model.byte_fallback)
+    return isinstance(model, models.RankBPE)
+
+
+def changes_after_spaces(spec: TokenizerSpec, steps: Iterable[object]) -> bool:
+    """Tell whether a later step depends on what the characters that ``Spaces`` wrote stand for."""
+    before = [isinstance(step, normalizers.Spaces) for step in flat_steps(spec.normalizer)]
+    depends = (pre_tokenizers.ByteLevel, pre_tokenizers.Metaspace)
+    return any(before[:-1]) or (any(before) and any(isinstance(step, depends) for step in steps))
+
+
+def flat_steps(component: Any) -> list[Any]:
+    """Return the steps of nested sequences in order."""
+    if component is None:
+        return []
+    if isinstance(component, (normalizers.Sequence, pre_tokenizers.Sequence)):
+        return [step for part in component.steps for step in flat_steps(part)]
+    return [component]
+
+
+def character_kind_step(component: PreTokenizer) -> bytes:
+    """Return the step of one of them."""
+    if isinstance(component, pre_tokenizers.UnicodeScripts):
+        return u8(PreTokenizerKind.SCRIPTS) + numbers(script_runs())
+    if isinstance(component, pre_tokenizers.DigitGroups):
+        return u8(PreTokenizerKind.DIGIT_GROUPS) + numbers(category_set(DIGIT_GROUPS_UNICODE, "N"))
+    raise UnsupportedError(f"the core has no step for {type(component).__name__}")
+
+
+def special_id_frame(component: PostProcessor | None, *, add: bool) -> bytes:
+    """Return the ids around one text, NONE in its places, as the pipeline lays them out.
+
+    What adds too much is left to the pipeline, which says so, and so is what repeats its text more
+    often than that may grow: how long the text is, is not known here.
+    """
+    from mtkit.pipeline.encoding import Tokens
+    from mtkit.pipeline.growth import GROWTH_FACTOR
+    from mtkit.pipeline.post_processors import post_process
+
+    try:
+        framed = post_process(component, [Tokens([NONE], [""], [(0, 0)])], add_special_tokens=add)
+    except (ResourceError, UnsupportedError):
+        return u8(0) + numbers(())  # for every text; the pipeline says why
+    if framed.ids.count(NONE) > GROWTH_FACTOR:
+        return u8(0) + numbers(())
+    return u8(1) + numbers(framed.ids)
 
 
 MOST_STEPS = 1 << 25
@@ -50,7 +114,6 @@ class Program:
     """Compiles one specification.
 
     Attributes:
-        sections: Tables that steps refer to, by tag.
         raw: The model gets raw bytes: its last step before would be the byte alphabet.
     """
 
@@ -58,7 +121,7 @@ class Program:
         self.spec = spec
         self.sections: dict[str, bytes] = {}
         self.patterns: dict[Pattern, int] = {}
-        self._steps = steps = flat(spec.pre_tokenizer)
+        self._steps = steps = flat_steps(spec.pre_tokenizer)
         self.raw = (
             bool(steps)
             and isinstance(steps[-1], pre_tokenizers.ByteLevel)
@@ -68,12 +131,7 @@ class Program:
             raise UnsupportedError("the core does not know where text behind Spaces came from")
 
     def compile(self, model: bytes, *, cacheable: bool) -> bytes:
-        """Return the program with the model's part put in.
-
-        Args:
-            model: The model's part.
-            cacheable: Words may be remembered.
-        """
+        """Return the program with the model's part put in."""
         spec = self.spec
         return b"".join(
             [
@@ -86,18 +144,18 @@ class Program:
                 self._pre_tokenizer(),
                 model,
                 numbers(spec.prefix_ids),
-                frame(spec.post_processor, add=True),
-                frame(spec.post_processor, add=False),
+                special_id_frame(spec.post_processor, add=True),
+                special_id_frame(spec.post_processor, add=False),
             ]
         )
 
     def _added(self, added: AddedTokens) -> bytes:
         from mtkit.pipeline.added_tokens import Cutter
-        from mtkit.pipeline.normalizers.components import compile_normalizer
+        from mtkit.pipeline.normalizers import compile_normalizer
 
         normalize = None
         if self.spec.normalizer and any(token.normalized for token in added.tokens):
-            normalize = compile_normalizer(self.spec.normalizer, user_defined(self.spec))
+            normalize = compile_normalizer(self.spec.normalizer, user_defined_pieces(self.spec))
         contents = Cutter(added, normalize).normalized
         special = {token.content for token in added.tokens if token.special}
         by_content = added.match != "longest_first"
@@ -122,8 +180,8 @@ class Program:
             [
                 u8(Match[added.match.upper()]),
                 u8(added.parse_special),
-                numbers(set_of(space) if any_strip else ()),
-                numbers(set_of("word") if any_word else ()),
+                numbers(named_set(space) if any_strip else ()),
+                numbers(named_set("word") if any_word else ()),
                 u32(len(entries)),
                 *entries,
                 u8(added.first is not None),
@@ -151,18 +209,16 @@ class Program:
         return program._pre_tokenizer()
 
     def normalizer(self, component: Normalizer) -> bytes:
-        """Return the steps of a normalizer as one.
-
-        Raises:
-            UnsupportedError: The core has no step for a part of it, or they are too long.
-        """
-        steps = _bounded(self._normalizer_steps(step) for step in flat(component))
+        """Return the steps of a normalizer as one."""
+        steps = _bounded(self._normalizer_steps(step) for step in flat_steps(component))
         joined = u8(NormalizerKind.SEQUENCE) + u32(len(steps)) + b"".join(steps)
         return steps[0] if len(steps) == 1 else joined
 
     def _spells_bytes(self) -> bool:
         """Whether a pre-tokenizer writes characters as letters for their bytes."""
-        return any(isinstance(s, pre_tokenizers.ByteLevel) for s in flat(self.spec.pre_tokenizer))
+        return any(
+            isinstance(s, pre_tokenizers.ByteLevel) for s in flat_steps(self.spec.pre_tokenizer)
+        )
 
     def _normalizer_steps(self, component: Normalizer) -> list[bytes]:
         if isinstance(component, normalizers.Prepend):
@@ -177,11 +233,11 @@ class Program:
         if isinstance(component, normalizers.Strip):
             space = "white_space" if component.white_space == "unicode" else "blank"
             sides = u8(component.left) + u8(component.right)
-            return [u8(NormalizerKind.STRIP) + sides + numbers(set_of(space))]
+            return [u8(NormalizerKind.STRIP) + sides + numbers(named_set(space))]
         if isinstance(component, normalizers.ByteLevel):
             return [u8(NormalizerKind.BYTE_LEVEL)]
         if isinstance(component, normalizers.Spaces):
-            return [self.spaces(component, user_defined(self.spec))]
+            return [self.spaces(component, user_defined_pieces(self.spec))]
         from mtkit.engine.unicode_steps import steps_of
 
         return steps_of(component)
@@ -234,8 +290,8 @@ class Program:
             ]
         if isinstance(component, pre_tokenizers.Bert):
             return [
-                self._split_set(set_of("white_space"), "removed"),
-                self._split_set(punctuation(component.unicode), "isolated"),
+                self._split_set(named_set("white_space"), "removed"),
+                self._split_set(punctuation_set(component.unicode), "isolated"),
             ]
         if isinstance(component, pre_tokenizers.Split):
             return [
@@ -244,24 +300,24 @@ class Program:
                 )
             ]
         if isinstance(component, pre_tokenizers.Punctuation):
-            return [self._split_set(punctuation("8.0"), component.behavior)]
+            return [self._split_set(punctuation_set("8.0"), component.behavior)]
         if isinstance(component, pre_tokenizers.Digits):
             return [
                 self._split_set(
-                    set_of("number"), "isolated" if component.individual else "contiguous"
+                    named_set("number"), "isolated" if component.individual else "contiguous"
                 )
             ]
         if isinstance(component, pre_tokenizers.Whitespace):
-            word, space = set_of("word"), set_of("white_space")
+            word, space = named_set("word"), named_set("white_space")
             runs = u8(MatcherKind.WORD_RUNS) + numbers(word) + numbers(space)
             return [self._split(runs, "removed", invert=True)]
         if isinstance(component, pre_tokenizers.WhitespaceSplit):
-            return [self._split_set(set_of("white_space"), "removed")]
+            return [self._split_set(named_set("white_space"), "removed")]
         if isinstance(component, pre_tokenizers.CharDelimiterSplit):
             return [self._split(u8(MatcherKind.TEXT) + text(component.delimiter), "removed")]
         if isinstance(component, pre_tokenizers.FixedLength) and component.length:
             return [u8(PreTokenizerKind.FIXED_LENGTH) + u32(component.length)]
-        return [by_characters(component)]
+        return [character_kind_step(component)]
 
     def _cuts_what_was_one(self, component: PreTokenizer) -> bool:
         """Tell whether parts of what one character became can come apart before a step."""

@@ -2,27 +2,32 @@
 
 The heavy part (hash tables over pieces and merges) is made by the core from the packed vocabulary;
 the result depends on the specification alone.
+
+The program's part and the tables of models that few tokenizers have stand at the end.
 """
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 
 from mtkit.base.native import native
 from mtkit.base.packed import whole
-from mtkit.engine import model_tables
 from mtkit.engine.decode_program import DecodeProgram
 from mtkit.engine.opcodes import ModelKind
 from mtkit.engine.program import Program
-from mtkit.engine.program_writer import f64, text, u8, u32
+from mtkit.engine.program_writer import NONE, OUTSIDE, f64, numbers, text, u8, u32
 from mtkit.errors import UnsupportedError
-from mtkit.spec import TokenType, models
+from mtkit.spec import TokenType, models, replace
 from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.spec import TokenizerSpec
+    from mtkit.spec import TokenizerSpec, Vocabulary
+
+    Sections = dict[str, bytes]
+
 
 SEGMENTED = (TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED)
 OTHERS = (TokenType.UNKNOWN, TokenType.ABSENT)
@@ -31,12 +36,7 @@ _USER_DEFINED = {"score": 0, "zero": 1, "preferred": 2}
 
 
 def tables(spec: TokenizerSpec) -> dict[str, bytes]:
-    """Return the tables of a specification.
-
-    Raises:
-        UnsupportedError: The core has no steps for a part of it.
-        FormatError: Model and vocabulary do not fit each other.
-    """
+    """Return the tables of a specification."""
     if spec.vocabulary.also:
         raise UnsupportedError("the core knows one spelling of each id")
     program = Program(spec)
@@ -65,11 +65,7 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
 
 
 def _check_letters(spec: TokenizerSpec, listed: bytes) -> None:
-    """Check that no piece is a part of a letter, which BPE looks up where the letter is no token.
-
-    Raises:
-        UnsupportedError: One is: behind the letters that stand for bytes it cannot be found.
-    """
+    """Check that no piece is part of a letter: BPE looks it up where the letter is no token."""
     if isinstance(spec.model, models.BPE) and b"\0" in listed:
         pieces = spec.vocabulary.pieces
         odd = (pieces[token_id] for token_id, known in enumerate(listed) if not known)
@@ -98,7 +94,7 @@ class _Model:
 
     def compile(self) -> bytes:
         """Return the program's part."""
-        model, is_guarded = model_tables.guarded(self.spec.model)
+        model, is_guarded = guard_ids(self.spec.model)
         part = self._compile(model)
         return u8(part[0] | ModelKind.GUARDED) + part[1:] if is_guarded else part
 
@@ -118,17 +114,17 @@ class _Model:
             self._trie(self.listed)
             return u8(ModelKind.TRIE) + u32(model.unk)
         if isinstance(model, models.ShortestPath):
-            return model_tables.shortest_path(self.vocabulary, self.sections)
+            return shortest_path_part(self.vocabulary, self.sections)
         if isinstance(model, models.LatticeUnigram):
             self._trie(self.listed)
-            return model_tables.lattice_unigram(self.vocabulary, model, self.sections)
+            return lattice_unigram_part(self.vocabulary, model, self.sections)
         self._words(self.listed)
         if isinstance(model, models.RankBPE):
             return u8(ModelKind.RANK_BPE)
         if isinstance(model, models.LooseBPE):
-            return model_tables.loose_bpe(self.vocabulary, model, self.sections)
+            return loose_bpe_part(self.vocabulary, model, self.sections)
         if isinstance(model, models.SectionBPE):
-            head = model_tables.section_bpe(self.program, model, self.sections)
+            head = section_bpe_part(self.program, model, self.sections)
             return head + self._bpe(model.bpe)[1:]
         if isinstance(model, models.WordPiece):
             return self._word_piece(model)
@@ -246,11 +242,7 @@ class _Model:
         )
 
     def _check_parts(self, merges: models.Merges) -> None:
-        """Check that parts of merges can be looked up.
-
-        Raises:
-            UnsupportedError: One is hidden: the text merges, but the core has no id for it.
-        """
+        """Check that parts of merges can be looked up."""
         if not self.vocabulary.hidden:
             return
         pieces, ids = self.vocabulary.pieces, self.vocabulary.ids
@@ -300,3 +292,87 @@ class _Model:
                 text(suffix),
             ]
         )
+
+
+def guard_ids(model: models.Model) -> tuple[models.Model, bool]:
+    """Return a model with OUTSIDE for ids that are none, and whether it has such ids."""
+    names = [name for name in ("unk", "unknown") if hasattr(model, name)]
+    bad = [name for name in names if not 0 <= (getattr(model, name) or 0) < OUTSIDE]
+    changed: models.Model = replace(model, **dict.fromkeys(bad, OUTSIDE))
+    if isinstance(changed, models.SectionBPE):
+        inner, is_bad = guard_ids(changed.bpe)
+        return replace(changed, bpe=inner), is_bad or bool(bad)
+    return changed, bool(bad)
+
+
+def shortest_path_part(vocabulary: Vocabulary, sections: Sections) -> bytes:
+    """Make the tables of ``ShortestPath``: a trie of the pieces that can be taken, their costs."""
+    from mtkit.pipeline.models.best_path import byte_token_ids, piece_costs
+
+    priced = piece_costs(vocabulary)
+    every = range(len(vocabulary))
+    sections["TRIE"] = native.build_trie(
+        sections["PCSB"], sections["PCSE"], bytes(int(i in priced) for i in every)
+    )
+    sections["COST"] = struct.pack(f"<{len(every)}i", *(priced.get(i, 0) for i in every))
+    return u8(ModelKind.SHORTEST_PATH) + numbers(byte_token_ids(vocabulary))
+
+
+def loose_bpe_part(vocabulary: Vocabulary, model: models.LooseBPE, sections: Sections) -> bytes:
+    """Make the tables of ``LooseBPE``: the pairs that can come up, and the rank of each."""
+    found = set(vocabulary.ids.values())
+    order = {rank: place for place, rank in enumerate(sorted(set(model.ranks)))}
+    parts = iter(model.pairs)
+    pairs: list[int] = []
+    ranks: list[int] = []
+    for left, right, rank in zip(parts, parts, model.ranks, strict=True):
+        if left in found and right in found:
+            pairs += left, right
+            ranks.append(order[rank])
+    sections["PAIR"], sections["MRGD"], sections["PBIT"] = native.build_pairs(
+        struct.pack(f"<{len(pairs)}I", *pairs), dict[str, object](sections), 0, True
+    )
+    sections["RANK"] = struct.pack(f"<{len(ranks)}I", *ranks)
+    return u8(ModelKind.LOOSE_BPE)
+
+
+def lattice_unigram_part(
+    vocabulary: Vocabulary, model: models.LatticeUnigram, sections: Sections
+) -> bytes:
+    """Make the scores of ``LatticeUnigram`` as f64."""
+    from mtkit.spec.vocabulary import BYTE_TOKENS
+
+    size = len(vocabulary)
+    scores = list(vocabulary.scores or [0.0] * size)
+    sections["OFRS"] = struct.pack(f"<{size}d", *scores)
+    ids = vocabulary.ids
+    return b"".join(
+        [
+            u8(ModelKind.LATTICE_UNIGRAM),
+            u32(model.unk),
+            f64(scores[model.unk]),
+            u8(model.byte_fallback),
+            numbers(ids.get(piece, NONE) for piece in BYTE_TOKENS),
+        ]
+    )
+
+
+def section_bpe_part(program: Program, model: models.SectionBPE, sections: Sections) -> bytes:
+    """Make the table of runs of ``SectionBPE``; its BPE stands behind, without its kind."""
+    from mtkit.pipeline.models.bpe import SECTION_MARK, SECTION_RUN_BYTES
+
+    pieces = program.spec.vocabulary.pieces
+    size = SECTION_RUN_BYTES + len(SECTION_MARK)
+    runs = bytes(int(len(piece) == size and piece.endswith(SECTION_MARK)) for piece in pieces)
+    sections["RUNS"] = native.build_words(sections["PCSB"], sections["PCSE"], b"", b"", runs)
+    return b"".join(
+        [
+            u8(ModelKind.SECTION_BPE),
+            u32(model.begin),
+            text(pieces[model.begin]),
+            u32(model.end),
+            text(pieces[model.end]),
+            u32(model.unknown),
+            program.inner(model.words),
+        ]
+    )

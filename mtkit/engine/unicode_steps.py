@@ -1,54 +1,168 @@
-"""Normalizers that need Unicode data, as steps of the core: dropping, mapping, normal forms."""
+"""Normalizers that need Unicode data, as steps of the core: dropping, mapping, normal forms.
+
+First the steps that take characters one by one: dropped, set apart, made blank, mapped; then BERT's
+clean-ups that go code point by code point; then ``steps_of``, which every normalizer here goes
+through.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from itertools import pairwise
 
-from mtkit.engine.bert_steps import by_table, per_character
-from mtkit.engine.character_steps import blank, drop, lower, set_apart
 from mtkit.engine.opcodes import NormalizerKind
-from mtkit.engine.program_writer import code_point_map, numbers, text, u8
-from mtkit.engine.sets import categories, of_characters, set_of, union, without
+from mtkit.engine.program_writer import (
+    category_set,
+    code_point_map,
+    named_set,
+    numbers,
+    set_of_characters,
+    set_without,
+    text,
+    u8,
+    union_of_sets,
+)
 from mtkit.errors import UnsupportedError
 from mtkit.spec import normalizers
+from mtkit.unicode.characters import BERT_BLOCKS, HAN, WHITE_SPACE, is_space_separator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.engine.sets import Edges
+    from mtkit.engine.program_writer import Edges
     from mtkit.spec.normalizers import Normalizer
+
+
+SIMPLE_CASE = "15.1"
+"""Version of llama.cpp's lower case."""
+
+
+def drop_step(edges: Edges) -> bytes:
+    """Drop the characters of a set."""
+    return u8(NormalizerKind.DROP) + u8(1) + text("") + numbers(edges)
+
+
+def set_apart_step(edges: Edges) -> bytes:
+    """Put a blank on both sides of the characters of a set."""
+    return u8(NormalizerKind.DROP) + u8(0) + text(" ") + numbers(edges)
+
+
+def blank_step(edges: Edges) -> bytes:
+    """Make the characters of a set blanks."""
+    runs = zip(edges[::2], edges[1::2], strict=True)
+    blanks = code_point_map((c, b" ") for start, end in runs for c in range(start, end))
+    return u8(NormalizerKind.MAP) + blanks
+
+
+@lru_cache(maxsize=3)
+def lower_step(*, full: bool, version: str = SIMPLE_CASE) -> bytes:
+    """Make characters lower case; one for one where not ``full``, those that a version assigns."""
+    from mtkit.unicode.tables import category
+    from mtkit.unicode.tables import numbers as section
+
+    found = section("lower")
+    mapping = dict(zip(found[::2], (chr(c).encode() for c in found[1::2]), strict=True))
+    if full:
+        mapping[0x130] = "i\u0307".encode()
+    else:
+        mapping = {c: to for c, to in mapping.items() if category(chr(c), version) != "Cn"}
+    return u8(NormalizerKind.MAP) + code_point_map(mapping.items())
+
+
+BERT_UNICODE = "15.1"
+"""Of llama.cpp's clean-up."""
+BERT_TABLE_UNICODE = "15.0"
+"""Of MNN's, where a table names none."""
+BERT_TABLE_CASE = "17.0"
+
+
+def bert_per_character_steps(component: normalizers.Bert) -> list[bytes]:
+    """Return the steps of ``Bert`` with each character on its own."""
+    strip = component.strips_accents
+    steps = [_bases_step()] if strip else []
+    if component.clean_text:
+        gone = category_set(BERT_UNICODE, "Cc", "Cf", "Co", "Cs")
+        # White space goes first: the tab is a control, too.
+        steps += [
+            blank_step(named_set("white_space")),
+            drop_step(union_of_sets(gone, set_of_characters("\0\ufffd"))),
+        ]
+    if component.handle_chinese_chars:
+        steps.append(set_apart_step(_block_edges(HAN)))
+    if strip:
+        steps.append(drop_step(category_set(BERT_UNICODE, "M")))
+    if component.lowercase:
+        steps.append(lower_step(full=False))
+    return steps
+
+
+def bert_table_steps(component: normalizers.BertTable) -> list[bytes]:
+    """Return the steps of ``BertTable``."""
+    steps = []
+    if component.clean_text:
+        blanks = {"\t", "\n", "\r", *filter(is_space_separator, WHITE_SPACE)}
+        gone = union_of_sets((0, 0x20), (0x7F, 0xA0), set_of_characters("\ufffd"))
+        steps += [blank_step(set_of_characters(blanks)), drop_step(gone)]
+    if component.handle_chinese_chars:
+        steps.append(set_apart_step(_block_edges(BERT_BLOCKS)))
+    if component.strip_accents:
+        table = zip(component.code_points, component.values, strict=True)
+        bases = code_point_map((code, bytes(value)) for code, value in table)
+        steps.append(u8(NormalizerKind.MAP) + bases)
+        steps.append(drop_step(category_set(component.unicode or BERT_TABLE_UNICODE, "M")))
+    if component.lowercase:
+        steps.append(lower_step(full=False, version=BERT_TABLE_CASE))
+    return steps
+
+
+def _block_edges(blocks: tuple[tuple[int, int], ...]) -> Edges:
+    return union_of_sets(*((first, last + 1) for first, last in blocks))
+
+
+@lru_cache(maxsize=1)
+def _bases_step() -> bytes:
+    """Each character that decomposes becomes the first of what it decomposes to."""
+    from mtkit.unicode.tables import decomposition
+    from mtkit.unicode.tables import numbers as section
+
+    found = []
+    for code in (*section("nfd")[::2], *range(0xAC00, 0xD7A4)):
+        base = decomposition(chr(code), compatible=False, version=BERT_UNICODE)[0]
+        if ord(base) != code:
+            found.append((code, base.encode()))
+    return u8(NormalizerKind.MAP) + code_point_map(found)
+
 
 FORMS_VERSION = "9.0"
 """Of the crate whose normal forms tokenizers uses."""
 
 
 def steps_of(component: Normalizer) -> list[bytes]:
-    """Return the steps of a normalizer.
-
-    Raises:
-        UnsupportedError: The core has none for it.
-    """
+    """Return the steps of a normalizer."""
     if isinstance(component, normalizers.UnicodeForm):
-        return [form(component.form)]
+        return [form_step(component.form)]
     if isinstance(component, normalizers.Lowercase):
-        return [lower(full=component.mapping == "full")]
+        return [lower_step(full=component.mapping == "full")]
     if isinstance(component, normalizers.StripAccents):
-        return [drop(categories(FORMS_VERSION, "M"))]
+        return [drop_step(category_set(FORMS_VERSION, "M"))]
     if isinstance(component, normalizers.Nmt):
-        return _nmt()
+        return _nmt_steps()
     if isinstance(component, normalizers.Bert):
-        return per_character(component) if component.per_character else _bert(component)
+        return (
+            bert_per_character_steps(component)
+            if component.per_character
+            else _bert_steps(component)
+        )
     if isinstance(component, normalizers.BertTable):
-        return by_table(component)
+        return bert_table_steps(component)
     if isinstance(component, normalizers.CodePointTable):
-        return [_code_point_table(component)]
+        return [_code_point_table_step(component)]
     if isinstance(component, normalizers.Precompiled):
-        return [u8(NormalizerKind.CHARSMAP) + numbers(_graphemes()) + text(component.charsmap)]
+        return [u8(NormalizerKind.CHARSMAP) + numbers(_grapheme_runs()) + text(component.charsmap)]
     raise UnsupportedError(f"the core has no step for {type(component).__name__}")
 
 
 @lru_cache(maxsize=1)
-def _graphemes() -> list[int]:
+def _grapheme_runs() -> list[int]:
     """Return the runs of grapheme-break properties, numbered as in native/text/graphemes.hpp."""
     from mtkit.unicode.tables import names
     from mtkit.unicode.tables import numbers as section
@@ -61,32 +175,35 @@ def _graphemes() -> list[int]:
     return [run & ~0xFF | kinds[run & 0xFF] for run in section("gcb")]
 
 
-def _nmt() -> list[bytes]:
-    from mtkit.pipeline.normalizers.components import _NMT_BLANKS, _NMT_DROPS
+def _nmt_steps() -> list[bytes]:
+    from mtkit.pipeline.normalizers import _NMT_BLANKS, _NMT_DROPS
 
-    return [drop(of_characters(_NMT_DROPS)), blank(of_characters(_NMT_BLANKS))]
+    return [drop_step(set_of_characters(_NMT_DROPS)), blank_step(set_of_characters(_NMT_BLANKS))]
 
 
-def _bert(component: normalizers.Bert) -> list[bytes]:
+def _bert_steps(component: normalizers.Bert) -> list[bytes]:
     from mtkit.unicode.characters import HAN
 
     steps = []
     if component.clean_text:
-        controls = without(categories("8.0", "Cc", "Cf", "Co"), "\t\n\r")
-        steps += [drop(union(controls, of_characters("\0\ufffd"))), blank(set_of("white_space"))]
+        controls = set_without(category_set("8.0", "Cc", "Cf", "Co"), "\t\n\r")
+        steps += [
+            drop_step(union_of_sets(controls, set_of_characters("\0\ufffd"))),
+            blank_step(named_set("white_space")),
+        ]
     if component.handle_chinese_chars:
-        edges = union(*((first, last + 1) for first, last in HAN))
-        steps.append(set_apart(edges))
+        edges = union_of_sets(*((first, last + 1) for first, last in HAN))
+        steps.append(set_apart_step(edges))
     strip = component.strips_accents
     if strip:
-        steps += [form("NFD"), drop(categories("8.0", "Mn"))]
+        steps += [form_step("NFD"), drop_step(category_set("8.0", "Mn"))]
     if component.lowercase:
-        steps.append(lower(full=True))
+        steps.append(lower_step(full=True))
     return steps
 
 
-def _code_point_table(component: normalizers.CodePointTable) -> bytes:
-    from mtkit.pipeline.normalizers.code_point_tables import _BLANKED_CONTROLS
+def _code_point_table_step(component: normalizers.CodePointTable) -> bytes:
+    from mtkit.pipeline.normalizers import _BLANKED_CONTROLS
 
     table = dict(zip(component.code_points, component.values, strict=True))
     if component.blank_controls:
@@ -95,11 +212,11 @@ def _code_point_table(component: normalizers.CodePointTable) -> bytes:
 
 
 @lru_cache(maxsize=4)
-def form(name: str) -> bytes:
+def form_step(name: str) -> bytes:
     """Return the step of a normal form, with the data of ``FORMS_VERSION``."""
     from mtkit.unicode.tables import numbers as section
 
-    assigned = _Assigned(categories(FORMS_VERSION, "Cn"))
+    assigned = _Assigned(category_set(FORMS_VERSION, "Cn"))
     texts = section("forms.text")
 
     def decompositions(of: str) -> dict[int, bytes]:
@@ -126,7 +243,7 @@ def form(name: str) -> bytes:
             u8(NormalizerKind.FORM),
             u8(name.endswith("C")),
             code_point_map(mapping.items()),
-            numbers(_classes(categories(FORMS_VERSION, "Cn"))),
+            numbers(_combining_classes(category_set(FORMS_VERSION, "Cn"))),
             numbers(number for triple in compositions for number in triple),
         ]
     )
@@ -144,7 +261,7 @@ class _Assigned:
         return bisect_right(self.edges, code_point) % 2 == 0
 
 
-def _classes(unassigned: Edges) -> list[int]:
+def _combining_classes(unassigned: Edges) -> list[int]:
     """Return the runs of combining classes, 0 for what is not assigned."""
     from mtkit.unicode.tables import LIMIT
     from mtkit.unicode.tables import numbers as section

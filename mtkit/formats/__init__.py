@@ -55,11 +55,7 @@ LONGEST_BYTES = UNMAPPED_BYTES
 
 
 def get_format(name: str) -> Format:
-    """Return the format module called ``name``.
-
-    Raises:
-        UsageError: There is none of that name.
-    """
+    """Return the format module called ``name``."""
     if name not in FORMATS:
         known = f"known: {', '.join(sorted((*FORMATS, *FOLDERS)))}"
         meant = next((right for right, names in _MEANT.items() if name in names.split()), "")
@@ -74,9 +70,6 @@ def engine_tables(source: Source) -> tuple[Format, Mapping[str, memoryview]] | N
     """Return the format of a file and the engine's tables in it; None where there are none.
 
     Nothing is read but the place of the tables.
-
-    Raises:
-        FormatError: The file is damaged.
     """
     for name, mark in MARKS.items():
         if bytes(source.data[: len(mark)]) == mark:
@@ -87,12 +80,7 @@ def engine_tables(source: Source) -> tuple[Format, Mapping[str, memoryview]] | N
 
 
 def read_as(source: Source, reader: str) -> tuple[Format, Reading]:
-    """Read a file as another program does.
-
-    Raises:
-        FormatError: The file is damaged or no format knows it.
-        UsageError: Its format has no reading of that name.
-    """
+    """Read a file as another program does."""
     module = recognize(source)
     known = other_readings(module)
     if reader not in known:
@@ -109,17 +97,13 @@ def other_readings(module: Format) -> Mapping[str, OtherReading]:
 
 
 def recognize(source: Source) -> Format:
-    """Return the format of a source by its content.
-
-    Raises:
-        FormatError: No format knows it.
-    """
+    """Return the format of a source by its content."""
     long = len(source.data) > LONGEST_BYTES
     for name in MARKS if long else FORMATS:
         module = get_format(name)
         if module.sniff(source):
             return module
-    from mtkit.gguf.magic import HEAD_BYTES, other_kind
+    from mtkit.gguf.file import HEAD_BYTES, other_kind
 
     head = bytes(source.data[:HEAD_BYTES])
     begins = escape(head[:16])

@@ -68,8 +68,6 @@ class OtherReading(Record):
     """How another program reads a file: one that holds more than it knows, or by its own rules.
 
     Attributes:
-        title: Who reads, for a report.
-        read: Read what that program reads, as it does.
         length: Return how many bytes of the file are its part; None: it reads the whole file.
     """
 
@@ -85,8 +83,6 @@ class Loss(Record):
         code: ``ids``: ordinary text can get different ids. ``ids-special``: only texts that spell
             out special tokens, U+2581 or invalid UTF-8 can. ``ids-possible``: the same components,
             but another reference runs them. ``decoding``, ``chat``, ``metadata``: what it says.
-        field: Field of the specification, dotted.
-        effect: What is different afterwards, in a few words.
     """
 
     code: LossCode
@@ -111,12 +107,7 @@ class Losses:
 
 
 class Reading(Record):
-    """A specification, and what the reader supplied because the file does not hold it.
-
-    Raises:
-        FormatError: The specification breaks one of the rules that hold for all of them.
-        UnsupportedError: A pattern cannot be compiled.
-    """
+    """A specification, and what the reader supplied because the file does not hold it."""
 
     spec: TokenizerSpec
     assumptions: tuple[str, ...] = ()
@@ -125,7 +116,7 @@ class Reading(Record):
 
         def __post_init__(self) -> None:
             """Check the specification, whichever format it was read from."""
-            from mtkit.patterns.check import check_patterns
+            from mtkit.patterns.matcher import check_patterns
             from mtkit.spec.rules import check
 
             check(self.spec)
@@ -157,7 +148,6 @@ class Written(Record):
     Attributes:
         files: File name -> content; the first is the main file, the others lie beside it.
             A name that begins with a dot is a suffix for the stem of the source.
-        losses: What the files do not hold.
         partial: For another reading, what it does not get of the files: (name, losses).
         assumptions: What the files say although the specification does not.
     """

@@ -25,18 +25,13 @@ _MOST_DIGITS = 4300
 REQUIRED: Any = object()
 
 
-def parse(
+def parse_json(
     data: Buffer, name: str = "", *, parse_float: Callable[[str], float] | None = None
 ) -> Any:
     """Parse a whole JSON file.
 
     Args:
-        data: The file.
-        name: Its name for messages, when it is not the main file.
         parse_float: How decimal fractions are read, when not exactly.
-
-    Raises:
-        FormatError: It is not valid JSON; the offset is in bytes.
     """
     import json
 
@@ -89,11 +84,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def check_plain(value: Any, where: str) -> None:
-    """Check depth, strings and numbers of a parsed value.
-
-    Raises:
-        FormatError: It nests too deep, holds a lone surrogate or a number that is infinite.
-    """
+    """Check depth, strings and numbers of a parsed value."""
     level: list[Any] = [value]
     for _ in range(DEPTH_LIMIT):
         deeper: list[Any] = []
@@ -106,7 +97,7 @@ def check_plain(value: Any, where: str) -> None:
                 deeper.extend(item)
             elif kind is str:
                 if not item.isascii():
-                    encode(item, where)
+                    encode_text(item, where)
             elif kind is float and item - item != 0:
                 raise FormatError("holds a number that is out of range", field=where)
         if not deeper:
@@ -115,19 +106,15 @@ def check_plain(value: Any, where: str) -> None:
     raise FormatError(f"nests deeper than {DEPTH_LIMIT} levels", field=where)
 
 
-def encode(text: str, where: str) -> bytes:
-    """Return the UTF-8 form of a JSON string.
-
-    Raises:
-        FormatError: A surrogate stands alone.
-    """
+def encode_text(text: str, where: str) -> bytes:
+    """Return the UTF-8 form of a JSON string."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
         raise FormatError("holds a lone surrogate", field=where) from None
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Describe a JSON value in a few characters."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
@@ -145,7 +132,7 @@ class Fields:
 
     def __init__(self, value: Any, where: str) -> None:
         if type(value) is not dict:
-            raise FormatError(f"is {shown(value)}, not an object", field=where)
+            raise FormatError(f"is {format_value(value)}, not an object", field=where)
         self.values: dict[str, Any] = value
         self.where = where
 
@@ -165,7 +152,9 @@ class Fields:
 
     def wrong(self, key: str, wanted: str) -> FormatError:
         """Make the error of a field with the wrong type or value."""
-        return FormatError(f"is {shown(self.values[key])}, not {wanted}", field=self.path(key))
+        return FormatError(
+            f"is {format_value(self.values[key])}, not {wanted}", field=self.path(key)
+        )
 
     def string(self, key: str, default: Any = REQUIRED) -> str:
         """Return a string."""

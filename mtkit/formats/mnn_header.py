@@ -42,11 +42,7 @@ def sniff_kind(data: Buffer) -> int | None:
 
 
 def read_header(data: Buffer) -> Header:
-    """Read the three lines.
-
-    Raises:
-        FormatError: They are not there, or the numbers cannot be.
-    """
+    """Read the three lines."""
     view = memoryview(data).cast("B")
     (first, _), (second, counts_at), (third, ids_at) = lines = [*_lines(view, 3)]
     numbers = _numbers(first)

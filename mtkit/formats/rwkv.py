@@ -12,9 +12,16 @@ from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Loss, Reading, Written
-from mtkit.formats.remainder import with_remainder
-from mtkit.spec import SpecialIds, TokenizerSpec, TokenType, Vocabulary, decoders, models
-from mtkit.spec.model_names import model_name
+from mtkit.formats.losses import losses_between
+from mtkit.spec import (
+    SpecialIds,
+    TokenizerSpec,
+    TokenType,
+    Vocabulary,
+    decoders,
+    model_name,
+    models,
+)
 from mtkit.spec.vocabulary import is_sparse
 
 TYPE_CHECKING = False
@@ -114,11 +121,7 @@ def _unquote(body: bytes, is_bytes: bool, escape: Pattern[bytes], at: int) -> by
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write a vocabulary for greedy longest match.
-
-    Raises:
-        UnsupportedError: The model is another one.
-    """
+    """Write a vocabulary for greedy longest match."""
     if not isinstance(spec.model, models.Trie):
         name = model_name(spec.model)
         raise UnsupportedError(f"RWKV uses greedy longest match, not {name}")
@@ -135,7 +138,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         else [Loss("metadata", "model", "the unknown token is not kept")]
     )
     back = read(Source("rwkv_vocab.txt", data), {}).spec
-    return Written({"rwkv_vocab.txt": data}, with_remainder(spec, back, losses))
+    return Written({"rwkv_vocab.txt": data}, losses_between(spec, back, losses))
 
 
 def _quote(piece: bytes) -> str:

@@ -13,10 +13,10 @@ Source: mistralai/mistral-common, tokens/tokenizers/tekken.py (``Tekkenizer``,
 from __future__ import annotations
 
 from mtkit.base.binary import Source
-from mtkit.errors import FormatError, UnsupportedError, shortened
+from mtkit.errors import FormatError, UnsupportedError, shorten
 from mtkit.formats.contract import Reading, Written
-from mtkit.formats.rank_spec import HIGHEST_RANK, RULES, rank_spec, rank_vocabulary, ranks_of
-from mtkit.formats.remainder import with_remainder
+from mtkit.formats.losses import losses_between
+from mtkit.formats.ranks import HIGHEST_RANK, RANK_RULES, rank_spec, rank_vocabulary, ranks_of
 from mtkit.spec import SpecialIds
 
 TYPE_CHECKING = False
@@ -56,9 +56,9 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     Raises:
         FormatError: The file is damaged.
     """
-    from mtkit.formats.json_fields import Fields, check_plain, parse
+    from mtkit.formats.json_fields import Fields, check_plain, parse_json
 
-    table = Fields(parse(source.data), "")
+    table = Fields(parse_json(source.data), "")
     config, listed = table.object("config"), table.values.get("special_tokens")
     check_plain([config.values, listed], "config or special_tokens")
     pattern = config.string("pattern")
@@ -110,7 +110,7 @@ def _special_names(listed: Any, count: int) -> list[str]:
         rank = entry.get("rank") if isinstance(entry, dict) else None
         name = entry.get("token_str") if isinstance(entry, dict) else None
         if type(rank) is not int or not 0 <= rank < count or not isinstance(name, str) or not name:
-            raise FormatError(f"has the entry {shortened(repr(entry))}", field="special_tokens")
+            raise FormatError(f"has the entry {shorten(repr(entry))}", field="special_tokens")
         names[rank] = name
     if len(set(names)) != len(names):
         raise FormatError("names a token twice", field="special_tokens")
@@ -143,12 +143,7 @@ def _pieces(vocab: list[Any], count: int) -> dict[bytes, int]:
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write a byte-level specification whose special tokens have the first ids.
-
-    Raises:
-        UnsupportedError: It is not a byte-level BPE that ranks can express, its special tokens are
-            not the first ids or not told apart by their text, or the bytes do not follow in order.
-    """
+    """Write a byte-level specification whose special tokens have the first ids."""
     import binascii
     import json
 
@@ -200,7 +195,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     table.update(_kept(extras.get("tekken.other")))
     data = json.dumps(table, ensure_ascii=False).encode("utf-8")
     back = read(Source("tekken.json", data), {}).spec
-    return Written({"tekken.json": data}, with_remainder(spec, back, losses, RULES))
+    return Written({"tekken.json": data}, losses_between(spec, back, losses, RANK_RULES))
 
 
 def _kept(extra: object) -> dict[str, Any]:

@@ -14,23 +14,22 @@ from __future__ import annotations
 from mtkit.base.binary import Source
 from mtkit.base.packed import Pieces
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.added_tokens import CONFIG
 from mtkit.formats.contract import Reading, Written
-from mtkit.formats.remainder import with_remainder
-from mtkit.formats.tokenizer_class import Settings, role_settings
+from mtkit.formats.losses import losses_between
+from mtkit.formats.tokenizer_config import CONFIG, Settings, role_settings
 from mtkit.spec import (
     SpecialIds,
     TokenizerSpec,
     TokenType,
     Vocabulary,
     decoders,
+    model_name,
     models,
     normalizers,
     post_processors,
     pre_tokenizers,
     replace,
 )
-from mtkit.spec.model_names import model_name
 from mtkit.unicode.characters import WHITE_SPACE
 
 TYPE_CHECKING = False
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mtkit.formats.contract import WriteOptions
-    from mtkit.formats.remainder import Rule
+    from mtkit.formats.losses import Rule
 
 NAME = "wordpiece"
 TITLE = "BERT vocab.txt"
@@ -134,11 +133,7 @@ def _template(cls: tuple[str, int], sep: tuple[str, int]) -> post_processors.Tem
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write a WordPiece vocabulary, with a tokenizer_config.json where defaults do not say enough.
-
-    Raises:
-        UnsupportedError: The model is another one, or a token cannot stand in a line.
-    """
+    """Write a WordPiece vocabulary, and a tokenizer_config.json where defaults do not suffice."""
     import json
 
     model = spec.model
@@ -173,7 +168,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         settings["tokenizer_class"] = _CLASS
         files[CONFIG] = json.dumps(settings, ensure_ascii=False, indent=1).encode("utf-8")
     back = read(Source("vocab.txt", files["vocab.txt"], siblings=files), {}).spec
-    return Written(files, with_remainder(spec, back, rules=_RULES))
+    return Written(files, losses_between(spec, back, rules=_RULES))
 
 
 def _roles(spec: TokenizerSpec, unk: int) -> SpecialIds:

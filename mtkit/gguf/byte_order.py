@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf.draft import refuse_unfinished
-from mtkit.gguf.magic import BIG_ENDIAN_VERSION
+from mtkit.gguf.file import BIG_ENDIAN_VERSION
 from mtkit.gguf.types import ARRAY, STRING
 
 TYPE_CHECKING = False
@@ -62,14 +62,7 @@ _CHUNK_BYTES = 1 << 22
 
 
 def in_other_order(file: GgufFile) -> Iterator[Buffer]:
-    """Give a file in the other byte order, piece by piece; all checks are done before the first.
-
-    Raises:
-        UnsupportedError: It is of a version that is little-endian only, or a tensor is of a type
-            whose blocks have no other order.
-        FormatError: Two tensors share bytes.
-        UsageError: An edit of it was cut short.
-    """
+    """Give a file in the other byte order, piece by piece; all checks are done before the first."""
     refuse_unfinished(file)
     if file.version != BIG_ENDIAN_VERSION:
         raise UnsupportedError(

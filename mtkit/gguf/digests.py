@@ -40,16 +40,11 @@ def digests(
     """Hash the data of a model in one pass.
 
     Args:
-        files: Its files, in order.
         algorithms: Of ``ALGORITHMS``; ``uuid`` is for the whole model alone.
-        tensors: Yield the hashes of each tensor, too.
         progress: Is told how many bytes were read.
 
     Yields:
         Algorithm, hash, name of the tensor or nothing for the whole.
-
-    Raises:
-        MissingExtra: ``xxh64`` is asked for, and its package is not installed.
     """
     whole = {name: _start(name) for name in algorithms}
     every = ((one, tensor) for one in files for tensor in one.tensors)
@@ -89,11 +84,7 @@ def _start(algorithm: str) -> Any:
 
 
 def line(algorithm: str, digest: str, file: str, tensor: str) -> str:
-    """Return a line of a manifest, without its end.
-
-    Raises:
-        UnsupportedError: The name of the file or the tensor does not fit on a line.
-    """
+    """Return a line of a manifest, without its end."""
     if "\n" in file + tensor or "\r" in file + tensor:
         what = "has a line break in a name, which a manifest cannot hold"
         raise UnsupportedError(what, source=shown(file), field=shown(tensor), hint="use --json")
@@ -101,11 +92,7 @@ def line(algorithm: str, digest: str, file: str, tensor: str) -> str:
 
 
 def manifest(text: str, source: str) -> list[tuple[str, str, str]]:
-    """Return what a manifest says: algorithm, hash, file and tensor as written.
-
-    Raises:
-        FormatError: A line is something else.
-    """
+    """Return what a manifest says: algorithm, hash, file and tensor as written."""
     found = []
     for number, row in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if not row.strip():

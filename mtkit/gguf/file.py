@@ -1,23 +1,143 @@
-"""A GGUF file as read: header, metadata, tensor table.
+"""A GGUF file as read: its first bytes, header, metadata, tensor table; and the journal beside it.
+
+The first eight bytes say which version it is, or what a file is that begins otherwise.
 
 Names and strings are ``str``; bytes that are not valid UTF-8 are surrogate escapes in it, so
 ``text.encode("utf-8", "surrogateescape")`` gives back what the file holds.
+
+The journal is beside a GGUF whose header is being changed; ``in_place`` writes and reads it.
 """
 
 from __future__ import annotations
 
+import os
+import struct
 from collections.abc import Mapping
 
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record
+from mtkit.base.rules import TRUNCATED, BrokenRule, Finding, Rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, SupportsIndex, overload
 
-    from mtkit.base.rules import Finding
     from mtkit.gguf.types import TensorType, ValueType
+
+
+MAGIC = b"GGUF"
+HEAD_BYTES = 128
+"""Enough to tell what a file is."""
+
+_WEIGHTS = "give its folder: mtkit convert FOLDER --to gguf converts the model"
+_PICKLE = "is a Python pickle, as written by PyTorch"
+# Beginnings that people meet in files called .gguf -> what it is, what to do.
+_OTHER_MAGICS = (
+    (b"FUGG", "has its magic bytes reversed", ""),
+    (b"lmgg", "is a GGML file, older than GGUF", "convert the original model again"),
+    (b"fmgg", "is a GGMF file, older than GGUF", "convert the original model again"),
+    (b"tjgg", "is a GGJT file, older than GGUF", "convert the original model again"),
+    (b"version https://git-lfs", "is a Git LFS pointer, not the file", "run git lfs pull"),
+    (b"# xet version", "is a Xet pointer, not the file", "run hf download, or git xet"),
+    (b"\xef\xbb\xbf", "begins with a UTF-8 byte order mark", "a text editor has changed it"),
+    (b"\x1f\x8b", "is compressed with gzip", "unpack it first"),
+    (b"\xfd7zXZ\0", "is compressed with xz", "unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "is compressed with zstd", "unpack it first"),
+    (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19", "is a PyTorch checkpoint", _WEIGHTS),
+    (b"\x80\x02}", _PICKLE, _WEIGHTS),
+    (b"\x80\x02c", _PICKLE, _WEIGHTS),
+    (b"\x80\x04\x95", _PICKLE, _WEIGHTS),
+    (b"\x80\x05\x95", _PICKLE, _WEIGHTS),
+    (b"\x93NUMPY", "is a numpy array", ""),
+    (b"\x89HDF", "is an HDF5 file, as written by Keras", _WEIGHTS),
+    (b"%PDF-", "is a PDF document", ""),
+)
+_SAFETENSORS_HEAD = 100_000_000
+"""Bytes of the JSON at the beginning of a safetensors file, at most.
+
+Source: huggingface/safetensors, tensor.rs (MAX_HEADER_SIZE).
+"""
+
+
+def _check_magic(head: bytes) -> str:
+    return "" if head[:4] == MAGIC else _describe_other(head)[0]
+
+
+def _check_version(little: int, big: int) -> str:
+    if little in VERSIONS or big == BIG_ENDIAN_VERSION:
+        return ""
+    if big in VERSIONS:
+        return f"is {big} in big-endian order, which begins with version {BIG_ENDIAN_VERSION}"
+    return f"is {little}, not 1, 2 or 3"
+
+
+VERSIONS = (1, 2, 3)
+BIG_ENDIAN_VERSION = 3
+MAGIC_RULE = Rule("magic", "error", "gguf.md", "magic", _check_magic)
+VERSION_RULE = Rule("version", "error", "gguf.md", "version", _check_version)
+
+
+def read_version(data: memoryview) -> tuple[int, bool]:
+    """Return the version and whether the file is big-endian."""
+    head = bytes(data[:HEAD_BYTES])
+    what = _check_magic(head)
+    if what:
+        raise BrokenRule(Finding(MAGIC_RULE, "magic", what, 0, _describe_other(head)[1]))
+    TRUNCATED.demand(4, len(data) - 4, field="version", offset=4)
+    little, big = (struct.unpack_from(order, head, 4)[0] for order in ("<I", ">I"))
+    VERSION_RULE.demand(little, big, field="version", offset=4)
+    return (little, False) if little in VERSIONS else (big, True)
+
+
+def other_kind(head: bytes) -> tuple[str, str] | None:
+    """Return what a file is that is often taken for a model, and what to do; None: not known."""
+    for begin, what, hint in _OTHER_MAGICS:
+        if head.startswith(begin):
+            return f"the file {what}", hint
+    if head.startswith(b"PK\x03\x04"):
+        # torch.save stores what it writes and begins with data.pkl, in a folder of the file's name.
+        if head[8:10] == b"\0\0" and b"/data.pkl" in head:
+            return "the file is a PyTorch checkpoint", _WEIGHTS
+        return "the file is a zip archive", "unpack it first"
+    length = int.from_bytes(head[:8], "little")
+    if head[8:10] in (b'{"', b"{}", b"{ ") and 2 <= length <= _SAFETENSORS_HEAD:
+        return "the file is weights in the safetensors format", _WEIGHTS
+    if _is_onnx(head):
+        return "the file is an ONNX model", _WEIGHTS
+    if head[4:8] == b"TFL3":
+        return "the file is a TensorFlow Lite model", ""
+    if head.lstrip()[:5].lower().startswith((b"<!doc", b"<html", b"<?xml")):
+        if b'name="generator" content="mtkit' in head:
+            return "the file is a page of mtkit report", "open it in a browser"
+        return "the file is a web page", "download it again: the server sent an error page"
+    return None
+
+
+def _is_onnx(head: bytes) -> bool:
+    """Tell by ir_version, a small number, and the name of the producer or what may follow it.
+
+    Source: onnx/onnx, onnx.proto (ModelProto).
+    """
+    if len(head) < 12 or head[0] != 8 or not 3 <= head[1] <= 20:
+        return False
+    name = head[4 : 4 + min(head[3], 8)]
+    return head[2] in b":B" or (head[2] == 0x12 and name.isascii() and name.isalpha())
+
+
+def _describe_other(head: bytes) -> tuple[str, str]:
+    if not head:
+        return "the file is empty", ""
+    if head.lstrip()[:1] == b"{":
+        return "the file is JSON, such as a tokenizer", "this is not a GGUF file"
+    begins = f'"{head[:4].decode()}"' if _is_print(head[:4]) else head[:4].hex(" ")
+    what = f'the file begins with {begins}, not "{MAGIC.decode()}"'
+    return other_kind(head) or (what, "this is not a GGUF file")
+
+
+def _is_print(data: bytes) -> bool:
+    return data.isascii() and data.decode().isprintable()
+
 
 DEFAULT_ALIGNMENT = 32
 _SHOWN = 3
@@ -27,9 +147,6 @@ class Header(Record):
     """What stands before the metadata.
 
     Attributes:
-        tensor_count: As the file says.
-        metadata_kv_count: As the file says.
-        width: Bytes of a length or a count.
         end: Where the metadata begins, in bytes from the start of the file.
     """
 
@@ -48,11 +165,8 @@ class Entry(Record):
     """One key of the metadata.
 
     Attributes:
-        key: Its name.
-        type: Type of the value.
         value: int, float, bool, str or ``GgufArray``.
         offset: Of the entry, in bytes from the start of the file.
-        value_offset: Of its value, after the type.
     """
 
     key: str
@@ -71,12 +185,8 @@ class Tensor(Record):
     """One row of the tensor table.
 
     Attributes:
-        name: Its name.
         shape: Elements along each axis, fastest axis first (numpy has them the other way round).
-        type: Type of the elements.
         offset: Of the data, in bytes from ``GgufFile.data_offset``.
-        n_elements: Product of the shape.
-        n_bytes: Size of the data.
         places: Offsets of the row, its shape and its type, in bytes from the start of the file.
     """
 
@@ -150,12 +260,8 @@ class Section(Record):
 
     Attributes:
         table_end: End of the tensor table, in bytes from the start of the file.
-        start: Where the data begins.
-        size: Bytes of the whole file.
-        alignment: Of every tensor.
         shared: Offset of a row of the table -> earlier tensor that its data overlaps.
         padding: The bytes between table and data, as far as they are looked at.
-        trailing_bytes: Bytes after the last tensor and its padding.
     """
 
     table_end: int
@@ -192,11 +298,7 @@ class Metadata(Mapping[str, "Any"]):
         return f"Metadata({len(self)} keys)"
 
     def type_name(self, key: str) -> str:
-        """Return the type of a value as shown: ``u32``, ``string``, ``f32[]``.
-
-        Raises:
-            KeyError: There is no such key.
-        """
+        """Return the type of a value as shown: ``u32``, ``string``, ``f32[]``."""
         entry = self.entries[key]
         return f"{entry.value.element.name}[]" if entry.type.name == "array" else entry.type.name
 
@@ -266,3 +368,16 @@ class GgufFile:
             f"GgufFile({self.name!r}, version {self.version}, {len(self.metadata)} keys, "
             f"{len(self.tensors)} tensors)"
         )
+
+
+JOURNAL_SUFFIX = ".journal"
+
+
+def journal_of(path: str) -> str:
+    """Return the path of a file's journal, which lies beside the file behind links."""
+    return os.path.realpath(path) + JOURNAL_SUFFIX
+
+
+def is_edit_unfinished(path: str) -> bool:
+    """Whether an edit of this file was begun and not finished."""
+    return os.path.exists(journal_of(path))

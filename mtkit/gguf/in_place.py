@@ -16,10 +16,10 @@ import stat
 import struct
 from hashlib import sha256
 
-from mtkit.base.closing import Closing
-from mtkit.base.whole_files import check_target, lock, sync_folder, write_files
+from mtkit.base.files import check_target, lock, sync_folder, write_files
+from mtkit.base.process import Closeable
 from mtkit.errors import ResourceError, UsageError
-from mtkit.gguf.journal import journal_of, was_interrupted
+from mtkit.gguf.file import is_edit_unfinished, journal_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,22 +33,15 @@ _MAGIC = b"mtkit journal 1\n"
 _HEAD = struct.Struct("<16sQQQ")
 
 
-class InPlace(Closing):
+class InPlace(Closeable):
     """A file that is edited where it is; locked until it is closed.
 
     Attributes:
-        path: Its path, behind links.
         finished: Whether an edit that another process had begun was finished.
     """
 
     def __init__(self, path: str) -> None:
-        """Lock a file, and finish what was begun.
-
-        Raises:
-            UsageError: There is no such file, it cannot be written, another process edits it, or
-                the journal beside it is another file's.
-            ResourceError: The disk does not take it.
-        """
+        """Lock a file, and finish what was begun."""
         self.path = os.path.realpath(path)
         self._journal = journal_of(path)
         try:
@@ -71,19 +64,13 @@ class InPlace(Closing):
             self._file = -1
 
     def write(self, file: GgufFile, draft: Draft) -> None:
-        """Change the header of the file.
-
-        Raises:
-            UsageError: As for ``check``.
-            ResourceError: The disk does not take it; once the journal is there, the next edit
-                finishes this one.
-        """
-        new = check(file, draft)
+        """Change the header of the file."""
+        new = check_header(file, draft)
         old = bytes(file.data[: len(new)])
         if old == new:
             return
-        start = _common(old, new)
-        end = len(new) - _common(old[::-1], new[::-1])
+        start = _common_length(old, new)
+        end = len(new) - _common_length(old[::-1], new[::-1])
         old, new = old[start:end], new[start:end]
         body = _HEAD.pack(_MAGIC, len(file.data), start, len(new)) + old + new
         write_files({self._journal: body + sha256(body).digest()})
@@ -113,18 +100,14 @@ class InPlace(Closing):
         now = os.read(self._file, length)
         half_written = all(byte in pair for byte, *pair in zip(now, old, new, strict=False))
         if os.fstat(self._file).st_size != size or len(now) != length or not half_written:
-            raise _strange(self._journal, "belongs to another file than the one beside it")
+            raise _journal_error(self._journal, "belongs to another file than the one beside it")
         self._put(offset, new)
 
 
 def _read_journal(path: str) -> tuple[int, int, bytes, bytes]:
-    """Return size of the file, offset, and what stands there before and after.
-
-    Raises:
-        UsageError: It is not a journal of mtkit edit, or cannot be read.
-    """
+    """Return size of the file, offset, and what stands there before and after."""
     if not os.path.isfile(path):  # opening a FIFO may never end
-        raise _strange(path, "is not a journal of mtkit edit")
+        raise _journal_error(path, "is not a journal of mtkit edit")
     try:
         with open(path, "rb") as journal:
             data = journal.read()
@@ -132,23 +115,19 @@ def _read_journal(path: str) -> tuple[int, int, bytes, bytes]:
         raise UsageError(f"cannot be read: {error.strerror}", source=path) from None
     body, digest = data[:-32], data[-32:]
     if sha256(body).digest() != digest or len(body) < _HEAD.size or body[:16] != _MAGIC:
-        raise _strange(path, "is not a journal of mtkit edit")
+        raise _journal_error(path, "is not a journal of mtkit edit")
     _, size, offset, length = _HEAD.unpack_from(body)
     if len(body) != _HEAD.size + 2 * length or offset + length > size:
-        raise _strange(path, "is not a journal of mtkit edit")
+        raise _journal_error(path, "is not a journal of mtkit edit")
     return size, offset, body[_HEAD.size : _HEAD.size + length], body[_HEAD.size + length :]
 
 
-def _strange(path: str, what: str) -> UsageError:
+def _journal_error(path: str, what: str) -> UsageError:
     return UsageError(what, source=path, hint="remove it if the model is as you want it")
 
 
-def check(file: GgufFile, draft: Draft) -> bytes:
-    """Return the new header of a file.
-
-    Raises:
-        UsageError: It does not fit into the place of the old one, or tensors would move.
-    """
+def check_header(file: GgufFile, draft: Draft) -> bytes:
+    """Return the new header of a file."""
     head, offsets = draft.header()
     room = file.data_offset if file.tensors else file.metadata_end
     hint = "-o NEW.gguf writes a new file"
@@ -163,7 +142,7 @@ def check(file: GgufFile, draft: Draft) -> bytes:
     return head
 
 
-def _common(one: bytes, other: bytes) -> int:
+def _common_length(one: bytes, other: bytes) -> int:
     """Return how many bytes two texts of one length, which differ, begin with alike."""
     low, high = 0, len(one)
     while low < high:
@@ -182,26 +161,16 @@ def _lock(file: int, path: str) -> None:
 
 
 def write_ggufs(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = False) -> None:
-    """Write files as ``write_files`` does, which may be in the place of one with a journal.
-
-    Raises:
-        UsageError: As there, or the journal is another file's.
-        ResourceError: The disk is full.
-    """
+    """Write files as ``write_files`` does, which may be in the place of one with a journal."""
     for path in files:
-        settle(path, force=force)
+        settle_journal(path, force=force)
     write_files(files, force=force)
 
 
-def settle(path: str, *, force: bool) -> None:
-    """Finish the edit of a file that is to be replaced: its journal would be the new file's.
-
-    Raises:
-        UsageError: The journal is another file's, or the file may not be replaced.
-        ResourceError: The disk does not take it.
-    """
+def settle_journal(path: str, *, force: bool) -> None:
+    """Finish the edit of a file that is to be replaced: its journal would be the new file's."""
     check_target(path, force=force)
-    if not was_interrupted(path):
+    if not is_edit_unfinished(path):
         return
     if os.path.exists(path):
         InPlace(path).close()

@@ -7,28 +7,90 @@ data. A string is u64 length and bytes. Version 1 has u32 for all counts, length
 
 No count is believed before the bytes that it needs are seen to be there. What is sound in itself is
 read, whatever else is wrong, so that one pass serves strict and tolerant readers.
+
 Source: docs/gguf.md of ggml; gguf.cpp and llama-model-loader.cpp of llama.cpp.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from math import prod
+from struct import Struct
+
 from mtkit.base.binary import Source
-from mtkit.base.escape import shown
+from mtkit.base.escape import quoted, shown
 from mtkit.base.rules import BrokenRule, Findings
 from mtkit.gguf import rules
-from mtkit.gguf.array_reader import LENGTHS, ArrayReader
-from mtkit.gguf.arrays import read_array
-from mtkit.gguf.file import Entry, GgufFile, Header, Tensors
-from mtkit.gguf.magic import read_version
-from mtkit.gguf.tensors import data_section, read_tensor
-from mtkit.gguf.types import ARRAY, BOOL, STRING, VALUE_TYPES
+from mtkit.gguf.arrays import LENGTH_STRUCTS, ArrayReader, read_array
+from mtkit.gguf.file import Entry, GgufFile, Header, Section, Tensor, Tensors, read_version
+from mtkit.gguf.rules import AXES, LOOKED_AT_BYTES
+from mtkit.gguf.types import ARRAY, BOOL, STRING, TENSOR_TYPES, VALUE_TYPES, TensorType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterable
     from typing import Any
 
     from mtkit.gguf.types import ValueType
+
+
+def read_tensor(reader: ArrayReader) -> Tensor:
+    """Read a row of the table; a type that is not known is one of no bytes."""
+    row = reader.offset
+    name = reader.text("tensor name")
+    label = f"tensor {quoted(name)}"
+    at = reader.offset
+    axes = reader.u32(label)
+    AXES.demand(axes, field=label, offset=at)
+    shape_at = reader.offset
+    rest = _row_struct(reader.length.format, axes)
+    *axis, number, offset = rest.unpack(reader.view(rest.size, label))
+    shape, type_at = tuple(axis), reader.offset - 12
+    tensor_type = TENSOR_TYPES.get(number) or TensorType(number, f"unknown ({number})", 1, 0)
+    n_elements = prod(shape)
+    n_bytes = n_elements // tensor_type.block * tensor_type.block_bytes
+    places = row, shape_at, type_at
+    return Tensor(name, shape, tensor_type, offset, n_elements, n_bytes, places)
+
+
+@cache
+def _row_struct(length: str, axes: int) -> Struct:
+    """Return the layout of a row behind the number of its axes."""
+    return Struct(f"{length[0]}{axes}{length[1]}IQ")
+
+
+def read_section(file: GgufFile, table_end: int) -> Section:
+    """Return where the data of the tensors is."""
+    alignment, size, tensors = file.alignment, len(file.data), file.tensors
+    start = -(-table_end // alignment) * alignment
+    end = max([start + t.offset + t.n_bytes for t in tensors], default=table_end)
+    looked_at = min(start, table_end + LOOKED_AT_BYTES) if tensors else table_end
+    trailing = size - end
+    pad = bytes(file.data[end : end + min(-end % alignment, LOOKED_AT_BYTES)])
+    if not pad.strip(b"\0"):
+        trailing -= -end % alignment
+    return Section(
+        table_end=table_end,
+        start=start,
+        size=size,
+        alignment=alignment,
+        shared=_find_overlaps(tensors),
+        padding=bytes(file.data[table_end:looked_at]),
+        trailing_bytes=max(0, trailing),
+    )
+
+
+def _find_overlaps(tensors: Iterable[Tensor]) -> dict[int, Tensor]:
+    """Return row -> tensor in front, of each whose data begins before that one's ends."""
+    end, before = 0, None
+    found: dict[int, Tensor] = {}
+    for tensor in sorted(tensors, key=lambda tensor: tensor.offset):
+        if before and tensor.n_bytes and tensor.offset < end:
+            found[tensor.places[0]] = before
+        if tensor.offset + tensor.n_bytes > end:
+            end, before = tensor.offset + tensor.n_bytes, tensor
+    return found
 
 
 def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -> GgufFile:
@@ -51,7 +113,7 @@ def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -
     findings = Findings(strict=strict)
     finished = findings.hold(rules.UNFINISHED, source.name, field="")
     try:
-        file.is_whole = _read(file, findings)
+        file.is_whole = _read_tables(file, findings)
     except BrokenRule as error:
         if strict:
             if not finished:
@@ -63,11 +125,11 @@ def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -
     return file
 
 
-def _read(file: GgufFile, findings: Findings) -> bool:
+def _read_tables(file: GgufFile, findings: Findings) -> bool:
     """Read all but the data; return whether that was all of it."""
     file.version, big_endian = read_version(file.data)
     file.byte_order = "big" if big_endian else "little"
-    length = LENGTHS[file.version > 1, big_endian]
+    length = LENGTH_STRUCTS[file.version > 1, big_endian]
     reader = ArrayReader(file.data, length, big_endian=big_endian, offset=8)
     tensor_count, key_count = reader.size("tensor_count"), reader.size("metadata_kv_count")
     header = Header(tensor_count, key_count, length.size, reader.offset)
@@ -90,7 +152,7 @@ def _read(file: GgufFile, findings: Findings) -> bool:
         file.tensors = Tensors(tensors)
     if tensor_count > rules.MAX_ENTRIES:
         return False
-    section = data_section(file, reader.offset)
+    section = read_section(file, reader.offset)
     for tensor in file.tensors:
         findings.check(rules.PLACE, tensor, section)
     findings.check(rules.SECTION, section, file)

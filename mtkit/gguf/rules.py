@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from mtkit.base.escape import is_utf8
 from mtkit.base.rules import COUNT, TRUNCATED, Rule, too_many
-from mtkit.gguf.journal import was_interrupted
-from mtkit.gguf.magic import MAGIC, MAGIC_RULE, VERSION_RULE
+from mtkit.gguf.file import MAGIC, MAGIC_RULE, VERSION_RULE, is_edit_unfinished
 from mtkit.gguf.types import (
     ARRAY,
     BOOL,
@@ -67,7 +66,7 @@ INTEGERS = (U8, I8, U16, I16, U32, I32, U64, I64)
 
 
 def _unfinished(path: str) -> str:
-    interrupted = path not in ("", "-") and was_interrupted(path)
+    interrupted = path not in ("", "-") and is_edit_unfinished(path)
     return "an edit of the file was interrupted" if interrupted else ""
 
 

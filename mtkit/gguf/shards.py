@@ -1,32 +1,57 @@
-"""A model cut into several files, ``NAME-00001-of-00003.gguf`` and so on.
+"""A model in several files, ``NAME-00001-of-00003.gguf`` and so on: read, joined, cut.
 
 Each file has ``split.no`` (u16, from 0), ``split.count`` (u16) and ``split.tensors.count`` (i32, of
 all files together); only the first has the rest of the metadata. As llama.cpp does, a set is judged
 from its first file: there a wrong set is an error, in a later one a finding. A file that is not
 there is reported; it is up to the caller whether that matters.
+
+A set can be read as the one file that joining its files would give.
+
+The keys are those of the first without the ones that number it; tensors keep the order of the
+files, and their data stays where it is.
+
+``mtkit split`` and ``mtkit merge`` cut a model into several files, and join such files.
+
+The first file has all keys, the others those that number them and the alignment. Tensors keep their
+order, so that joining gives the file that was cut.
+
+What the new file of one of a set is, that file alone or the whole model, is seen by its name.
+
+llama.cpp finds the files of a set by the name of the first: one that is called otherwise, or alone,
+cannot be loaded.
+
 Source: llama-model-loader.cpp, ``llama_split_path`` and ``llama_split_prefix`` of llama.cpp.
+Source: tools/gguf-split/gguf-split.cpp of llama.cpp (cutting, joining).
 """
 
 from __future__ import annotations
 
 import os
+import re
 
 from mtkit.base.record import Record
 from mtkit.base.rules import Finding, Findings, Rule
-from mtkit.errors import FormatError, MtkitError, UsageError
-from mtkit.gguf.magic import MAGIC
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
+from mtkit.gguf.draft import Draft, kept_keys
+from mtkit.gguf.file import MAGIC, GgufFile, Metadata, Tensors
 from mtkit.gguf.reader import open_gguf
-from mtkit.gguf.rules import INTEGERS, LLAMA_CPP
+from mtkit.gguf.rules import ALIGNMENT, INTEGERS, LLAMA_CPP
+from mtkit.gguf.writer import Key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.gguf.file import GgufFile
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mtkit.base.binary import Source
+    from mtkit.gguf.file import Tensor
+    from mtkit.gguf.writer import NewTensor
+
 
 MAX_COUNT = 65535
 SPLIT_KEYS = ("split.no", "split.count", "split.tensors.count")
 
 
-def _number(number: int, count: int) -> str:
+def _check_number(number: int, count: int) -> str:
     return (
         ""
         if count <= MAX_COUNT and 0 <= number < count
@@ -34,42 +59,43 @@ def _number(number: int, count: int) -> str:
     )
 
 
-def _name(name: str, suffix: str) -> str:
+def _check_name(name: str, suffix: str) -> str:
     what = f"the file name does not end in {suffix}, so the other shards cannot be found"
     return "" if name.endswith(suffix) else what
 
 
-def _said(value: object, wanted: int) -> str:
+def _check_stated(value: object, wanted: int) -> str:
     said = "missing" if value is None else value
     return "" if value == wanted else f"is {said}, but its name says {wanted}"
 
 
-def _one_file(owner: str) -> str:
+def _check_owner(owner: str) -> str:
     return f"is in {owner}, too" if owner else ""
 
 
-def _all_tensors(wanted: int, count: int) -> str:
+def _check_tensor_count(wanted: int, count: int) -> str:
     return "" if wanted == count else f"is {wanted}, but the files of the set have {count}"
 
 
-def _readable(error: str) -> str:
+def _check_readable(error: str) -> str:
     return error
 
 
-NUMBER = Rule("split-number", "warning", LLAMA_CPP, "split.no", _number)
-NAME = Rule("split-name", "warning", LLAMA_CPP, "split.count", _name)
-READABLE = Rule("split-file", "error", LLAMA_CPP, "split.count", _readable)
-SAID = Rule("split-said", "error", LLAMA_CPP, "split.no", _said)
-ONE_FILE = Rule("split-tensor", "error", LLAMA_CPP, "", _one_file)
-ALL_TENSORS = Rule("split-tensor-count", "error", LLAMA_CPP, "split.tensors.count", _all_tensors)
-RULES = (NUMBER, NAME, READABLE, SAID, ONE_FILE, ALL_TENSORS)
+NUMBER_RULE = Rule("split-number", "warning", LLAMA_CPP, "split.no", _check_number)
+NAME_RULE = Rule("split-name", "warning", LLAMA_CPP, "split.count", _check_name)
+READABLE_RULE = Rule("split-file", "error", LLAMA_CPP, "split.count", _check_readable)
+STATED_RULE = Rule("split-said", "error", LLAMA_CPP, "split.no", _check_stated)
+TENSOR_RULE = Rule("split-tensor", "error", LLAMA_CPP, "", _check_owner)
+TENSOR_COUNT_RULE = Rule(
+    "split-tensor-count", "error", LLAMA_CPP, "split.tensors.count", _check_tensor_count
+)
+SHARD_RULES = (NUMBER_RULE, NAME_RULE, READABLE_RULE, STATED_RULE, TENSOR_RULE, TENSOR_COUNT_RULE)
 
 
 class Shard(Record):
     """One file of a set.
 
     Attributes:
-        path: Where it is, or should be.
         file: What it holds; None when it is missing or damaged.
     """
 
@@ -82,10 +108,8 @@ class ShardSet(Record):
 
     Attributes:
         number: Which file was opened, from 0.
-        count: Files in the set.
         tensor_count: Tensors in the whole set as the opened file says; None where it does not.
         shards: All files in order; empty when the name of the opened one does not lead to them.
-        findings: What is odd about the set.
     """
 
     number: int
@@ -104,42 +128,33 @@ def shard_set(file: GgufFile, *, strict: bool = True) -> ShardSet | None:
     """Return the set that a file belongs to, or None when it stands alone.
 
     Args:
-        file: One of the set.
         strict: Raise the first error, if the file is the first of its set; otherwise keep it.
-
-    Raises:
-        FormatError: The file is the first of its set and the set is wrong.
     """
-    count = _integer(file, "split.count")
+    count = _integer_value(file, "split.count")
     if count is None or count <= 1:  # gguf-split --merge leaves the key, as 0
         return None
     if "://" in file.name:  # of files on a server only the one that was named is known
         return None
-    number = _integer(file, "split.no") or 0
+    number = _integer_value(file, "split.no") or 0
     findings = Findings(strict=strict and number == 0)
     suffix = f"-{number + 1:05d}-of-{count:05d}.gguf"
     shards: list[Shard] = []
-    if _hold(findings, NUMBER, file, "split.no", number, count) and _hold(
-        findings, NAME, file, "split.count", file.name, suffix
+    if _ask_rule(findings, NUMBER_RULE, file, "split.no", number, count) and _ask_rule(
+        findings, NAME_RULE, file, "split.count", file.name, suffix
     ):
         prefix = file.name.removesuffix(suffix)
         for index in range(count):
             path = f"{prefix}-{index + 1:05d}-of-{count:05d}.gguf"
-            shards.append(Shard(path, file if index == number else _open(path, findings)))
-    tensors = _compare(shards, findings)
-    tensor_count = _integer(file, "split.tensors.count")
+            shards.append(Shard(path, file if index == number else _open_shard(path, findings)))
+    tensors = _compare_shards(shards, findings)
+    tensor_count = _integer_value(file, "split.tensors.count")
     if shards and all(shard.file for shard in shards) and tensor_count is not None:
-        _hold(findings, ALL_TENSORS, file, "split.tensors.count", tensor_count, tensors)
+        _ask_rule(findings, TENSOR_COUNT_RULE, file, "split.tensors.count", tensor_count, tensors)
     return ShardSet(number, count, tensor_count, tuple(shards), tuple(findings.found))
 
 
 def all_files(file: GgufFile) -> tuple[GgufFile, ...]:
-    """Return the files of a model: those of a set that is opened by its first, or the file alone.
-
-    Raises:
-        UsageError: The file is a later one of a set.
-        FormatError: A file of the set is missing or damaged, or the set is wrong.
-    """
+    """Return the files of a model: all of a set that was opened by its first, or the file alone."""
     shards = shard_set(file)
     if shards is None:
         return (file,)
@@ -163,7 +178,7 @@ def all_files(file: GgufFile) -> tuple[GgufFile, ...]:
     return tuple(shard.file for shard in shards.shards if shard.file)
 
 
-def _open(path: str, findings: Findings) -> GgufFile | None:
+def _open_shard(path: str, findings: Findings) -> GgufFile | None:
     """Read another file of the set; None where it is missing or damaged."""
     if not os.path.isfile(path):
         return None
@@ -172,34 +187,231 @@ def _open(path: str, findings: Findings) -> GgufFile | None:
     except MtkitError as error:
         if findings.strict:
             raise
-        findings.add(Finding(READABLE, "split.count", str(error), 0))
+        findings.add(Finding(READABLE_RULE, "split.count", str(error), 0))
         return None
 
 
-def _compare(shards: list[Shard], findings: Findings) -> int:
+def _compare_shards(shards: list[Shard], findings: Findings) -> int:
     """Compare the files of a set with each other; return how many tensors they have."""
     owners: dict[str, str] = {}
     for index, shard in enumerate(shards):
         if shard.file is None:
             continue
         for key, wanted in (("split.no", index), ("split.count", len(shards))):
-            _hold(findings, SAID, shard.file, key, shard.file.metadata.get(key), wanted)
+            _ask_rule(findings, STATED_RULE, shard.file, key, shard.file.metadata.get(key), wanted)
         for tensor in shard.file.tensors:
             owner = owners.setdefault(tensor.name, shard.path)
             if owner != shard.path:
                 field, offset = tensor.place("name")
                 other = os.path.basename(owner)
-                findings.hold(ONE_FILE, other, field=field, offset=offset, source=shard.path)
+                findings.hold(TENSOR_RULE, other, field=field, offset=offset, source=shard.path)
     return len(owners)
 
 
-def _hold(findings: Findings, rule: Rule, file: GgufFile, key: str, *asked: object) -> bool:
+def _ask_rule(findings: Findings, rule: Rule, file: GgufFile, key: str, *asked: object) -> bool:
     """Ask a rule about a key of a file."""
     entry = file.metadata.entries.get(key)
     offset = entry.value_offset if entry else None
     return findings.hold(rule, *asked, field=key, offset=offset, source=file.name)
 
 
-def _integer(file: GgufFile, key: str) -> int | None:
+def _integer_value(file: GgufFile, key: str) -> int | None:
     entry = file.metadata.entries.get(key)
     return int(entry.value) if entry and entry.type in INTEGERS else None
+
+
+class JoinedGguf(GgufFile):
+    """The files of a set as one."""
+
+    def __init__(self, files: Sequence[GgufFile]) -> None:
+        first = files[0]
+        super().__init__(first.name, first.data)
+        self.files = tuple(files)
+        self.version, self.byte_order = first.version, first.byte_order
+        self.alignment, self.is_whole = first.alignment, True
+        self.metadata_end, self.data_offset = first.metadata_end, first.data_offset
+        entries = first.metadata.entries
+        self.metadata = Metadata({key: entries[key] for key in entries if key not in SPLIT_KEYS})
+        self._owners = {id(tensor): file for file in files for tensor in file.tensors}
+        self.tensors = Tensors(tensor for file in files for tensor in file.tensors)
+        self.names = {tensor.name: tensor for tensor in self.tensors}
+        self.findings = tuple(finding for file in files for finding in file.findings)
+        self.trailing_bytes = sum(file.trailing_bytes for file in files)
+
+    def tensor_data(self, tensor: Tensor | str) -> memoryview:
+        """Return the bytes of a tensor, in the file that has it."""
+        if isinstance(tensor, str):
+            tensor = self.tensors[tensor]
+        return self._owners[id(tensor)].tensor_data(tensor)
+
+    def key_bytes(self) -> Iterator[tuple[str, memoryview]]:
+        """Yield each key with the bytes that the first file has for it."""
+        return (one for one in self.files[0].key_bytes() if one[0] not in SPLIT_KEYS)
+
+
+def open_whole(model: str | Source) -> GgufFile:
+    """Open a GGUF, or all files of a set that is named by its first."""
+    return join_shards(open_gguf(model))
+
+
+def join_shards(first: GgufFile) -> GgufFile:
+    """Return the first file of a set with all others; a file that stands alone as it is."""
+    files = all_files(first)
+    if len(files) == 1:
+        return first
+    for other in files:
+        if (other.version, other.byte_order) != (first.version, first.byte_order):
+            what = "is of another version or byte order than the first file of its set"
+            raise UnsupportedError(what, source=other.name)
+    return JoinedGguf(files)
+
+
+NUMBER_KEY, COUNT_KEY, TENSORS_KEY = SPLIT_KEYS
+_SHARD_ENDING = re.compile(r"-[0-9]{5}-of-[0-9]{5}\Z")
+
+
+def split_model(
+    file: GgufFile,
+    *,
+    max_bytes: int | None = None,
+    max_tensors: int | None = None,
+    first_without_tensors: bool = False,
+) -> list[Draft]:
+    """Cut a model into files.
+
+    Args:
+        max_bytes: Of the tensors of one file, padding included; a larger tensor is one alone.
+    """
+    whole = Draft.of(join_shards(file))
+    if not whole.tensors:
+        raise UsageError("holds no tensors: there is nothing to split", source=file.name)
+    return cut_draft(
+        whole,
+        file.alignment,
+        max_bytes=max_bytes,
+        max_tensors=max_tensors,
+        first_without_tensors=first_without_tensors,
+    )
+
+
+def cut_draft(
+    whole: Draft,
+    alignment: int,
+    *,
+    max_bytes: int | None = None,
+    max_tensors: int | None = None,
+    first_without_tensors: bool = False,
+) -> list[Draft]:
+    """Cut what is to be one file into several; as ``split``."""
+    groups = _group_tensors(list(whole.tensors.values()), alignment, max_bytes, max_tensors)
+    if first_without_tensors:
+        groups.insert(0, [])
+    if len(groups) > MAX_COUNT:
+        raise UsageError(f"{len(groups)} files would be needed, at most {MAX_COUNT} can be")
+    plain = [key for name, key in whole.keys.items() if name not in SPLIT_KEYS]
+    aligned = [key for key in plain if key.name == ALIGNMENT]
+    return [
+        Draft(
+            [
+                *(aligned if number else plain),
+                *_shard_keys(number, len(groups), len(whole.tensors)),
+            ],
+            group,
+            whole.version,
+        )
+        for number, group in enumerate(groups)
+    ]
+
+
+def _group_tensors(
+    tensors: Sequence[NewTensor], alignment: int, max_bytes: int | None, max_tensors: int | None
+) -> list[list[NewTensor]]:
+    groups: list[list[NewTensor]] = [[]]
+    used = 0
+    for tensor in tensors:
+        size = -(-tensor.n_bytes // alignment) * alignment
+        full = max_tensors is not None and len(groups[-1]) >= max_tensors
+        full = full or (max_bytes is not None and used + size > max_bytes)
+        if groups[-1] and full:
+            groups.append([])
+            used = 0
+        groups[-1].append(tensor)
+        used += size
+    return groups
+
+
+def _shard_keys(number: int, count: int, tensors: int) -> Iterable[Key]:
+    yield Key(NUMBER_KEY, "u16", number)
+    yield Key(COUNT_KEY, "u16", count)
+    yield Key(TENSORS_KEY, "i32", tensors)
+
+
+def merge_shards(first: GgufFile) -> Draft:
+    """Join the files of a set."""
+    whole = join_shards(first)
+    if whole is first and first.metadata.get(COUNT_KEY) != 1:
+        raise UsageError("is not a shard of a model (NAME-00001-of-0000N.gguf)", source=first.name)
+    found = Draft.of(whole)
+    found.keys = {name: key for name, key in found.keys.items() if name not in SPLIT_KEYS}
+    return found
+
+
+def dropped_keys(part: GgufFile, first: GgufFile) -> list[str]:
+    """Return the keys that only a later file of a set has, or has otherwise: joining drops them."""
+    known = {key.name: key.data for key in kept_keys(first)}
+    return [
+        key.name
+        for key in kept_keys(part)
+        if key.name not in SPLIT_KEYS and known.get(key.name) != key.data
+    ]
+
+
+def shard_file_names(name: str, count: int) -> list[str]:
+    """Return the names of the files of a set, as llama.cpp looks for them."""
+    return [
+        f"{model_stem(name)}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)
+    ]
+
+
+def is_first_shard(path: str) -> bool:
+    """Tell whether a file is called as the first of a set."""
+    return re.search(r"-00001-of-[0-9]{5}\.gguf\Z", path) is not None
+
+
+def model_stem(path: str) -> str:
+    """Return the path of the model that a file of a set is named after, without .gguf."""
+    return _SHARD_ENDING.sub("", path.removesuffix(".gguf"))
+
+
+def _shard_place(file: GgufFile) -> tuple[int, int]:
+    """Return which file of how many it is, from 0; of one that stands alone (0, 1)."""
+    number, count = (file.metadata.get(f"split.{name}") for name in ("no", "count"))
+    if not isinstance(count, int) or count < 2:
+        return 0, 1
+    return number if isinstance(number, int) else 0, count
+
+
+def _shard_ending(number: int, count: int) -> str:
+    return f"-{number + 1:05d}-of-{count:05d}.gguf"
+
+
+def is_whole_model(file: GgufFile, new: str | None) -> bool:
+    """Tell whether a new file of the first of a set is to have all that is in the set."""
+    number, count = _shard_place(file)
+    return count > 1 and number == 0 and not (new or "").endswith(_shard_ending(number, count))
+
+
+def shard_oddities(file: GgufFile, new: str) -> Iterator[str]:
+    """Yield why a new file, one of a set, will not be loaded where it is to be written."""
+    number, count = _shard_place(file)
+    if count == 1:
+        return
+    end = _shard_ending(number, count)
+    if not new.endswith(end):
+        yield f"is file {number + 1} of {count}: llama.cpp finds it only as NAME{end}"
+        return
+    start = new.removesuffix(end)
+    others = (f"{start}{_shard_ending(other, count)}" for other in range(count) if other != number)
+    missing = [path for path in others if not os.path.exists(path)]
+    if missing:
+        yield f"is file {number + 1} of {count}: it loads once {missing[0]} is there, too"

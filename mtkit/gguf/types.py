@@ -13,8 +13,6 @@ class ValueType(Record):
     """Type of a metadata value.
 
     Attributes:
-        number: As stored in the file.
-        name: As mtkit shows it.
         code: struct letter of one element; empty for strings and arrays.
         size: Bytes of one element; 0 for strings and arrays.
     """
@@ -26,14 +24,7 @@ class ValueType(Record):
 
 
 class TensorType(Record):
-    """Type of a tensor's elements, stored in blocks.
-
-    Attributes:
-        number: As stored in the file.
-        name: As ggml prints it, in upper case.
-        block: Elements in a block.
-        block_bytes: Bytes of a block.
-    """
+    """Type of a tensor's elements, stored in blocks."""
 
     number: int
     name: str

@@ -1,23 +1,35 @@
-"""Numbers in the types of tensors: read from any, written as F32, F16, BF16 and Q8_0.
+"""Numbers in the types of tensors: read from any, written as F32, F16, BF16 and Q8_0; and rows.
 
 Rounding is the converter's, bit for bit. Work goes a megabyte at a time, which stays in the cache
 of a core.
+
+A row of a quantized matrix is a whole number of blocks, so rows can be taken out byte for byte.
+
+Matrices that have a row for each id can be cut to some of them.
+
+Rows are copied byte for byte, whatever their type, so the logits of those that stay are what they
+were: to the bit where their number is a multiple of ``ROWS_MULTIPLE``, as some kernels add in
+another order for odd numbers of rows.
+
 Source: ggml-impl.h (``ggml_compute_fp32_to_bf16``), ggml-quants.c (``quantize_row_q8_0_ref``).
 """
 
 from __future__ import annotations
 
 from mtkit.base.binary import pieces
-from mtkit.errors import UnsupportedError
+from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf.types import TENSOR_TYPES
+from mtkit.gguf.writer import NewTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from mtkit.base.binary import Buffer
+    from mtkit.gguf.file import GgufFile, Tensor
     from mtkit.gguf.types import TensorType
+
 
 F32, F16, Q8_0, BF16, MXFP4 = (TENSOR_TYPES[number] for number in (0, 1, 8, 30, 39))
 CHUNK = 1 << 18
@@ -33,7 +45,7 @@ DTYPES = {
 """Type of a tensor in safetensors -> the numpy dtype of its bits."""
 
 
-def floats(bits: Any, dtype: str) -> Any:
+def bits_as_floats(bits: Any, dtype: str) -> Any:
     """Return an array of a type's bits as float32 of the same shape."""
     import numpy as np
 
@@ -43,7 +55,7 @@ def floats(bits: Any, dtype: str) -> Any:
         return bits.astype(np.float32, copy=False)
 
 
-def encoded(values: Any, kind: TensorType) -> Any:
+def encode_values(values: Any, kind: TensorType) -> Any:
     """Return float32 values as a tensor's bytes: uint8 of one axis.
 
     Args:
@@ -59,12 +71,12 @@ def encoded(values: Any, kind: TensorType) -> Any:
         with np.errstate(over="ignore"):
             return flat.astype("<f2").view(np.uint8)
     if kind is BF16:
-        return _bf16(np.ascontiguousarray(flat)).view(np.uint8)
+        return _encode_bf16(np.ascontiguousarray(flat)).view(np.uint8)
     assert kind is Q8_0, kind
-    return _q8_0(flat)
+    return _encode_q8_0(flat)
 
 
-def _bf16(values: Any) -> Any:
+def _encode_bf16(values: Any) -> Any:
     import numpy as np
 
     bits = values.view(np.uint32)
@@ -75,7 +87,7 @@ def _bf16(values: Any) -> Any:
     return (rounded >> 16).astype("<u2")
 
 
-def _q8_0(values: Any) -> Any:
+def _encode_q8_0(values: Any) -> Any:
     import numpy as np
 
     blocks = values.reshape(-1, Q8_0.block)
@@ -94,18 +106,14 @@ def _q8_0(values: Any) -> Any:
     return out.reshape(-1)
 
 
-def decoded(data: Any, dtype: str) -> Any:
+def decode_values(data: Any, dtype: str) -> Any:
     """Return the numbers of a tensor: float32 of one axis.
 
     Args:
         data: uint8 of one axis; of a quantized type whole blocks.
-        dtype: Type, as safetensors or GGUF names it.
-
-    Raises:
-        UnsupportedError: It is quantized in a way that cannot be undone here.
     """
     if dtype in DTYPES:
-        return floats(data.view(DTYPES[dtype]), dtype)
+        return bits_as_floats(data.view(DTYPES[dtype]), dtype)
     import gguf
     import numpy as np
 
@@ -124,16 +132,12 @@ def _block_bytes(dtype: str) -> int:
     raise UnsupportedError(f"{dtype} cannot be turned into floats")
 
 
-def converted(data: memoryview, dtype: str, kind: TensorType) -> Iterator[Buffer]:
+def convert_data(data: memoryview, dtype: str, kind: TensorType) -> Iterator[Buffer]:
     """Yield a tensor's bytes in another type, piece by piece; as they are where it is the same.
 
     Args:
         data: Of the tensor, little-endian; pages of a mapped file go back once they are read.
-        dtype: Its type, as safetensors or GGUF names it.
         kind: F32, F16, BF16 or Q8_0.
-
-    Raises:
-        UnsupportedError: It is quantized in a way that cannot be undone here.
     """
     import numpy as np
 
@@ -145,4 +149,88 @@ def converted(data: memoryview, dtype: str, kind: TensorType) -> Iterator[Buffer
     else:
         step = CHUNK // _LARGEST_BLOCK * _block_bytes(dtype)
     for piece in pieces(data, step):
-        yield encoded(decoded(np.frombuffer(piece, np.uint8), dtype), kind)
+        yield encode_values(decode_values(np.frombuffer(piece, np.uint8), dtype), kind)
+
+
+class Rows:
+    """The rows of a matrix; the file stays mapped as long as the object lives."""
+
+    def __init__(self, file: GgufFile, tensor: Tensor) -> None:
+        """Look at a matrix."""
+        import numpy as np
+
+        if len(tensor.shape) != 2:
+            raise FormatError("is not a matrix", source=file.name, field=tensor.name)
+        if file.byte_order != "little":
+            raise UnsupportedError("is big-endian", source=file.name)
+        self._file, self.tensor = file, tensor
+        self.width, self.count = tensor.shape
+        data = np.frombuffer(file.tensor_data(tensor), np.uint8)
+        self._bytes = data.reshape(self.count, tensor.n_bytes // max(self.count, 1))
+
+    def stored(self, ids: Any) -> Any:
+        """Return rows as stored: uint8 of shape (n, bytes of a row)."""
+        return self._bytes[ids]
+
+    def values(self, ids: Any) -> Any:
+        """Return rows as numbers: float32 of shape (n, width)."""
+        import gguf
+        import numpy as np
+
+        kind = gguf.GGMLQuantizationType(self.tensor.type.number)
+        try:
+            found = gguf.dequantize(self._bytes[ids], kind)
+        except (NotImplementedError, ValueError):
+            raise UnsupportedError(
+                f"{self.tensor.type.name} cannot be dequantized",
+                source=self._file.name,
+                field=self.tensor.name,
+            ) from None
+        return np.ascontiguousarray(found, np.float32)
+
+
+ROWS_MULTIPLE = 64
+EMBEDDING, HEAD = "token_embd.weight", "output.weight"
+_ROW_TENSORS = frozenset((EMBEDDING, HEAD, "output.bias"))
+
+
+def count_rows(file: GgufFile) -> int:
+    """Return the number of ids of a model that can be cut."""
+    source = file.name
+    tensor = file.names.get(EMBEDDING)
+    if tensor is None or len(tensor.shape) != 2:
+        raise UnsupportedError(f"has no {EMBEDDING} to cut", source=source)
+    n_vocab = tensor.shape[1]
+    odd = [
+        tensor.label
+        for tensor in file.tensors
+        if (tensor.shape[-1:] != (n_vocab,) if tensor.name in _ROW_TENSORS
+            else len(tensor.shape) > 1 and tensor.shape[-1] == n_vocab)
+    ]  # fmt: skip
+    if odd:
+        raise UnsupportedError(f"{', '.join(odd)}: not known how to cut it", source=source)
+    return n_vocab
+
+
+def cut_rows(file: GgufFile, ids: Sequence[int]) -> list[NewTensor]:
+    """Return the tensors of a model with the rows of these ids alone, in their order."""
+    tensors = []
+    for tensor in file.tensors:
+        shape, data = tensor.shape, file.tensor_data(tensor)
+        if tensor.name in _ROW_TENSORS:
+            shape = (*shape[:-1], len(ids))
+            data = _cut_matrix(file, tensor.name, ids)
+        tensors.append(NewTensor(tensor.name, shape, tensor.type, data))
+    return tensors
+
+
+def _cut_matrix(file: GgufFile, name: str, ids: Sequence[int]) -> memoryview:
+    import numpy as np
+
+    tensor = file.names[name]
+    if len(tensor.shape) == 1:  # a bias
+        size = tensor.n_bytes // tensor.n_elements
+        found = np.frombuffer(file.tensor_data(tensor), np.uint8).reshape(-1, size)[list(ids)]
+    else:
+        found = Rows(file, tensor).stored(list(ids))
+    return memoryview(np.ascontiguousarray(found).data).cast("B")

@@ -11,9 +11,9 @@ import struct
 from array import array
 
 from mtkit.base.escape import quoted, shown
+from mtkit.base.files import write_files
 from mtkit.base.packed import Numbers
 from mtkit.base.record import Record
-from mtkit.base.whole_files import write_files
 from mtkit.errors import UsageError
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.file import DEFAULT_ALIGNMENT
@@ -35,7 +35,6 @@ class Key(Record):
     """A key to write.
 
     Attributes:
-        name: Its name.
         type: ``u8`` … ``f64``, ``bool``, ``string``, or one of these with ``[]`` behind it.
         value: A number, bool, str or bytes; for arrays any sequence of them (``Numbers``,
             ``Pieces`` and ``GgufArray`` are copied without making Python objects).
@@ -46,53 +45,37 @@ class Key(Record):
     value: Any
 
 
-class Made(Record):
-    """Bytes that are made as they are written.
-
-    Attributes:
-        n_bytes: How many they are.
-        pieces: Makes them, piece by piece.
-    """
+class LazyData(Record):
+    """Bytes that are made as they are written."""
 
     n_bytes: int
     pieces: Callable[[], Iterator[Buffer]]
 
 
 class NewTensor(Record):
-    """A tensor to write.
-
-    Attributes:
-        name: Its name.
-        shape: Fastest axis first.
-        type: Type of the elements.
-        data: The bytes, little-endian.
-    """
+    """A tensor to write."""
 
     name: str
     shape: tuple[int, ...]
     type: TensorType
-    data: Buffer | Made
+    data: Buffer | LazyData
 
     @property
     def n_bytes(self) -> int:
         """Size of the data."""
-        return self.data.n_bytes if isinstance(self.data, Made) else memoryview(self.data).nbytes
+        return (
+            self.data.n_bytes if isinstance(self.data, LazyData) else memoryview(self.data).nbytes
+        )
 
     def pieces(self) -> Iterator[Buffer]:
         """Give the data, piece by piece."""
-        return self.data.pieces() if isinstance(self.data, Made) else iter((self.data,))
+        return self.data.pieces() if isinstance(self.data, LazyData) else iter((self.data,))
 
 
 def write_gguf(
     path: str, keys: Iterable[Key], tensors: Iterable[NewTensor] = (), *, force: bool = False
 ) -> None:
-    """Write a file; it appears whole or not at all.
-
-    Raises:
-        UsageError: The file exists and ``force`` is not given, or a key or tensor cannot be
-            written.
-        ResourceError: The disk is full.
-    """
+    """Write a file; it appears whole or not at all."""
     write_files({path: gguf_chunks(keys, tensors)}, force=force)
 
 
@@ -102,19 +85,15 @@ def gguf_bytes(keys: Iterable[Key], tensors: Iterable[NewTensor] = ()) -> bytes:
 
 
 def gguf_chunks(keys: Iterable[Key], tensors: Iterable[NewTensor] = ()) -> Iterator[Buffer]:
-    """Give the bytes of a file, piece by piece; all checks are done before the first.
-
-    Raises:
-        UsageError: A key or tensor cannot be written.
-    """
+    """Give the bytes of a file, piece by piece; all checks are done before the first."""
     keys, tensors = list(keys), list(tensors)
     _check_names("key", [key.name for key in keys])
     _check_names("tensor", [tensor.name for tensor in tensors])
     alignment = next((k.value for k in keys if k.name == ALIGNMENT), DEFAULT_ALIGNMENT)
-    return laid_out([key_bytes(key) for key in keys], tensors, alignment)
+    return file_chunks([key_bytes(key) for key in keys], tensors, alignment)
 
 
-def laid_out(
+def file_chunks(
     keys: Sequence[Buffer],
     tensors: Sequence[NewTensor],
     alignment: object,
@@ -124,26 +103,18 @@ def laid_out(
 
     Args:
         keys: Each as its bytes: name, type, value.
-        tensors: In the order of the table and of the data.
         alignment: What every tensor begins at a multiple of, in bytes.
         version: 2 or 3, which have the same layout.
-
-    Raises:
-        UsageError: The alignment is none, or a shape does not go with its data.
     """
-    head, _ = header(keys, tensors, alignment, version)
+    head, _ = header_chunks(keys, tensors, alignment, version)
     assert isinstance(alignment, int)
     return _pieces(head, tensors, alignment)
 
 
-def header(
+def header_chunks(
     keys: Sequence[Buffer], tensors: Sequence[NewTensor], alignment: object, version: int
 ) -> tuple[list[Buffer], list[int]]:
-    """Return what stands in front of the data, padding included, and where each tensor's begins.
-
-    Raises:
-        UsageError: As for ``laid_out``.
-    """
+    """Return what stands in front of the data, padding included, and where each tensor's begins."""
     if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
         raise UsageError(
             f"is {alignment!r}, but must be a power of two, at least 8", field=ALIGNMENT
@@ -182,11 +153,7 @@ def _string(text: str | bytes) -> bytes:
 
 
 def key_bytes(key: Key) -> bytes:
-    """Return the bytes of a key: name, type, value.
-
-    Raises:
-        UsageError: The value cannot be written as that type.
-    """
+    """Return the bytes of a key: name, type, value."""
     return b"".join((_string(key.name), *_value(key)))
 
 
@@ -224,11 +191,7 @@ def _elements(value_type: ValueType, values: Any) -> bytes:
 
 
 def tensor_row(tensor: NewTensor, offset: int, size: int) -> bytes:
-    """Return a row of the tensor table.
-
-    Raises:
-        UsageError: The shape does not go with the size of the data in bytes.
-    """
+    """Return a row of the tensor table."""
     elements = 1
     for axis in tensor.shape:
         elements *= axis

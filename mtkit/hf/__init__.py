@@ -57,7 +57,7 @@ def from_file(path: str | os.PathLike[str], *, allow_loss: Collection[str] = ())
     """
     import tempfile
 
-    from mtkit.conversion.convert import convert
+    from mtkit.conversion.tokenizer import convert
 
     transformers = _transformers()
     with tempfile.TemporaryDirectory() as folder:
@@ -75,19 +75,18 @@ def accelerate(tokenizer: Any) -> Any:
         UsageError: The tokenizer is not a fast one.
         UnsupportedError: It has a part that mtkit does not support.
     """
-    from mtkit.hf.accelerated import BACKEND, Accelerated, accelerated
-    from mtkit.hf.backend import Backend
+    from mtkit.hf.backend import BACKEND, Accelerated, MtkitBackend, accelerated_class
 
     if isinstance(tokenizer, Accelerated):
         return tokenizer
     inner = getattr(tokenizer, "_tokenizer", None)
     if inner is None or not hasattr(inner, "to_str"):
         raise UsageError(f"{type(tokenizer).__name__} is not a fast tokenizer of transformers")
-    backend = Backend(inner)
+    backend = MtkitBackend(inner)
     backend.rebuild()
     vars(tokenizer)[BACKEND] = backend
     kind: Any = type(tokenizer)
-    tokenizer.__class__ = accelerated(kind)
+    tokenizer.__class__ = accelerated_class(kind)
     return tokenizer
 
 

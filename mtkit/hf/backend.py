@@ -1,35 +1,208 @@
-"""What a tokenizer of transformers calls instead of the library's object.
+"""What a tokenizer of transformers calls instead of the library's object, and its class.
 
 mtkit's reading of the object is made anew when the object has changed: components, counts of tokens
 and settings of the model are compared before each text, added tokens and long tables once somebody
 has had the object.
 
+While a method of the tokenizer encodes or decodes, its ``_tokenizer`` is mtkit's; to everybody else
+it is the object of the tokenizers library, which takes no other where it is handed one
+(``DecodeStream``).
+
 Source: transformers 5 ``tokenization_utils_tokenizers.py`` for what is asked of the object, and
-tokenizers 0.23 for what it answers.
+tokenizers 0.23 (tokenizer/encoding.rs, utils/padding.rs, utils/truncation.rs) for what it answers.
 """
 
 from __future__ import annotations
 
+import copyreg
+import json
 import warnings
+from functools import cached_property, lru_cache
+from threading import local
 
-from mtkit.errors import MtkitError, UsageError
-from mtkit.hf.encodings import How, Own, pad
+from mtkit.base.binary import Source
+from mtkit.errors import MtkitError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+
+_PROBE = "a b"
+
+
+class BatchSettings:
+    """How a batch is encoded: what the library's object says at that time."""
+
+    def __init__(self, inner: Any, add_special_tokens: bool) -> None:
+        self.add_special_tokens = add_special_tokens
+        self.parse_special = False if inner.encode_special_tokens else None
+        self.truncation: dict[str, Any] | None = inner.truncation
+        self.padding: dict[str, Any] | None = inner.padding
+
+
+class OwnTokenizer:
+    """mtkit's reading of a tokenizer of the library."""
+
+    def __init__(self, inner: Any) -> None:
+        from mtkit.tokenizer.load import load_source
+
+        self._inner = inner
+        self._text = inner.to_str()
+        document = json.loads(self._text)
+        document |= {"truncation": None, "padding": None}
+        content = json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        self.tokenizer: Tokenizer = load_source(Source("tokenizer.json", content))
+        self.tokenizer.engine  # noqa: B018  what mtkit cannot run is said here
+        self._check_ids()
+        whole = self.tokenizer.encode(_PROBE)
+        plain = self.tokenizer.encode_ids(_PROBE, add_special_tokens=False)
+        front = next((i for i, one in enumerate(whole.special_tokens_mask) if not one), 0)
+        self.around = whole.ids[:front], whole.ids[front + len(plain) :]
+        is_simple = whole.ids == [*self.around[0], *plain, *self.around[1]]
+        self.is_simple = is_simple and not any(whole.type_ids)
+
+    def _check_ids(self) -> None:
+        """Raise UnsupportedError where tokens were added to a model that is not there any more."""
+        listed = {token.id: token.content for token in self.tokenizer.spec.added_tokens.tokens}
+        for number, token in self._inner.get_added_tokens_decoder().items():
+            if listed.get(number) != token.content.encode("utf-8", "surrogatepass"):
+                what = (
+                    f"the added token {token.content!r} has the id {number}, which no file can say"
+                )
+                raise UnsupportedError(what)
+
+    @cached_property
+    def plain(self) -> Any:
+        """A tokenizer of the library that nobody else changes: for what mtkit does not give."""
+        return type(self._inner).from_str(self._text)
+
+    def encoded(self, given: Any, how: BatchSettings) -> FastEncoding:
+        """Encode one text, or a pair."""
+        text, pair = (given, None) if isinstance(given, str) else given
+        if not self.is_simple or pair is not None:
+            return FastEncoding(self, text, pair, how)
+        ids = self.tokenizer.encode_ids(
+            text, add_special_tokens=False, parse_special=how.parse_special
+        )
+        front, back = self.around if how.add_special_tokens else ([], [])
+        if how.truncation is not None:
+            room = how.truncation["max_length"] - len(front) - len(back)
+            is_error = (
+                room <= how.truncation["stride"] or how.truncation["strategy"] == "only_second"
+            )
+            if is_error and len(ids) > room:
+                return FastEncoding(self, text, pair, how)  # the library says what is wrong
+            if len(ids) > room:
+                is_left = how.truncation["direction"] == "left"
+                ids = ids[len(ids) - room :] if is_left else ids[:room]
+        return FastEncoding(self, text, pair, how, [*front, *ids, *back])
+
+
+class FastEncoding:
+    """An encoding whose ids are there; the rest is made when it is asked for.
+
+    Attributes:
+        attention_mask: 0 for padding, else 1.
+    """
+
+    def __init__(
+        self,
+        own: OwnTokenizer,
+        text: str,
+        pair: str | None,
+        how: BatchSettings,
+        ids: list[int] | None = None,
+    ) -> None:
+        self._own, self._text, self._pair, self._how = own, text, pair, how
+        self._length: int | None = None
+        if ids is None:
+            library = self._made()
+            self.ids, self.type_ids = library.ids, library.type_ids
+        else:
+            self.ids, self.type_ids = ids, [0] * len(ids)
+        self.attention_mask = [1] * len(self.ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def n_sequences(self) -> int:
+        """Number of texts: 1 or 2."""
+        return 1 if self._pair is None else 2
+
+    def padded(self, length: int, padding: dict[str, Any]) -> None:
+        """Fill up to a length as the library does."""
+        missing = length - len(self.ids)
+        if missing <= 0:
+            if self._how.truncation is not None:  # what was cut off is filled up, too
+                self._length = length
+            return
+        self._length = length
+        for values, filler in (
+            (self.ids, padding["pad_id"]),
+            (self.attention_mask, 0),
+            (self.type_ids, padding["pad_type_id"]),
+        ):
+            at = 0 if padding["direction"] == "left" else len(values)
+            values[at:at] = [filler] * missing
+
+    def _made(self) -> Any:
+        """Return what the library makes of the text: truncated, and filled up as this one is."""
+        how, plain = self._how, self._own.plain
+        plain.encode_special_tokens = how.parse_special is False
+        plain.no_truncation()
+        plain.no_padding()
+        if how.truncation is not None:
+            plain.enable_truncation(**how.truncation)
+        if self._length is not None and how.padding is not None:
+            plain.enable_padding(**{**how.padding, "length": self._length})
+        return plain.encode(self._text, self._pair, add_special_tokens=how.add_special_tokens)
+
+    @cached_property
+    def _library(self) -> Any:
+        return self._made()
+
+    @cached_property
+    def offsets(self) -> list[tuple[int, int]]:
+        """(start, end) in characters of the text that a token stands in."""
+        how = self._how
+        if self._pair is not None or how.truncation is not None or self._length is not None:
+            return list(self._library.offsets)
+        made = self._own.tokenizer.encode(
+            self._text, add_special_tokens=how.add_special_tokens, parse_special=how.parse_special
+        )
+        return made.offsets
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._library, name)
+
+
+def pad_batch(made: list[FastEncoding], padding: dict[str, Any]) -> None:
+    """Fill up a batch to its longest, or to a length."""
+    length = padding["length"] or max(map(len, made), default=0)
+    multiple = padding["pad_to_multiple_of"]
+    if multiple:
+        length = -(-length // multiple) * multiple
+    for one in made:
+        one.padded(length, padding)
+
+
 _COMPONENTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
-_OF_MODEL = (
+_MODEL_SETTINGS = (
     "dropout", "unk_token", "unk_id", "fuse_unk", "byte_fallback", "ignore_merges",
     "continuing_subword_prefix", "end_of_word_suffix", "max_input_chars_per_word",
 )  # fmt: skip
-_LONG_BYTES = 4096
+_LONG_STATE_BYTES = 4096
 """Of a component's state; a longer one (a table of characters) is not made for each text."""
 
 
-class Backend:
+class MtkitBackend:
     """Answers as the ``tokenizers.Tokenizer`` that it holds; ids come from mtkit."""
 
     def __init__(self, inner: Any) -> None:
@@ -46,23 +219,19 @@ class Backend:
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self.inner, name, value)
 
-    def rebuild(self) -> Own:
-        """Let mtkit read the tokenizer as it is now.
-
-        Raises:
-            UnsupportedError: It has something that mtkit does not know.
-        """
+    def rebuild(self) -> OwnTokenizer:
+        """Let mtkit read the tokenizer as it is now."""
         whole = self._whole_state()
         states = whole[0]
-        is_long = {name for name in _COMPONENTS if len(states[name] or b"") > _LONG_BYTES}
+        is_long = {name for name in _COMPONENTS if len(states[name] or b"") > _LONG_STATE_BYTES}
         vars(self).update(_own=None, _whole=whole, _long=frozenset(is_long), _is_out=False)
         vars(self)["_quick"] = self._quick_state()
-        own = Own(self.inner)
+        own = OwnTokenizer(self.inner)
         vars(self)["_own"] = own
         return own
 
     def _whole_state(self) -> tuple[dict[str, bytes | None], dict[int, Any]]:
-        states = {name: _state(getattr(self.inner, name)) for name in _COMPONENTS}
+        states = {name: _component_state(getattr(self.inner, name)) for name in _COMPONENTS}
         added = self.inner.get_added_tokens_decoder()
         return states, {number: token.__getstate__() for number, token in added.items()}
 
@@ -73,13 +242,16 @@ class Backend:
             inner.get_vocab_size(True),
             inner.get_vocab_size(False),
             type(model),
-            *[getattr(model, name, None) for name in _OF_MODEL],
-            *[(_shape if n in long else _state)(getattr(inner, n)) for n in _COMPONENTS],
+            *[getattr(model, name, None) for name in _MODEL_SETTINGS],
+            *[
+                (_component_shape if n in long else _component_state)(getattr(inner, n))
+                for n in _COMPONENTS
+            ],
         )
 
-    def _current(self) -> Own | None:
+    def _current(self) -> OwnTokenizer | None:
         """Return mtkit's reading of the tokenizer; None where it has none."""
-        own: Own | None = self._own
+        own: OwnTokenizer | None = self._own
         is_same = self._quick_state() == self._quick
         if is_same and self._is_out:
             is_same = self._whole_state() == self._whole
@@ -102,10 +274,10 @@ class Backend:
                 input, is_pretokenized=is_pretokenized, add_special_tokens=add_special_tokens
             )
             return list(given)
-        how = How(self.inner, add_special_tokens)
+        how = BatchSettings(self.inner, add_special_tokens)
         made = [own.encoded(one, how) for one in input]
         if how.padding is not None:
-            pad(made, how.padding)
+            pad_batch(made, how.padding)
         return made
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
@@ -119,15 +291,110 @@ class Backend:
             return str(self.inner.decode(ids, skip_special_tokens=skip_special_tokens))
 
 
-def _state(component: Any) -> bytes | None:
+def _component_state(component: Any) -> bytes | None:
     if component is None:
         return None
     state: bytes = component.__getstate__()
     return state
 
 
-def _shape(component: Any) -> object:
+def _component_shape(component: Any) -> object:
     """Return the types of a component and of its parts."""
     if hasattr(component, "__getitem__"):
-        return type(component), *[_shape(component[at]) for at in range(len(component))]
+        return type(component), *[_component_shape(component[at]) for at in range(len(component))]
     return type(component)
+
+
+INNER, BACKEND = "_tokenizer", "_mtkit"
+"""Under which a tokenizer keeps the library's object, and mtkit's."""
+_active = local()
+
+
+def _backend_of(tokenizer: Any) -> MtkitBackend:
+    """Return mtkit's object for the library's that a tokenizer has now."""
+    kept = vars(tokenizer)
+    backend: MtkitBackend | None = kept.get(BACKEND)
+    if backend is None or backend.inner is not kept[INNER]:
+        backend = kept[BACKEND] = MtkitBackend(kept[INNER])
+    return backend
+
+
+class _InnerTokenizer:
+    """The attribute ``_tokenizer``."""
+
+    def __get__(self, tokenizer: Any, owner: type | None = None) -> Any:
+        found = None if tokenizer is None else vars(tokenizer).get(INNER)
+        if found is None:
+            return None
+        if getattr(_active, "tokenizer", None) is tokenizer:
+            return _backend_of(tokenizer)
+        if BACKEND in vars(tokenizer):
+            vars(tokenizer)[BACKEND].is_handed_out()
+        return found
+
+    def __set__(self, tokenizer: Any, value: Any) -> None:
+        vars(tokenizer)[INNER] = value
+
+
+class _MtkitCalls:
+    """As long as it is entered, a tokenizer calls mtkit."""
+
+    def __init__(self, tokenizer: object) -> None:
+        self._tokenizer = tokenizer
+
+    def __enter__(self) -> None:
+        self._before = getattr(_active, "tokenizer", None)
+        _active.tokenizer = self._tokenizer
+
+    def __exit__(self, *_: object) -> None:
+        _active.tokenizer = self._before
+
+
+class Accelerated:
+    """Stands in front of the class of a tokenizer."""
+
+    __dict__: dict[str, Any]
+
+    _tokenizer = _InnerTokenizer()
+
+    def _encode_plus(self, *args: Any, **options: Any) -> Any:
+        with _MtkitCalls(self):
+            return super()._encode_plus(*args, **options)  # type: ignore[misc]
+
+    def _decode(self, *args: Any, **options: Any) -> Any:
+        with _MtkitCalls(self):
+            return super()._decode(*args, **options)  # type: ignore[misc]
+
+    def __copy__(self) -> Any:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out what another process makes for itself."""
+        state = {name: value for name, value in vars(self).items() if name != BACKEND}
+        kind = type(self)
+        base = kind.__mro__[2]
+        if kind is accelerated_class(base):
+            return _rebuild, (base,), state
+        return copyreg.__newobj__, (kind,), state  # type: ignore[attr-defined]
+
+
+@lru_cache(None)
+def accelerated_class(base: type) -> type:
+    """Return the class of a tokenizer with mtkit inside; what makes new ones makes the plain."""
+
+    def plain(cls: type, *args: Any, **options: Any) -> Any:
+        return base(*args, **options) if cls is made else object.__new__(cls)
+
+    def from_pretrained(*args: Any, **options: Any) -> Any:
+        return base.from_pretrained(*args, **options)  # type: ignore[attr-defined]
+
+    names = {name: getattr(base, name) for name in ("__module__", "__qualname__", "__doc__")}
+    own = {"__new__": plain, "from_pretrained": staticmethod(from_pretrained)}
+    made = type(base.__name__, (Accelerated, base), {**names, **own})
+    return made
+
+
+def _rebuild(base: type) -> object:
+    return object.__new__(accelerated_class(base))

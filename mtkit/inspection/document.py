@@ -1,16 +1,18 @@
-r"""An inspected GGUF as a JSON document, schema ``mtkit.inspect/1``.
+"""Values of a GGUF for people and for JSON: metadata, shapes, and schema ``mtkit.inspect/1``.
 
-Metadata is ``{key: {"type": …, "value": …}}`` with whole arrays (and their ``count``). JSON has no
-NaN and no bytes: not-a-number and the infinities are the strings "NaN", "Infinity", "-Infinity"; a
-string that is not UTF-8 has its bad bytes as ``\xNN`` and stands in hexadecimal under ``bytes``
+As text a value is whole, or shortened with its true length. In JSON metadata is
+``{key: {"type": …, "value": …}}`` with whole arrays (and their ``count``). JSON has no NaN and no
+bytes: not-a-number and the infinities are the strings "NaN", "Infinity", "-Infinity"; a string that
+is not UTF-8 has its bad bytes as hexadecimal escapes and stands in hexadecimal under ``bytes``
 beside (for an array of strings: index -> hexadecimal, of the bad ones alone).
 """
 
 from __future__ import annotations
 
+import struct
 from math import isfinite
 
-from mtkit.base.escape import byte_escapes, is_utf8
+from mtkit.base.escape import byte_escapes, escape, is_utf8
 from mtkit.gguf import GgufArray
 
 TYPE_CHECKING = False
@@ -20,8 +22,68 @@ if TYPE_CHECKING:
 
     from mtkit.gguf import GgufFile, Metadata, Tensor
     from mtkit.gguf.shards import ShardSet
-    from mtkit.inspection.gguf import GgufReport
-    from mtkit.inspection.vocabulary import Vocabulary
+    from mtkit.inspection.gguf import GgufReport, Vocabulary
+
+
+_F32 = struct.Struct("<f")
+FIRST = 6
+"""Elements shown of a long array."""
+
+
+def format_whole(value: object, type_name: str = "") -> str:
+    """Return a value as one line: ``3``, ``text``, ``[1, 2]``, ``["a", "b"]``."""
+    if isinstance(value, GgufArray):
+        return f"[{', '.join(_elements(value, value.element.name))}]"
+    if isinstance(value, list):
+        return f"[{', '.join(_elements(value, type_name.removesuffix('[]')))}]"
+    if type_name == "f32" and isinstance(value, float):
+        return float32_text(value)
+    return _scalar(value)
+
+
+def format_short(value: object, type_name: str = "") -> str:
+    """Return a value as one line; of a long array its true length and the first elements."""
+    if not isinstance(value, (GgufArray, list)) or len(value) <= FIRST:
+        return format_whole(value, type_name)
+    from itertools import islice
+
+    kind = value.element.name if isinstance(value, GgufArray) else type_name.removesuffix("[]")
+    elements = _elements(value, kind)
+    return f"{len(value)}: {' '.join(islice(elements, FIRST))} …"
+
+
+def _elements(values: Iterable[Any], kind: str) -> Iterable[str]:
+    if kind == "string":
+        return (f'"{escape(text).replace(chr(34), chr(92) + chr(34))}"' for text in values)
+    if kind == "array":
+        return map(format_whole, values)
+    return map(float32_text if kind == "f32" else _scalar, values)
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return escape(value)
+    return "" if value is None else str(value)
+
+
+def float32_text(value: float) -> str:
+    """Return the shortest decimal that is read back as the same 32-bit float: 1e-06."""
+    if value.is_integer():
+        return repr(value)
+    exact = _F32.pack(value)
+    for digits in (6, 7, 8):
+        text = f"{value:.{digits}g}"
+        if _F32.pack(float(text)) == exact:
+            return text
+    return f"{value:.9g}"
+
+
+def shape_text(tensor: Tensor, times: str = "x") -> str:
+    """Return a shape, fastest axis first: ``256x512``; ``1`` without an axis."""
+    return times.join(map(str, tensor.shape)) or "1"
+
 
 SCHEMA = "mtkit.inspect/1"
 
@@ -39,7 +101,9 @@ def gguf_document(
         **header(report.file),
         "content": {
             "kind": report.content.kind,
-            "facts": {byte_escapes(name): _plain(value) for name, value in report.content.facts},
+            "facts": {
+                byte_escapes(name): _plain_fact(value) for name, value in report.content.facts
+            },
         },
         "name": byte_escapes(report.name),
         "architecture": byte_escapes(report.architecture),
@@ -140,7 +204,7 @@ def tensors_document(tensors: Iterable[Tensor]) -> list[dict[str, Any]]:
     return rows
 
 
-def _plain(value: Any) -> Any:
+def _plain_fact(value: Any) -> Any:
     """Return a fact as JSON can hold it."""
     if isinstance(value, list):
         return [plain_value(item) for item in value]

@@ -54,7 +54,6 @@ class Content(Record):
     """What a GGUF is, and what matters of it.
 
     Attributes:
-        kind: Which.
         facts: (name, value) in the order in which people ask for them.
     """
 
@@ -62,7 +61,7 @@ class Content(Record):
     facts: tuple[Fact, ...]
 
 
-def content(metadata: Metadata, tensors: Sequence[Tensor]) -> Content:
+def find_content(metadata: Metadata, tensors: Sequence[Tensor]) -> Content:
     """Tell what a file is; of a set of shards from the tensors of all."""
     kind = _kind(metadata, tensors)
     find = _FACTS.get(kind)
@@ -100,11 +99,11 @@ def _lora(metadata: Metadata, tensors: Sequence[Tensor]) -> Iterator[Fact]:
     yield "targets", sorted({_without_block(name) for name in changed}) or None
     yield "task", _value(metadata, "adapter.lora.task_name", str)
     yield "prompt prefix", _value(metadata, "adapter.lora.prompt_prefix", str)
-    yield "invocation tokens", _listed(metadata, "adapter.alora.invocation_tokens")
+    yield "invocation tokens", _list_value(metadata, "adapter.alora.invocation_tokens")
 
 
 def _imatrix(metadata: Metadata, tensors: Sequence[Tensor]) -> Iterator[Fact]:
-    yield "datasets", _listed(metadata, "imatrix.datasets")
+    yield "datasets", _list_value(metadata, "imatrix.datasets")
     chunks = _value(metadata, "imatrix.chunk_count", int)
     size = _value(metadata, "imatrix.chunk_size", int)
     yield "chunks", chunks
@@ -149,7 +148,7 @@ def _draft(metadata: Metadata, _: Sequence[Tensor]) -> Iterator[Fact]:
     for key, value in metadata.items():
         if key.startswith(begin) and "target" in key:
             name = key[len(begin) :].replace("_", " ")
-            yield name, _listed(metadata, key) if isinstance(value, GgufArray) else value
+            yield name, _list_value(metadata, key) if isinstance(value, GgufArray) else value
 
 
 def _control_vector(metadata: Metadata, tensors: Sequence[Tensor]) -> Iterator[Fact]:
@@ -189,7 +188,7 @@ def _value(metadata: Metadata, key: str, kind: type) -> Any:
     return value if type(value) is kind else None
 
 
-def _listed(metadata: Metadata, key: str) -> list[Any] | None:
+def _list_value(metadata: Metadata, key: str) -> list[Any] | None:
     value = metadata.get(key)
     if not isinstance(value, GgufArray) or value.element.name == "array":
         return None

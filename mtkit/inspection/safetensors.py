@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtkit.base.escape import printable
 from mtkit.base.record import Record
-from mtkit.errors import Naming
+from mtkit.errors import ErrorSource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ class WeightRow(Record):
     """A tensor as it is shown.
 
     Attributes:
-        weight: Its row in the header.
-        file: The file that it is in; empty where there is one alone.
         gguf: Names of the tensors of a GGUF that it becomes; None where that is not asked.
     """
 
@@ -31,14 +29,10 @@ class WeightRow(Record):
     gguf: tuple[str, ...] | None = None
 
 
-class Model(Record):
+class SafetensorsReport(Record):
     """What is known of one file, or of all that an index names.
 
     Attributes:
-        path: The file that was named.
-        n_bytes: Of all files.
-        header_bytes: Of all headers.
-        metadata: Of the file, or of the index.
         weights: (tensor, its file; empty where there is one alone), in the order of the data.
         absent: Tensors of files that are missing -> the file.
     """
@@ -75,22 +69,20 @@ class Model(Record):
         return found
 
 
-def model_of(source: Source) -> Model:
-    """Read a safetensors file, or an index with the headers of its files.
+def inspect_safetensors(source: Source) -> SafetensorsReport:
+    """Read a safetensors file, or an index with the headers of its files."""
+    from mtkit.checkpoints import safetensors
 
-    Raises:
-        FormatError: One of them is damaged.
-    """
-    from mtkit.checkpoints import safetensors, safetensors_index
-
-    with Naming(source.name):
-        if not safetensors_index.sniff(source):
+    with ErrorSource(source.name):
+        if not safetensors.sniff_index(source):
             header = safetensors.read(source)
             weights = tuple((one, "") for one in header.weights)
-            return Model(source.name, len(source.data), header.n_bytes, header.metadata, weights)
-        index = safetensors_index.read(source)
+            return SafetensorsReport(
+                source.name, len(source.data), header.n_bytes, header.metadata, weights
+            )
+        index = safetensors.read_index(source)
     there = {name: header for name, header in index.files.items() if header}
-    return Model(
+    return SafetensorsReport(
         source.name,
         sum(index.n_bytes.values()),
         sum(header.n_bytes for header in there.values()),
@@ -101,7 +93,7 @@ def model_of(source: Source) -> Model:
     )
 
 
-def document(model: Model, rows: Sequence[WeightRow]) -> dict[str, object]:
+def safetensors_document(model: SafetensorsReport, rows: Sequence[WeightRow]) -> dict[str, object]:
     """Return it as a JSON document, schema ``mtkit.inspect/1``; of some tensors, or all."""
     tensors: list[dict[str, object]] = [
         {"name": one.name, "type": one.type, "shape": list(one.shape), "offset": one.offset,

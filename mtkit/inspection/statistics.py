@@ -29,14 +29,8 @@ class Statistics(Record):
     """What the values of a tensor are.
 
     Attributes:
-        count: Elements.
         finite: Those that are finite; all below but the counts is of these.
-        zeros: Elements that are 0.
-        nan: Elements that are not a number.
-        infinite: Elements that are infinite.
         least: The smallest; None where none is finite.
-        greatest: The largest.
-        mean: Their mean.
         deviation: Their standard deviation (of the whole, not of a sample).
         histogram: (from, to, count) of equal steps; the last includes its end.
     """
@@ -53,12 +47,11 @@ class Statistics(Record):
     histogram: tuple[tuple[float, float, int], ...]
 
 
-def numbers(raw: Any, tensor_type: TensorType, byte_order: str) -> Any:
+def dequantize_values(raw: Any, tensor_type: TensorType, byte_order: str) -> Any:
     """Return elements as float64 of shape (n_elements,); None where the type is not known.
 
     Args:
         raw: The bytes of whole blocks.
-        tensor_type: Of the elements.
         byte_order: "little" or "big"; blocks of the latter are not dequantized.
     """
     import numpy as np
@@ -82,12 +75,8 @@ def numbers(raw: Any, tensor_type: TensorType, byte_order: str) -> Any:
         return None
 
 
-def tensor_named(files: Sequence[GgufFile], name: str) -> tuple[GgufFile, Tensor]:
-    """Return a tensor and the file that has it.
-
-    Raises:
-        UsageError: No file has it; the hint names those that are spelled alike.
-    """
+def find_tensor(files: Sequence[GgufFile], name: str) -> tuple[GgufFile, Tensor]:
+    """Return a tensor and the file that has it."""
     for file in files:
         if name in file.names:
             return file, file.names[name]
@@ -100,12 +89,8 @@ def tensor_named(files: Sequence[GgufFile], name: str) -> tuple[GgufFile, Tensor
     raise UsageError("no such tensor", field=shown(name), hint=hint)
 
 
-def statistics(file: GgufFile, tensor: Tensor) -> Statistics:
-    """Walk over the values of a tensor.
-
-    Raises:
-        UnsupportedError: Its type cannot be dequantized.
-    """
+def tensor_statistics(file: GgufFile, tensor: Tensor) -> Statistics:
+    """Walk over the values of a tensor."""
     import numpy as np
 
     count = zeros = nan = infinite = finite = 0
@@ -155,14 +140,14 @@ def _pieces(file: GgufFile, tensor: Tensor) -> Iterator[Any]:
     data, block = file.tensor_data(tensor), tensor.type
     step = max(_PIECE // block.block, 1) * block.block_bytes
     if not step:
-        raise _unknown(file, tensor)
+        raise _unknown_type_error(file, tensor)
     for piece in pieces(data, step):
-        values = numbers(piece, block, file.byte_order)
+        values = dequantize_values(piece, block, file.byte_order)
         if values is None:
-            raise _unknown(file, tensor)
+            raise _unknown_type_error(file, tensor)
         yield values
 
 
-def _unknown(file: GgufFile, tensor: Tensor) -> UnsupportedError:
+def _unknown_type_error(file: GgufFile, tensor: Tensor) -> UnsupportedError:
     what = f"{file.byte_order}-endian {tensor.type.name} cannot be dequantized"
     return UnsupportedError(what, source=file.name, field=tensor.label)

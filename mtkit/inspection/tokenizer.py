@@ -23,7 +23,6 @@ class Stage(Record):
     """One component of a stage.
 
     Attributes:
-        stage: ``normalizer`` … ``decoder``.
         name: Name of the component; "none" where the stage does nothing.
         settings: Its fields that differ from their defaults, long ones summed up.
     """
@@ -37,8 +36,6 @@ class TokenizerReport(Record):
     """A tokenizer, summed up.
 
     Attributes:
-        vocab_size: Number of ids.
-        stages: Components in the order of work.
         counts: Role of a token -> number of ids; "added" and "special" count added tokens.
         special_ids: Role -> id.
         added: Added tokens as (id, content, flags).
@@ -55,7 +52,7 @@ class TokenizerReport(Record):
     templates: dict[str, int]
 
 
-def report(spec: TokenizerSpec) -> TokenizerReport:
+def inspect_tokenizer(spec: TokenizerSpec) -> TokenizerReport:
     """Sum up a tokenizer."""
     stages = [one for name in STAGES for one in _stages(name, getattr(spec, name))]
     roles = {name: getattr(spec.special_ids, name) for name in fields(spec.special_ids)}
@@ -71,7 +68,7 @@ def report(spec: TokenizerSpec) -> TokenizerReport:
     return TokenizerReport(
         spec.vocab_size,
         tuple(stages),
-        _counts(spec),
+        _role_counts(spec),
         special,
         added,
         tuple((i, pieces[i]) for i in order),
@@ -79,7 +76,7 @@ def report(spec: TokenizerSpec) -> TokenizerReport:
     )
 
 
-def document(spec: TokenizerSpec) -> dict[str, Any]:
+def specification_document(spec: TokenizerSpec) -> dict[str, Any]:
     """Return the whole specification but vocabulary and merges, with counts, as JSON data."""
     from mtkit.spec.codec import encode
 
@@ -87,7 +84,7 @@ def document(spec: TokenizerSpec) -> dict[str, Any]:
         is_long = not isinstance(value, bytes) or len(value) > _SHOWN_LETTERS
         return {"length": len(value)} if is_long else None
 
-    found = report(spec)
+    found = inspect_tokenizer(spec)
     return {
         "vocab_size": found.vocab_size,
         "counts": found.counts,
@@ -116,13 +113,15 @@ def _settings(component: object) -> list[tuple[str, str]]:
         value = getattr(component, name)
         if name in type(component).__dict__ and value == type(component).__dict__[name]:
             continue
-        found.append((name, _shown(value)))
+        found.append((name, _format_setting(value)))
     return found
 
 
-def _shown(value: object) -> str:
+def _format_setting(value: object) -> str:
     if isinstance(value, Slot):
-        return "AB"[value.text] if value.text is not None else value.name or _shown(value.ids)
+        return (
+            "AB"[value.text] if value.text is not None else value.name or _format_setting(value.ids)
+        )
     if isinstance(value, Merges):
         return str(len(value))
     if isinstance(value, Record):
@@ -135,13 +134,13 @@ def _shown(value: object) -> str:
     if isinstance(value, str):
         return value if value.strip() == value and value else repr(value)
     if isinstance(value, tuple):
-        return " ".join(map(_shown, value))
+        return " ".join(map(_format_setting, value))
     if hasattr(value, "__len__"):
         return f"{len(value)}"
     return str(value)
 
 
-def _counts(spec: TokenizerSpec) -> dict[str, int]:
+def _role_counts(spec: TokenizerSpec) -> dict[str, int]:
     from collections import Counter
 
     vocabulary = spec.vocabulary

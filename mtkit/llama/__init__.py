@@ -3,20 +3,15 @@
 This package is the only one that calls llama.cpp. It guards what would end the process in C:
 batches are split; ids, grammars and sizes are checked before they get there.
 
-* ``shared_library``  loading the library, its log, its devices
-* ``load``            how a model is loaded
-* ``model``           a model with its vocabulary
-* ``text``            what its tokenizer can be given
-* ``context``         a context: batches, logits, hidden states
+* ``shared_library``  loading the library, its log, its devices, its chat templates
+* ``model``           a model: how it is loaded, its vocabulary, what its tokenizer can be given
+* ``batch``           what a context hands to llama.cpp
+* ``context``         a context: logits, hidden states, its memory and state, vectors of texts
 * ``slots``           a context of several sequences
-* ``products``        what enters its matrices while it computes
-* ``memory``          its memory and state
-* ``settings``        its parameters
+* ``importance``      what enters a model's matrices while it computes, and files of it
 * ``sampler``         samplers
-* ``grammar``         what tokens have to follow, by llguidance (``vocabulary``); ``gbnf`` reads
-  grammars
-* ``schema``          JSON schemas as llguidance enforces them; ``schema_*``, ``pattern`` and
-  ``formats`` are its parts
+* ``grammar``         what tokens have to follow, by llguidance; ``gbnf`` reads grammars
+* ``schema``          JSON schemas as llguidance enforces them; ``schema_keywords``: each keyword
 * ``trial``           what the child process does that tries a model file
 * ``quantizer``       what the child process does that quantizes one
 

@@ -16,7 +16,6 @@ class Batch:
     Its tokens are those of the first sequence, or what ``fill_parts`` put behind each other.
 
     Attributes:
-        struct: What llama.cpp takes.
         outputs: 1 where logits are wanted; int8 of shape (size,).
         embeddings: What enters in the place of ids; float32 of shape (size, width).
     """
@@ -25,10 +24,7 @@ class Batch:
         """Make room.
 
         Args:
-            lib: llama.cpp's library.
-            size: Tokens.
             width: Of an embedding, for a batch that takes embeddings instead of ids.
-            sequences: How many sequences tokens can be of.
         """
         import numpy as np
 

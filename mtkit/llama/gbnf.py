@@ -48,12 +48,7 @@ def lark_of(text: str, token: Callable[[str], int], root: str = "root") -> str:
     """Return a grammar as llguidance takes it.
 
     Args:
-        text: The grammar in GBNF.
         token: Returns the id of a token, "<think>" or "<[5]>".
-        root: Its first rule.
-
-    Raises:
-        UsageError: It does not parse.
     """
     size = len(text.encode("utf-8", "surrogateescape"))
     if not text.strip():

@@ -3,6 +3,8 @@
 All of them are llguidance's to follow: it keeps the ways in which a text can have come about as
 an Earley parser does, so that their number stays within bounds that it is given.
 
+A vocabulary is made for llguidance once for each model, and grammars are compiled for one.
+
 Source: llguidance, python/llguidance/_lib.pyi.
 """
 
@@ -10,32 +12,126 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
+import weakref
 from functools import lru_cache
 
-from mtkit.base.closing import Closing
-from mtkit.errors import MtkitError, ResourceError, UnsupportedError, UsageError
+from mtkit.base.process import Closeable
+from mtkit.base.record import Record
+from mtkit.errors import MissingExtra, MtkitError, ResourceError, UnsupportedError, UsageError
 from mtkit.llama.gbnf import HEAD, lark_of
-from mtkit.llama.schema import Prepared, read_schema
-from mtkit.llama.schema_keywords import field_of, lost, wrong
-from mtkit.llama.vocabulary import compiled, first_line, of_bytes, vocabulary_of
+from mtkit.llama.schema import PreparedSchema, parse_schema
+from mtkit.llama.schema_keywords import field_name, not_enforced, schema_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from mtkit.llama.model import Model
 
-_WRITTEN: Any = {"whitespace_pattern": " ", "json_allowed_escapes": 'nrbtf\\"'}
+
+_LIMITS: dict[str, Any] = {
+    "max_items_in_row": 5_000, "step_max_items": 100_000, "max_lexer_states": 50_000,
+    "verbose_errors": False,
+}  # fmt: skip
+"""Of llguidance: some 100 MB, and a time for a token that the samplers see to."""
+_vocabularies: weakref.WeakKeyDictionary[Model, Vocabulary] = weakref.WeakKeyDictionary()
+_vocabulary_lock = threading.Lock()
+
+
+class Vocabulary(Record):
+    """A vocabulary as llguidance takes it.
+
+    Attributes:
+        controls: The texts of control tokens, which no text of a grammar stands for, to ids.
+    """
+
+    tokenizer: Any
+    controls: dict[str, int]
+    compiled: dict[Any, Any]
+
+
+class _Pieces:
+    """What llguidance asks about a vocabulary; it needs no tokenizer for what is done here."""
+
+    bos_token_id = None
+
+    def __init__(self, tokens: Sequence[bytes], special: Sequence[int], eos: int) -> None:
+        self.tokens, self.special_token_ids, self.eos_token_id = tokens, special, eos
+
+    def __call__(self, text: bytes) -> list[int]:
+        return [0] * len(text)
+
+
+@lru_cache(maxsize=1)
+def byte_vocabulary() -> Any:
+    """Return a vocabulary of the bytes, for checking schemas where there is no model."""
+    tokens = [bytes([byte]) for byte in range(256)] + [b"<end>"]
+    return _tokenizer(_Pieces(tokens, [256], 256), [256])
+
+
+def model_vocabulary(model: Model) -> Vocabulary:
+    """Return a model's vocabulary, made once: about a second for 150,000 tokens."""
+    with _vocabulary_lock:
+        if model not in _vocabularies:
+            ids = range(model.n_vocab)
+            special = {i for i in ids if model.is_control(i)} | model.eog_ids
+            tokens = [model.piece(i, special=i in special) for i in ids]
+            ends = sorted(model.eog_ids)
+            if not ends:  # llguidance has to have one
+                ends = [model.n_vocab]
+                tokens.append(b"")
+            _vocabularies[model] = Vocabulary(
+                tokenizer=_tokenizer(_Pieces(tokens, sorted(special), ends[0]), ends),
+                compiled={},
+                controls={tokens[i].decode("utf-8", "replace"): i for i in special if tokens[i]},
+            )
+        return _vocabularies[model]
+
+
+def _tokenizer(pieces: _Pieces, ends: list[int]) -> Any:
+    try:
+        from llguidance import LLTokenizer, TokenizerWrapper
+    except ImportError:
+        raise MissingExtra(
+            "grammars and schemas need llguidance", hint="pip install 'mtkit[generate]'"
+        ) from None
+    return LLTokenizer(TokenizerWrapper(pieces), eos_token=ends, slices=[])
+
+
+def compile_grammar(tokenizer: Any, lark: str, field: str) -> Any:
+    """Compile a grammar.
+
+    Args:
+        lark: The grammar, as llguidance takes it.
+    """
+    from llguidance import LLMatcher, LLParserLimits
+
+    found = LLMatcher(tokenizer, lark, log_level=0, limits=LLParserLimits(**_LIMITS))
+    if found.is_error():
+        raise UsageError(first_line(found.get_error()), field=field)
+    if not any(found.compute_bitmask()) or found.is_error():
+        said = first_line(found.get_error())
+        raise UsageError(said if "items" in said else "nothing follows it", field=field)
+    return found
+
+
+def first_line(text: str) -> str:
+    """Return the first line of what llguidance says, which goes on with its state."""
+    return text.partition("\n")[0][:200]
+
+
+_JSON_OPTIONS: Any = {"whitespace_pattern": " ", "json_allowed_escapes": 'nrbtf\\"'}
 """How JSON is written: at most one space where there can be some; characters as they are, since a
 property's name spelled in numbers would pass as another's."""
 _MOST_CALLS = 1000
-_KEPT = 32
+_MOST_KEPT = 32
 """Grammars of a model: what was checked when a request came need not be compiled again."""
 _MOST_TRIED, _MOST_SECONDS = 500, 2.0
 """Parts of a schema, when the one is looked for that cannot be enforced; time for all of them."""
-_SAID = (
+_REASONS = (
     ("oneOf constraints", "oneOf of schemas that are not known to exclude each other"),
     ("recursion limit", "what is nested so deeply"),
     ("too large", "what is so large"),
@@ -44,24 +140,17 @@ _SAID = (
 )
 
 
-class Grammar(Closing):
+class Grammar(Closeable):
     """What the tokens of a model have to follow."""
 
     def __init__(self, model: Model, *, text: str | None = None, schema: str | None = None) -> None:
         """Compile a grammar or a schema, one of the two.
 
         Args:
-            model: Whose tokens follow it.
-            text: The grammar, in GBNF.
             schema: A JSON schema, or what ``one_of`` returns.
-
-        Raises:
-            UsageError: It does not parse, or nothing follows it.
-            UnsupportedError: A part of the schema cannot be enforced.
-            ResourceError: It is too large.
         """
         self._ends = model.eog_ids
-        found, asked = vocabulary_of(model), (text, schema)
+        found, asked = model_vocabulary(model), (text, schema)
         made = found.compiled.pop(asked, None)
         if made is None:
             if schema is not None:
@@ -69,9 +158,9 @@ class Grammar(Closing):
             else:
                 lark = lark_of(text or "", lambda name: _token_id(model, name))
             field = "grammar" if schema is None else "JSON schema"
-            made = compiled(found.tokenizer, lark, field)
+            made = compile_grammar(found.tokenizer, lark, field)
         found.compiled[asked] = made  # the last that are asked for again
-        for other in list(found.compiled)[:-_KEPT]:
+        for other in list(found.compiled)[:-_MOST_KEPT]:
             found.compiled.pop(other, None)
         self._matcher = made.deep_copy()
 
@@ -108,12 +197,7 @@ class Grammar(Closing):
         self._matcher = None
 
     def _checked(self) -> Any:
-        """Return the matcher.
-
-        Raises:
-            UsageError: It is closed.
-            ResourceError: Following the text would take too long.
-        """
+        """Return the matcher."""
         if self._matcher is None:
             raise UsageError("the grammar is closed")
         if self._matcher.is_error():
@@ -123,11 +207,7 @@ class Grammar(Closing):
 
 
 def _token_id(model: Model, name: str) -> int:
-    """Return the id of the token that a grammar names, ``<[5]>`` or by its text.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """Return the id of the token that a grammar names, ``<[5]>`` or by its text."""
     found = re.fullmatch(r"<\[(\d{1,9})\]>", name)
     ids = [int(found[1])] if found else model.tokenize(name, add_special=False)
     if len(ids) != 1 or ids[0] >= model.n_vocab:
@@ -159,16 +239,16 @@ def check_schema(schema: str) -> None:
 
 
 def _lark_of_schema(text: str, controls: dict[str, int]) -> str:
-    found = read_schema(text)
+    found = parse_schema(text)
     if not isinstance(found, list):
-        return f"{HEAD}\nstart: %json {_checked_schema(text)}"
+        return f"{HEAD}\nstart: %json {_compile_schema(text)}"
     if not 0 < len(found) <= _MOST_CALLS or not all(map(_is_choice, found)):
         raise UsageError("is neither an object nor true", field="JSON schema")
     lines = [HEAD, "start: " + " | ".join(f"c{n}" for n in range(len(found)))]
     for number, (before, schema, after) in enumerate(found):
         parts = [*_literals(before, controls), f"s{number}", *_literals(after, controls)]
         lines.append(f"c{number}: {' '.join(parts)}")
-        lines.append(f"s{number}: %json {_checked_schema(json.dumps(schema))}")
+        lines.append(f"s{number}: %json {_compile_schema(json.dumps(schema))}")
     return "\n".join(lines)
 
 
@@ -189,25 +269,25 @@ def _literals(text: str, controls: dict[str, int]) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _checked_schema(text: str) -> str:
+def _compile_schema(text: str) -> str:
     """Return the JSON of a schema that llguidance enforces whole."""
-    prepared = Prepared(read_schema(text))
+    prepared = PreparedSchema(parse_schema(text))
     try:
-        compiled(of_bytes(), _json(prepared.schema), "JSON schema")
+        compile_grammar(byte_vocabulary(), _schema_json(prepared.schema), "JSON schema")
     except UsageError as error:
-        place = _place_of(error.what, prepared)
-        raise _in_words(error.what, place) from None
-    return json.dumps({"x-guidance": _WRITTEN, **prepared.schema})
+        place = _find_place(error.what, prepared)
+        raise _schema_error(error.what, place) from None
+    return json.dumps({"x-guidance": _JSON_OPTIONS, **prepared.schema})
 
 
-def _json(schema: dict[str, Any]) -> str:
+def _schema_json(schema: dict[str, Any]) -> str:
     from llguidance import LLMatcher
 
-    made: str = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_WRITTEN)
+    made: str = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_JSON_OPTIONS)
     return made
 
 
-def _place_of(said: str, prepared: Prepared) -> str:
+def _find_place(said: str, prepared: PreparedSchema) -> str:
     """Return the innermost part of a schema about which the same is said as about the whole."""
     places = sorted(prepared.parts, key=lambda place: place.count("/"), reverse=True)
     until = time.monotonic() + _MOST_SECONDS
@@ -216,18 +296,18 @@ def _place_of(said: str, prepared: Prepared) -> str:
             break
         try:
             part = {**prepared.parts[place], "$defs": prepared.definitions}
-            compiled(of_bytes(), _json(part), "JSON schema")
+            compile_grammar(byte_vocabulary(), _schema_json(part), "JSON schema")
         except (UsageError, ValueError) as error:
             if getattr(error, "what", "") == said:
                 return place
     return "#"
 
 
-def _in_words(said: str, place: str) -> MtkitError:
-    for sign, words in _SAID:
+def _schema_error(said: str, place: str) -> MtkitError:
+    for sign, words in _REASONS:
         if sign in said:
-            return lost(words, place)
+            return not_enforced(words, place)
     if "nsatisfiable" in said or said == "nothing follows it":
         reason = said.partition(": ")[2] if "nsatisfiable" in said else ""
-        return wrong(place, f"no value satisfies it{': ' * bool(reason)}{reason}")
-    return UnsupportedError(f"cannot be enforced: {said}", field=field_of(place))
+        return schema_error(place, f"no value satisfies it{': ' * bool(reason)}{reason}")
+    return UnsupportedError(f"cannot be enforced: {said}", field=field_name(place))

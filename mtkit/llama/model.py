@@ -1,17 +1,28 @@
-"""A model in llama.cpp: loading, what it is, its vocabulary."""
+"""A model in llama.cpp: loading, what it is, its vocabulary, and what its tokenizer can be given.
+
+``TextGuard`` refuses texts on which llama.cpp's tokenizers throw or abort, which would end the
+process.
+
+Source: llama-vocab.cpp (``tokenize``, ``byte_to_token``) and unicode.cpp of llama.cpp.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 import weakref
 
-from mtkit.base.closing import Closing
+from mtkit.base.process import Closeable
 from mtkit.errors import FormatError, UnsupportedError, UsageError
-from mtkit.llama.interrupts import Interrupts, held_back
-from mtkit.llama.load import parameters
-from mtkit.llama.shared_library import library, log, running
-from mtkit.llama.text import TextGuard
+from mtkit.llama.shared_library import (
+    Interrupts,
+    call_uninterrupted,
+    devices,
+    library,
+    log,
+    remember_model,
+)
 from mtkit.settings import LoadSettings
 from mtkit.unicode.utf8 import to_bytes
 
@@ -19,6 +30,124 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
+
+
+_MMAP, _NO_MMAP = 1, 0
+
+
+def model_parameters(lib: Any, settings: LoadSettings) -> tuple[Any, list[Any]]:
+    """Return llama.cpp's parameters of a model, and the arrays that they point to."""
+    params = lib.llama_model_default_params()
+    params.n_gpu_layers = settings.gpu_layers
+    if settings.mmap is not None:
+        params.load_mode = _MMAP if settings.mmap else _NO_MMAP
+    params.check_tensors = settings.check_tensors
+    params.use_extra_bufts = settings.repack
+    arrays: list[Any] = []
+    if settings.devices:
+        handles = _device_handles(settings.devices)
+        chosen = (ctypes.c_void_p * (len(handles) + 1))(*handles, None)  # a NULL ends the list
+        params.devices = ctypes.cast(chosen, ctypes.c_void_p)
+        arrays.append(chosen)
+    if settings.tensor_split:
+        most = lib.llama_max_devices()
+        if len(settings.tensor_split) > most:
+            raise UsageError(f"--tensor-split has more than {most} parts")
+        if not any(settings.tensor_split):
+            raise UsageError("--tensor-split gives nothing to any GPU")
+        shares = (ctypes.c_float * most)(*settings.tensor_split)
+        params.tensor_split = ctypes.cast(shares, ctypes.POINTER(ctypes.c_float))
+        arrays.append(shares)
+    return params, arrays
+
+
+def _device_handles(names: tuple[str, ...]) -> list[int]:
+    """Return the devices of these names but for the CPU, which is always there and no choice."""
+    known = {device.name: device for device in devices()}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"no device {name!r}", hint=f"available: {', '.join(known) or 'none'}")
+    return [known[name].handle for name in names if known[name].kind != "CPU"]
+
+
+_SENTENCEPIECE_BPE, _WORDPIECE = 1, 3
+_BY_BYTES = {1, 4, 5}
+"""Types of vocabularies whose tokenizer takes any bytes: SentencePiece's two, RWKV's."""
+_BEYOND = re.compile(rb"\xf4[\x90-\xbf][\x80-\xbf]{2}|[\xf5-\xf7][\x80-\xbf]{3}")
+"""What spells a number above U+10FFFF; llama.cpp takes other bad UTF-8 in some way."""
+_SPACE = "\u2581"
+_BYTE_TOKEN = re.compile(rb"<0x([0-9A-F]{2})>")
+
+
+class TextGuard:
+    """Checks texts before they reach the tokenizer of a vocabulary."""
+
+    def __init__(self, lib: Any, vocab: int) -> None:
+        self._library = lib
+        self._vocab = vocab
+        self._type: int = lib.llama_vocab_type(vocab)
+        self._texts: set[bytes] = set()
+        self._bytes: set[int] = set()
+
+    def check(self, raw: bytes, *, add_special: bool) -> None:
+        """Check a text.
+
+        Raises:
+            UsageError: It would end the process.
+            UnsupportedError: Any would: the tokenizer adds a token that the file does not name.
+        """
+        if self._type not in _BY_BYTES:
+            found = _BEYOND.search(raw)
+            if found:
+                raise UsageError(
+                    f"is not valid UTF-8: a character beyond U+10FFFF at byte {found.start()}",
+                    field="text",
+                )
+        elif self._type == _SENTENCEPIECE_BPE:
+            self._check_bytes(raw)
+        if add_special:
+            self._check_added()
+
+    def _check_added(self) -> None:
+        lib, vocab = self._library, self._vocab
+        for name, is_always, adds, named in (
+            ("BOS", self._type == _WORDPIECE, lib.llama_vocab_get_add_bos, lib.llama_vocab_bos),
+            ("EOS", False, lib.llama_vocab_get_add_eos, lib.llama_vocab_eos),
+            ("SEP", self._type == _WORDPIECE, lib.llama_vocab_get_add_sep, lib.llama_vocab_sep),
+        ):
+            if (is_always or adds(vocab)) and named(vocab) < 0:
+                raise UnsupportedError(
+                    f"the tokenizer adds {name}, and the file names no such token",
+                    hint="use --no-special",
+                )
+
+    def _check_bytes(self, raw: bytes) -> None:
+        """Check that what is not a token is made of bytes that are."""
+        if not self._texts:
+            self._read_texts()
+        if len(self._bytes) == 256:
+            return
+        text = raw.decode("utf-8", "surrogateescape").replace(" ", _SPACE)
+        for character in sorted({_SPACE, *text}):  # most tokenizers put a space first
+            spelled = character.encode("utf-8", "surrogateescape")
+            if spelled not in self._texts and any(
+                number not in self._bytes and bytes((number,)) not in self._texts
+                for number in spelled
+            ):
+                raise UsageError(f"the tokenizer has no token for {character!a}", field="text")
+
+    def _read_texts(self) -> None:
+        """Read the texts of the tokens, as far as there can be bytes that are none."""
+        text_of = self._library.llama_vocab_get_text
+        for token_id in range(self._library.llama_vocab_n_tokens(self._vocab)):
+            text: bytes = text_of(self._vocab, token_id)
+            self._texts.add(text)
+            found = _BYTE_TOKEN.fullmatch(text)
+            if found:
+                self._bytes.add(int(found[1], 16))
+                if len(self._bytes) == 256:
+                    return
+
 
 _NO_VOCABULARY = 0
 _UNKNOWN, _CONTROL, _STRIPS_LEFT, _STRIPS_RIGHT = 1 << 0, 1 << 3, 1 << 7, 1 << 8
@@ -28,22 +157,13 @@ _MOST_TEXT_BYTES = (1 << 31) - 1
 _FIM = ("pre", "suf", "mid", "pad", "rep", "sep")
 
 
-class Model(Closing):
+class Model(Closeable):
     """A loaded model; close it, or use it in ``with``.
 
     Attributes:
-        path: Its file.
-        handle: llama.cpp's pointer.
-        vocab: llama.cpp's pointer to the vocabulary.
-        n_vocab: Number of ids.
-        n_ctx_train: Tokens of context that it was trained with.
         n_embd: Width of its hidden states.
-        n_layer: Number of its layers.
         has_encoder: It encodes a prompt first (T5).
-        has_decoder: It generates.
         is_recurrent: All or part of its memory is a state that cannot be cut (Mamba, RWKV).
-        decoder_start: The token that a decoder begins with.
-        eog_ids: All tokens that end a generation.
     """
 
     def __init__(
@@ -57,24 +177,16 @@ class Model(Closing):
         """Load a model.
 
         Args:
-            path: The file; of a model in shards, the first.
-            settings: How.
             progress: Called with the part that is done, 0 to 1.
             weights: Without them contexts can be made, and compute nothing.
-
-        Raises:
-            FormatError: llama.cpp cannot load the file.
-            UnsupportedError: It does not know the architecture.
-            UsageError: A device is not there.
-            KeyboardInterrupt: The user interrupted it.
         """
         self.settings = settings = settings or LoadSettings()
         self._library = lib = library(backends=settings.backends)
         self.path = path
         self._contexts: weakref.WeakSet[Any] = weakref.WeakSet()
         self._adapters: list[tuple[Any, float]] = []
-        running(path)
-        params, arrays = parameters(lib, settings)
+        remember_model(path)
+        params, arrays = model_parameters(lib, settings)
         params.no_alloc = not weights
         interrupts = Interrupts()
 
@@ -90,7 +202,9 @@ class Model(Closing):
         with interrupts:
             handle = lib.llama_model_load_from_file(os.fsencode(path), params)
             if handle:
-                self._finalizer = weakref.finalize(self, held_back, lib.llama_model_free, handle)
+                self._finalizer = weakref.finalize(
+                    self, call_uninterrupted, lib.llama_model_free, handle
+                )
         if not handle:
             reason = log.reason()
             kind = UnsupportedError if "unknown model architecture" in reason else FormatError
@@ -182,11 +296,7 @@ class Model(Closing):
         return found
 
     def check_ids(self, ids: Any) -> None:
-        """Check that ids are in the vocabulary: llama.cpp ends the process on some that are not.
-
-        Raises:
-            UsageError: One is not.
-        """
+        """Check that ids are in the vocabulary: llama.cpp ends the process on some that are not."""
         for token_id in ids:
             if not 0 <= token_id < self.n_vocab:
                 raise UsageError(
@@ -196,12 +306,7 @@ class Model(Closing):
     def tokenize(
         self, text: str | bytes, *, add_special: bool = True, parse_special: bool = True
     ) -> list[int]:
-        """Return the ids of a text as llama.cpp tokenizes it.
-
-        Raises:
-            UnsupportedError: The model has no tokenizer.
-            UsageError: The text is too long, or holds what would end the process in C.
-        """
+        """Return the ids of a text as llama.cpp tokenizes it."""
         self.check_open()
         if not self.has_vocabulary:
             raise UnsupportedError("has no tokenizer", source=self.path, hint="give ids instead")
@@ -261,16 +366,12 @@ class Model(Closing):
 
         Args:
             path: Its file; one that does not fit can end the process.
-            scale: What it is multiplied with.
-
-        Raises:
-            FormatError: llama.cpp cannot load it.
         """
         self.check_open()
         log.clear()
-        running(path)
+        remember_model(path)
         handle = self._library.llama_adapter_lora_init(self.handle, os.fsencode(path))
-        running(self.path)
+        remember_model(self.path)
         if not handle:
             raise FormatError(f"cannot be added to the model{log.reason()}", source=path)
         self._adapters.append((handle, scale))
@@ -284,9 +385,6 @@ class Model(Closing):
         """Set what adapters are multiplied with, in all contexts; those not named get 0.
 
         No context may compute meanwhile, and what they remember was computed with other scales.
-
-        Raises:
-            UsageError: There is no such adapter.
         """
         for place in scales:
             if not 0 <= place < len(self._adapters):
@@ -324,10 +422,6 @@ class Model(Closing):
         self.handle = self.vocab = 0
 
     def check_open(self) -> None:
-        """Check that it has not been closed.
-
-        Raises:
-            UsageError: It has.
-        """
+        """Check that it has not been closed."""
         if not self.handle:
             raise UsageError("the model is closed", source=self.path)

@@ -13,7 +13,7 @@ import os
 import re
 
 from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError, UsageError
-from mtkit.gguf.importance import read_importance
+from mtkit.llama.importance import read_importance
 from mtkit.llama.shared_library import library, log
 from mtkit.llama.trial import die_with_parent, leave
 
@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.gguf.importance import Importance
+    from mtkit.llama.importance import Importance
 
 _STEP = re.compile(rb"^\[ *(\d+)/ *(\d+)\]")
 _WHOLE, _TEXT = 0, 3
@@ -52,7 +52,7 @@ def main(job: str) -> None:
 
 def _quantize(job: dict[str, Any]) -> None:
     lib = library()
-    told = lib.llama_log_callback(_tell)
+    told = lib.llama_log_callback(_print_progress)
     lib.llama_log_set(told, ctypes.c_void_p(0))
     lib.llama_backend_init()
     params = lib.llama_model_quantize_default_params()
@@ -64,11 +64,11 @@ def _quantize(job: dict[str, Any]) -> None:
     if job["embedding_type"] != "":
         params.token_embedding_type = job["embedding_type"]
     if job["tensor_types"]:
-        params.tt_overrides = _types(lib, job["tensor_types"])
+        params.tt_overrides = _type_overrides(lib, job["tensor_types"])
     if job["imatrix"] is not None:
         made = read_importance(job["imatrix"])
-        params.imatrix = _weights(lib, made)
-        params.kv_overrides = _keys(lib, made, job["imatrix_name"])
+        params.imatrix = _importance_weights(lib, made)
+        params.kv_overrides = _importance_keys(lib, made, job["imatrix_name"])
     source, target = os.fsencode(job["source"]), os.fsencode(job["target"])
     if lib.llama_model_quantize(source, target, ctypes.byref(params)) == 0:
         return
@@ -89,7 +89,7 @@ def _quantize(job: dict[str, Any]) -> None:
     raise UnsupportedError(f"llama.cpp does not quantize it: {said}" if said else "llama.cpp fails")
 
 
-def _tell(level: int, text: bytes | None, data: object) -> None:
+def _print_progress(level: int, text: bytes | None, data: object) -> None:
     """Take a piece of the log; the line that begins a tensor says how far it is."""
     found = _STEP.match(text or b"")
     if found:
@@ -97,33 +97,33 @@ def _tell(level: int, text: bytes | None, data: object) -> None:
     log.take(level, text, data)
 
 
-def _types(lib: Any, pairs: list[tuple[str, int]]) -> Any:
+def _type_overrides(lib: Any, pairs: list[tuple[str, int]]) -> Any:
     """Return the types of tensors by patterns of their names."""
     found = (lib.llama_model_tensor_override * (len(pairs) + 1))()
-    _kept.append(found)
+    _kept_alive.append(found)
     for entry, (pattern, number) in zip(found, pairs, strict=False):
         entry.pattern, entry.type = pattern.encode("utf-8", "surrogateescape"), number
     return ctypes.cast(found, ctypes.POINTER(lib.llama_model_tensor_override))
 
 
-def _weights(lib: Any, made: Importance) -> Any:
+def _importance_weights(lib: Any, made: Importance) -> Any:
     """Return an importance matrix as llama.cpp takes it: tensor -> weight of each column."""
     import numpy as np
 
     found = (lib.llama_model_imatrix_data * (len(made.entries) + 1))()
-    _kept.append(found)
+    _kept_alive.append(found)
     for entry, (name, (sums, counts)) in zip(found, made.entries.items(), strict=False):
         of_each = counts.astype(np.float32).reshape(-1, 1)
         weights = np.where(of_each > 0, sums / np.where(of_each > 0, of_each, 1), 1)
         weights = np.ascontiguousarray(weights, np.float32)
         label = name.encode("utf-8", "surrogateescape")
-        _kept.extend((weights, label))
+        _kept_alive.extend((weights, label))
         entry.name, entry.size = label, weights.size
         entry.data = weights.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
     return ctypes.cast(found, ctypes.POINTER(lib.llama_model_imatrix_data))
 
 
-def _keys(lib: Any, made: Importance, name: str | None) -> Any:
+def _importance_keys(lib: Any, made: Importance, name: str | None) -> Any:
     """Return what the new file is to say of an importance matrix, as llama-quantize has it."""
     values = {
         "file": name,
@@ -133,7 +133,7 @@ def _keys(lib: Any, made: Importance, name: str | None) -> Any:
     }
     known = [(key, value) for key, value in values.items() if value is not None]
     found = (lib.llama_model_kv_override * (len(known) + 1))()
-    _kept.append(found)
+    _kept_alive.append(found)
     for entry, (key, value) in zip(found, known, strict=False):
         entry.key = f"quantize.imatrix.{key}".encode()
         if isinstance(value, str):
@@ -144,5 +144,5 @@ def _keys(lib: Any, made: Importance, name: str | None) -> Any:
     return ctypes.cast(found, ctypes.POINTER(lib.llama_model_kv_override))
 
 
-_kept: list[object] = []
+_kept_alive: list[object] = []
 """What llama.cpp points to."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 
-from mtkit.base.closing import Closing
+from mtkit.base.process import Closeable
 from mtkit.errors import UsageError
 from mtkit.llama.shared_library import library, log
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mtkit.llama.context import Context
 
 
-class Chain(Closing):
+class Chain(Closeable):
     """A chain of samplers; close it, or use it in ``with``."""
 
     def __init__(self) -> None:
@@ -28,11 +28,7 @@ class Chain(Closing):
         self._candidates: _Candidates | None = None
 
     def add(self, name: str, *arguments: Any) -> None:
-        """Add the sampler ``llama_sampler_init_NAME``; the chain owns it.
-
-        Raises:
-            UsageError: llama.cpp does not make it.
-        """
+        """Add the sampler ``llama_sampler_init_NAME``; the chain owns it."""
         log.clear()
         made = getattr(self._library, f"llama_sampler_init_{name}")(*arguments)
         if not made:  # a NULL pointer object is not None, and kills the process in a chain
@@ -40,11 +36,7 @@ class Chain(Closing):
         self._library.llama_sampler_chain_add(self.handle, made)
 
     def sample(self, context: Context, row: int = -1) -> int:
-        """Choose a token from a row of logits and remember it.
-
-        Raises:
-            UsageError: There are no logits there, or one of the two is closed.
-        """
+        """Choose a token from a row of logits and remember it."""
         if not self._finalizer.alive:
             raise UsageError("the sampler is closed")
         context.logits(row)  # llama.cpp ends the process where there are none

@@ -1,13 +1,25 @@
-"""Loading llama.cpp: the package, its log, its compute devices.
+"""Loading llama.cpp: the package, its log, its compute devices, and its own chat templates.
 
 The log is kept quiet: the last lines are remembered, and warnings and errors among them become part
 of the message when a call fails, for most functions say nothing else.
+
+``Interrupts`` is for Ctrl-C during a long call into C.
+
+Python runs a signal's handler only between its own instructions, so a call that takes a minute
+would have to end first, and an exception raised inside a callback is lost. While an ``Interrupts``
+is entered, the handler only sets ``asked``, which a callback reads to end the call; leaving it
+hands the signal to the handler that was there before.
+
+The chat templates that it has itself are known by name and are not Jinja.
+
+Source: llama.h of llama.cpp (``llama_chat_apply_template``).
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 import threading
 from collections import deque
@@ -15,27 +27,64 @@ from contextlib import suppress
 
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, MissingExtra, UnsupportedError, UsageError
-from mtkit.llama.interrupts import Interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    Result = TypeVar("Result")
+
+
+class Interrupts:
+    """Holds back SIGINT in the main thread; does nothing in others.
+
+    Attributes:
+        asked: A signal came, or somebody else set it to end the call.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._came = False
+        self._before: Any = None
+
+    def _take(self, _: int, __: object) -> None:
+        self.asked = self._came = True
+
+    def __enter__(self) -> Interrupts:
+        self.asked = self._came = False
+        if threading.current_thread() is threading.main_thread():
+            before = signal.getsignal(signal.SIGINT)
+            if callable(before):
+                self._before = before
+                signal.signal(signal.SIGINT, self._take)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        before, self._before = self._before, None
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+        if self._came:
+            before(signal.SIGINT, None)
+
+
+def call_uninterrupted(call: Callable[..., Result], *args: object) -> Result:
+    """Call into C while SIGINT waits: the call writes a log, whose callback would lose it."""
+    with Interrupts():
+        return call(*args)
+
 
 PACKAGE = "llama-cpp-python"
 _KEPT_LINES = 40
 _DEBUG, _WARN, _ERROR, _CONTINUED = 1, 3, 4, 5  # ggml.h; the package has them otherwise
 _ON_WINDOWS = ("ggml.dll", "ggml-base.dll")
 """Beside llama.dll."""
-_loaded: dict[str, Any] = {}
-_ending = threading.Lock()
+_modules: dict[str, Any] = {}
+_abort_lock = threading.Lock()
 
 
 class Log:
-    """llama.cpp's log.
-
-    Attributes:
-        is_shown: Write every line to stderr as it comes.
-    """
+    """llama.cpp's log."""
 
     def __init__(self) -> None:
         self.is_shown = False
@@ -92,7 +141,7 @@ def library(*, backends: str | None = None) -> Any:
         MissingExtra: llama-cpp-python is not installed.
         UnsupportedError: It is there and does not load.
     """
-    if not _loaded:
+    if not _modules:
         _load()
     if backends is not None:
         if not os.path.isdir(backends):
@@ -101,7 +150,7 @@ def library(*, backends: str | None = None) -> Any:
         if load_from is None:
             raise UnsupportedError("this build of llama.cpp cannot load backends from a folder")
         load_from(os.fsencode(backends))
-    return _loaded["module"]
+    return _modules["module"]
 
 
 def _load() -> None:
@@ -118,14 +167,14 @@ def _load() -> None:
         ) from None
     except (OSError, RuntimeError, AttributeError) as error:
         raise UnsupportedError(f"{PACKAGE} does not load: {error}") from None
-    _loaded["module"] = module
+    _modules["module"] = module
     # The package has installed a callback of its own; the object must outlive every call.
-    _loaded["log"] = module.llama_log_callback(log.take)
-    module.llama_log_set(_loaded["log"], ctypes.c_void_p(0))
-    _loaded["abort"] = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_abort)
+    _modules["log"] = module.llama_log_callback(log.take)
+    module.llama_log_set(_modules["log"], ctypes.c_void_p(0))
+    _modules["abort"] = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_abort)
     set_abort = ggml("ggml_set_abort_callback", ctypes.c_void_p, [ctypes.c_void_p])
     if set_abort is not None:
-        set_abort(ctypes.cast(_loaded["abort"], ctypes.c_void_p))
+        set_abort(ctypes.cast(_modules["abort"], ctypes.c_void_p))
     load_all = ggml("ggml_backend_load_all", None, [])
     with Interrupts():  # Ctrl-C inside the log's callback would be lost
         if load_all is not None:
@@ -133,9 +182,9 @@ def _load() -> None:
         module.llama_backend_init()
 
 
-def running(path: str) -> None:
+def remember_model(path: str) -> None:
     """Remember the model that llama.cpp is given, for the message where it ends the process."""
-    _loaded["path"] = path
+    _modules["path"] = path
 
 
 def _abort(message: bytes | None) -> None:
@@ -146,12 +195,12 @@ def _abort(message: bytes | None) -> None:
     """
     from mtkit.base.escape import printable
 
-    _ending.acquire()  # for good: threads that compute together fail together, and one speaks
+    _abort_lock.acquire()  # for good: threads that compute together fail together, and one speaks
     place, _, what = (message or b"").decode("utf-8", "replace").partition(": ")
     place = place.replace("\\", "/").rpartition("/")[2]
     error = FormatError(
         f"llama.cpp gives up: {' '.join(what.split())} ({place})",
-        source=_loaded.get("path", ""),
+        source=_modules.get("path", ""),
         hint="the model is damaged, or llama.cpp cannot run it this way",
     )
     try:
@@ -184,8 +233,8 @@ def _low_level() -> Any:
             raise AttributeError(attribute)
         del package.__dict__["__getattr__"]
         loader.exec_module(package)
-        if "log" in _loaded:  # the package sets a log of its own
-            _loaded["module"].llama_log_set(_loaded["log"], ctypes.c_void_p(0))
+        if "log" in _modules:  # the package sets a log of its own
+            _modules["module"].llama_log_set(_modules["log"], ctypes.c_void_p(0))
         return getattr(package, attribute)
 
     package.__dict__["__getattr__"] = fill
@@ -204,23 +253,23 @@ def library_file() -> str:
 
 def ggml(name: str, result: Any, arguments: list[Any]) -> Any:
     """Return a function of ggml or llama.cpp that the package does not bind, or None."""
-    for handle in _handles():
+    for handle in _open_libraries():
         with suppress(AttributeError):
             return ctypes.CFUNCTYPE(result, *arguments)((name, handle))
     return None
 
 
-def _handles() -> list[Any]:
+def _open_libraries() -> list[Any]:
     """Return the libraries in which functions are looked for.
 
     The handle of libllama finds those of the libraries that it depends on, but on Windows.
     """
-    if "handles" not in _loaded:
-        library = _loaded["module"]._lib  # noqa: SLF001  the package has no other name for it
+    if "handles" not in _modules:
+        library = _modules["module"]._lib  # noqa: SLF001  the package has no other name for it
         folder = os.path.dirname(library._name)  # noqa: SLF001
         paths = [os.path.join(folder, name) for name in _ON_WINDOWS]
-        _loaded["handles"] = [library, *map(ctypes.CDLL, filter(os.path.exists, paths))]
-    found: list[Any] = _loaded["handles"]
+        _modules["handles"] = [library, *map(ctypes.CDLL, filter(os.path.exists, paths))]
+    found: list[Any] = _modules["handles"]
     return found
 
 
@@ -229,11 +278,9 @@ class Device(Record):
 
     Attributes:
         name: As ``--device`` takes it.
-        description: What it is.
         kind: "CPU", "GPU", "integrated GPU" or "accelerator".
         free: Memory that is free, in bytes; 0 where it is not known.
         total: Its memory in bytes; 0 where it is not known.
-        handle: llama.cpp's pointer.
     """
 
     name: str
@@ -284,3 +331,47 @@ def system_info() -> str:
     """Return what llama.cpp says of its build and of this machine."""
     said: bytes = library().llama_print_system_info()
     return said.decode("utf-8", "replace").strip()
+
+
+_MESSAGE_FIELDS = ("role", "content")
+
+
+def builtin_templates() -> list[str]:
+    """Return their names."""
+    lib = library()
+    count = lib.llama_chat_builtin_templates(None, 0)
+    names = (ctypes.c_char_p * count)()
+    lib.llama_chat_builtin_templates(names, count)
+    return [(name or b"").decode() for name in names]
+
+
+def apply_builtin_template(
+    name: str, messages: Sequence[Any], *, add_generation_prompt: bool
+) -> str:
+    """Return what one of them writes.
+
+    Args:
+        messages: Each with ``role`` and ``content``.
+    """
+    lib = library()
+    chat = (lib.llama_chat_message * len(messages))()
+    kept, size = [], 0
+    for place, message in enumerate(messages):
+        texts = [message.get(key) if isinstance(message, dict) else None for key in _MESSAGE_FIELDS]
+        if not all(isinstance(text, str) and "\0" not in text for text in texts):
+            raise UsageError("is not a role and a text without NUL", field=f"messages[{place}]")
+        role, content = (str(text).encode() for text in texts)
+        kept += [role, content]  # the structures only point at them
+        chat[place].role, chat[place].content = role, content
+        size += len(role) + len(content)
+    while True:
+        room = 2 * size + 4096
+        buffer = ctypes.create_string_buffer(room)
+        written = lib.llama_chat_apply_template(
+            name.encode(), chat, len(chat), add_generation_prompt, buffer, room
+        )
+        if written < 0:
+            raise UsageError(f"llama.cpp has no chat template {name!r}", field="--chat-template")
+        if written <= room:
+            return buffer.raw[:written].decode("utf-8", "replace")
+        size = written

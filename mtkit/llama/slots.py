@@ -14,8 +14,7 @@ import os
 from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
 from mtkit.llama.batch import Batch
 from mtkit.llama.context import Context
-from mtkit.llama.interrupts import held_back
-from mtkit.llama.shared_library import log
+from mtkit.llama.shared_library import call_uninterrupted, log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,21 +36,10 @@ _FEW = 64
 
 
 class SlotContext(Context):
-    """A context of ``settings.n_seq`` slots; close it, or use it in ``with``.
-
-    Attributes:
-        n_slots: How many.
-        n_slot: Tokens that fit each.
-        n_cells: Tokens that fit all together.
-    """
+    """A context of ``settings.n_seq`` slots; close it, or use it in ``with``."""
 
     def __init__(self, model: Model, settings: ContextSettings, *, watched_by: Any = None) -> None:
-        """Make a context; as ``Context``.
-
-        Raises:
-            UsageError: The settings make no sense.
-            ResourceError: llama.cpp cannot make it, mostly for want of memory.
-        """
+        """Make a context; as ``Context``."""
         if not 1 <= settings.n_seq <= MOST_SLOTS:
             what = f"is {settings.n_seq}, not in the range 1 to {MOST_SLOTS}"
             raise UsageError(what, field="slots")
@@ -74,11 +62,6 @@ class SlotContext(Context):
 
         Returns:
             The row of each part's last token, as ``logits`` takes it.
-
-        Raises:
-            UsageError: A token is not in the vocabulary, or they are more than a batch takes.
-            ResourceError: They do not fit their slot.
-            Interrupted: ``interrupt`` was called; the slots have to be cleared.
         """
         self.check_open()
         size = sum(len(ids) for _, _, ids, _ in parts)
@@ -124,21 +107,12 @@ class SlotContext(Context):
         lib.llama_memory_seq_add(self._memory, slot, end, -1, -count)
 
     def save_slot(self, slot: int, path: str, ids: Sequence[int]) -> int:
-        """Write what a slot remembers as llama-server does; returns the bytes.
-
-        Args:
-            slot: Which.
-            path: A file to be replaced.
-            ids: The tokens that it remembers.
-
-        Raises:
-            UnsupportedError: llama.cpp does not do it.
-        """
+        """Write what a slot remembers as llama-server does; returns the bytes."""
         self._check_slot(slot)
         packed = (*_PACKED, len(ids), *ids, 0)
         array = (ctypes.c_int32 * len(packed))(*packed)
         log.clear()
-        size: int = held_back(
+        size: int = call_uninterrupted(
             self._library.llama_state_seq_save_file,
             self.handle, os.fsencode(path), slot, array, len(packed),
         )  # fmt: skip
@@ -147,22 +121,13 @@ class SlotContext(Context):
         return size
 
     def restore_slot(self, slot: int, path: str) -> list[int]:
-        """Set a slot to what ``save_slot`` wrote; returns its tokens.
-
-        Args:
-            slot: Which.
-            path: The file; one that is cut ends the process.
-
-        Raises:
-            FormatError: It comes from another kind of model or does not fit; the slot is empty
-                then.
-        """
+        """Set a slot to what ``save_slot`` wrote; returns its tokens."""
         self.clear_slot(slot)
         room = self.n_slot + len(_PACKED) + 2
         array, count = (ctypes.c_int32 * room)(), ctypes.c_size_t()
         log.clear()
         load = self._library.llama_state_seq_load_file
-        size: int = held_back(
+        size: int = call_uninterrupted(
             load, self.handle, os.fsencode(path), slot, array, room, ctypes.byref(count)
         )
         ids = array[: count.value]

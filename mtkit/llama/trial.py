@@ -12,8 +12,8 @@ import sys
 from contextlib import suppress
 
 from mtkit.errors import MtkitError, ResourceError, UnsupportedError
+from mtkit.llama.context import context_parameters
 from mtkit.llama.model import Model
-from mtkit.llama.settings import parameters
 from mtkit.llama.shared_library import log
 from mtkit.settings import ContextSettings, LoadSettings
 
@@ -31,11 +31,7 @@ def main(path: str, backends: str, weights: str, threads: str, seconds: str, roo
     """Try a model and end the process.
 
     Args:
-        path: The file.
-        backends: A folder of back ends; empty for none.
         weights: "1" to compute, empty to build the graph alone.
-        threads: How many compute.
-        seconds: CPU time that this process may take.
         room: Memory that it may take besides the mapped file, in bytes.
     """
     _limit(int(seconds), int(room))
@@ -45,7 +41,7 @@ def main(path: str, backends: str, weights: str, threads: str, seconds: str, roo
         leave(ResourceError("out of memory", source=path))
     except MtkitError as error:
         leave(error.located(path))
-    _at("done")  # a host that ignores SIGCHLD gets no exit code
+    _print_stage("done")  # a host that ignores SIGCHLD gets no exit code
     os._exit(0)
 
 
@@ -86,31 +82,31 @@ def die_with_parent() -> None:
             os._exit(1)
 
 
-def _at(stage: str) -> None:
+def _print_stage(stage: str) -> None:
     os.write(1, f"{stage}\n".encode())
 
 
 def _try(path: str, backends: str | None, *, threads: int, weights: bool) -> None:
-    _at("loading")
+    _print_stage("loading")
     settings = LoadSettings(devices=("CPU",), mmap=weights, repack=False, backends=backends)
     with Model(path, settings, weights=weights) as model:
         lib = model._library  # noqa: SLF001
-        _at("tokenizing")
+        _print_stage("tokenizing")
         ids = _tokenize(lib, model)
-        _at("building the graph")
+        _print_stage("building the graph")
         size = _TOKENS + len(ids)
         chosen = ContextSettings(
             n_ctx=size, n_batch=size, n_ubatch=size, threads=threads,
             flash_attention="auto" if model.has_encoder else "on",
         )  # fmt: skip
         log.clear()
-        context = lib.llama_init_from_model(model.handle, parameters(lib, chosen))
+        context = lib.llama_init_from_model(model.handle, context_parameters(lib, chosen))
         if not context:
             raise ResourceError(f"no context can be made{log.reason()}")
         if weights:
-            _at("computing")
+            _print_stage("computing")
             _compute(lib, model, context, ids)
-        _at("closing")
+        _print_stage("closing")
         lib.llama_free(context)
 
 

@@ -1,33 +1,207 @@
-"""Messages to the prompt of a model: its chat template, and the ids of what that writes."""
+"""Messages to the prompt of a model: its chat template, and the ids of what that writes.
+
+Only the chat template can write control tokens. Its text is tokenized with special tokens
+recognized, the texts of the messages and of the definitions of tools, names of their parameters
+included, without: somebody who writes ``<|im_end|>`` in a message or a description writes text, and
+does not end the message.
+
+Conversations that spell no control token, nearly all, are rendered and tokenized whole. The others
+are rendered once more with marks in their texts (``TextMarks``). That rendering is cut at the
+control tokens that are left in it, which are the template's; a part that holds marks loses them and
+is tokenized without special tokens. llama.cpp cuts at control tokens first, too, so every other id
+is the same (llama-vocab.cpp, ``tokenizer_st_partition``). A template that looks for a control token
+in a text does not find it, and one that cuts a mark in two is not taken: with other marks, it
+would have to write the same.
+
+A mark is drawn anew for each conversation and occurs nowhere in it. It goes into each spelling of
+a control token before its last character, where a template that sorts names hardly sees it. What
+begins or ends like a part of a spelling gets one there, too: a template that writes ``<parameter=``
+and ``>`` around a name, or nothing between two texts, would complete it.
+"""
 
 from __future__ import annotations
 
-from mtkit.errors import UnsupportedError
-from mtkit.llama.chat_templates import apply_builtin, builtin_templates
-from mtkit.llm.message_ids import message_ids
+from mtkit.chat.template import TemplateRefusal
+from mtkit.errors import UnsupportedError, UsageError
+from mtkit.llama.shared_library import apply_builtin_template, builtin_templates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, NoReturn
 
     from mtkit.llama import Model
+
+
+_WORDS = frozenset((
+    "system", "user", "assistant", "tool", "developer", "text", "function", "object", "string",
+    "number", "integer", "boolean", "array", "null", "role", "content", "type", "name",
+    "tool_calls", "tool_call_id", "id", "arguments", "parameters", "properties", "required",
+    "description", "enum", "items", "reasoning_content", "reasoning", "thinking",
+))  # fmt: skip
+"""What the protocol says, and templates look at: the same in each conversation."""
+
+_SIGNS = ("!01234", "#56789")
+"""What a mark begins with, which sorts before all that names have, and its digits: nothing of it
+changes in JSON, as Python shows it, or in another case."""
+_DIGITS = 20
+
+
+class TextMarks:
+    """Marks the texts of one conversation."""
+
+    def __init__(self, controls: Iterable[str], used: str, *, other: bool = False) -> None:
+        """Draw a mark.
+
+        Args:
+            other: A mark that shares no character with those that are drawn otherwise.
+        """
+        self._controls = sorted(controls, key=len, reverse=True)
+        self._heads = tuple({one[n:] for one in self._controls for n in range(1, len(one))})
+        self._tails = tuple({one[:n] for one in self._controls for n in range(1, len(one))})
+        self.mark = _draw_mark(used, _SIGNS[other])
+
+    def given(self, value: Any) -> Any:
+        """Return a JSON value with marks in its texts and names."""
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, dict):
+            return {self.given(name): self.given(part) for name, part in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.given(part) for part in value]
+        return value
+
+    def removed(self, text: str) -> str:
+        """Return a text without marks."""
+        return text.replace(self.mark, "")
+
+    def _text(self, text: str) -> str:
+        for one in self._controls:
+            while len(one) > 1 and one in text:
+                text = text.replace(one, one[:-1] + self.mark + one[-1])
+        core = text.strip()
+        if not core or core in _WORDS:
+            return text
+        if core.endswith(self._tails) or any(core in one for one in self._controls):
+            end = len(text.rstrip())
+            text = text[:end] + self.mark + text[end:]
+        if core.startswith(self._heads):
+            start = len(text) - len(text.lstrip())
+            text = text[:start] + self.mark + text[start:]
+        return text
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield every text in a JSON value, names included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield str(name)
+            yield from texts_in(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from texts_in(part)
+
+
+def _draw_mark(used: str, signs: str) -> str:
+    import os
+
+    mark = ""
+    while not mark or mark in used:
+        mark = signs[0] + "".join(signs[1 + byte % 5] for byte in os.urandom(_DIGITS))
+    return mark
+
+
+_SPACES = " \t\n\v\f\r"
+
+
+def message_ids(
+    model: Model,
+    messages: Sequence[Any],
+    rendered: Callable[[Sequence[Any], Sequence[Any] | None], str],
+    tools: Sequence[Any] | None = None,
+) -> list[int]:
+    """Return the ids of messages."""
+    text = rendered(messages, tools)
+    ids = model.tokenize(text, add_special=False, parse_special=True)
+    texts = "\n".join(texts_in([messages, tools]))
+    controls = _controls_in(model, ids) | control_tokens(model, texts)
+
+    def marked(marks: TextMarks) -> str:
+        try:
+            return rendered(*marks.given([messages, tools]))
+        except TemplateRefusal:  # it may look for what is not there
+            return _refuse_text(messages, controls, texts)
+
+    if any(len(one) == 1 and one in texts for one in controls):  # there is no room for a mark
+        _refuse_text(messages, controls, texts)
+    while controls:
+        marks = TextMarks(controls, text + texts)
+        if marks.given([messages, tools]) == [messages, tools]:
+            break
+        made = marked(marks)
+        if marks.removed(made) != text:
+            others = TextMarks(controls, made + text + texts, other=True)
+            if others.removed(marked(others)) != marks.removed(made):
+                return _refuse_text(messages, controls, texts)
+        seen = control_tokens(model, made)
+        if controls.keys() >= seen.keys():
+            return rendered_ids(model, made, controls, marks)
+        controls |= seen  # what a spelling held that is broken now
+    return ids
+
+
+def _refuse_text(messages: Sequence[Any], controls: Iterable[str], texts: str) -> NoReturn:
+    spelled = next((one for one in controls if one in texts), next(iter(controls)))
+    raise UsageError(
+        f"a text spells the control token {spelled}, and the chat template takes texts apart there",
+        field="messages" if spelled in "\n".join(texts_in(messages)) else "tools",
+        hint="write it differently",
+    )
+
+
+def control_tokens(model: Model, text: str) -> dict[str, int]:
+    """Return the control tokens that are recognized in a text, the longest spelling first."""
+    return _controls_in(model, model.tokenize(text, add_special=False, parse_special=True))
+
+
+def _controls_in(model: Model, ids: Sequence[int]) -> dict[str, int]:
+    return {
+        model.piece(token_id, special=True).decode("utf-8", "surrogateescape"): token_id
+        for token_id in set(ids)
+        if model.is_control(token_id)
+    }
+
+
+def rendered_ids(model: Model, text: str, controls: dict[str, int], marks: TextMarks) -> list[int]:
+    """Return the ids of a rendered text; the parts with marks are texts of messages."""
+    import re
+
+    spelled = sorted(map(re.escape, controls), key=len, reverse=True)
+    parts = re.split(f"({'|'.join(spelled)})", text) if spelled else [text]
+    ids: list[int] = []
+    waiting = ""  # control tokens and texts without a mark, one call for all
+    for place, part in enumerate(parts):
+        plain = marks.removed(part)
+        if plain == part:
+            waiting += part
+            continue
+        if place and model.strips(controls[parts[place - 1]])[1]:
+            plain = plain.lstrip(_SPACES)
+        if place + 1 < len(parts) and model.strips(controls[parts[place + 1]])[0]:
+            plain = plain.rstrip(_SPACES)
+        ids += model.tokenize(waiting, add_special=False, parse_special=True)
+        ids += model.tokenize(plain, add_special=False, parse_special=False)
+        waiting = ""
+    return ids + model.tokenize(waiting, add_special=False, parse_special=True)
 
 
 class ChatPrompt:
     """Renders conversations for a model; may be used from several threads."""
 
     def __init__(self, model: Model, template: str | None, *, parse_special: bool = False) -> None:
-        """Take a template.
-
-        Args:
-            model: Whose tokenizer it is.
-            template: The chat template, or the name of one of llama.cpp's own.
-            parse_special: Special tokens that messages spell are special tokens.
-
-        Raises:
-            UnsupportedError: There is no template, or the model has an encoder.
-        """
+        """Take a template."""
         if not template:
             raise UnsupportedError(
                 "has no chat template", source=model.path, hint="add --chat-template-file FILE"
@@ -78,14 +252,11 @@ class ChatPrompt:
         """Return what the template writes; of messages that it does not take, what ``turns`` says.
 
         Args:
-            messages: The conversation.
-            tools: Definitions of tools.
             values: Further variables of the template; they count more than the special tokens.
             continue_final: End inside the last message: behind its content, or the field named.
-            add_generation_prompt: Otherwise: end with what opens an answer.
         """
+        from mtkit.chat.conversation import render_or_simplify
         from mtkit.chat.template import render
-        from mtkit.chat.turns import written
 
         opens = add_generation_prompt and not continue_final
         if self._is_builtin:
@@ -108,7 +279,7 @@ class ChatPrompt:
                 values={**tokens, **(values or {})},
             ).text
 
-        return written(messages, rendered)
+        return render_or_simplify(messages, rendered)
 
     def _builtin(
         self,
@@ -118,15 +289,16 @@ class ChatPrompt:
         continue_final: bool | str,
         opens: bool,
     ) -> str:
-        from mtkit.chat.continuation import continued
-        from mtkit.chat.rendering import Rendering
+        from mtkit.chat.template import Rendering, render_continuation
 
         if tools:
             raise UnsupportedError(f"the chat template {self._template} has no place for tools")
 
         def whole(chat: Sequence[Any]) -> Rendering:
-            return Rendering(apply_builtin(self._template, chat, add_generation_prompt=opens))
+            return Rendering(
+                apply_builtin_template(self._template, chat, add_generation_prompt=opens)
+            )
 
         if not continue_final:
             return whole(messages).text
-        return continued("content", list(messages), "content", whole).text
+        return render_continuation("content", list(messages), "content", whole).text

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from mtkit.chat.answer_parts import reasoning_in, text_in
-from mtkit.errors import MtkitError, ResourceError, UsageError, counted
+from mtkit.chat.answer import reasoning_in, text_in
+from mtkit.errors import MtkitError, ResourceError, UsageError, format_count
 from mtkit.llm.chat_prompt import ChatPrompt
 
 TYPE_CHECKING = False
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from mtkit.chat.answer_form import Form
-    from mtkit.chat.answer_parts import Part
-    from mtkit.chat.reading import Reader
+    from mtkit.chat.answer import Form, Part
+    from mtkit.chat.answer_reader import Reader
     from mtkit.llm.runner import Runner, Speculation, Token
     from mtkit.llm.sampling import Sampler
 
@@ -34,12 +33,9 @@ class Dialogue:
     """A conversation; its context has to be open.
 
     Attributes:
-        runner: The model that answers.
-        sampler: Chooses the tokens.
         messages: What was said, as ``role`` and ``content``.
         reused: Tokens of the last turn that did not have to be computed.
         forgotten: Messages that the last turn had to leave out.
-        ids: Tokens of the last answer.
     """
 
     def __init__(
@@ -56,16 +52,8 @@ class Dialogue:
         """Begin a conversation.
 
         Args:
-            runner: A model with an open context.
-            sampler: Chooses the tokens.
-            template: The chat template.
-            system: The system message.
-            parse_special: Special tokens that messages spell are special tokens.
             speculation: Computes several tokens at once, as a draft proposes them.
             thinks: The model is to think before it answers, or not; None: as the template has it.
-
-        Raises:
-            UnsupportedError: There is no template.
         """
         self.runner = runner
         self.sampler = sampler
@@ -114,11 +102,6 @@ class Dialogue:
 
         Args:
             limit: Tokens at most; -1 for as many as fit.
-            stops: Strings that end the answer.
-
-        Raises:
-            ResourceError: Not even the last message fits the context.
-            Interrupted: The user interrupted the prompt.
         """
         from mtkit.llama import Interrupted
 
@@ -169,23 +152,23 @@ class Dialogue:
     @cached_property
     def _form(self) -> Form | None:
         """How the model writes a reasoning; None where its template speaks of none."""
-        from mtkit.chat.answer_analysis import form_of
+        from mtkit.chat.answer_analysis import find_form
 
         if not any(word in self._template for word in ("think", "THINK", "reason", "channel")):
             return None
         try:
-            return form_of(self._template)
+            return find_form(self._template)
         except MtkitError:  # rendering the conversation says what is wrong
             return None
 
     def _reader(self, *, streams: bool = True) -> Reader | None:
-        from mtkit.chat.reading import reader_of
+        from mtkit.chat.answer_reader import open_reader
 
         if self._form is None:
             return None
         pieces = [self.runner.model.piece(one, special=True) for one in self._asked[-_TAIL:]]
         prompt = b"".join(pieces).decode("utf-8", "replace")
-        return reader_of(self._form, None, prompt, calls=False, streams=streams)
+        return open_reader(self._form, None, prompt, calls=False, streams=streams)
 
     def stop(self, *_: object) -> None:
         """End the answer that is being given; can be the handler of a signal."""
@@ -218,7 +201,8 @@ class Dialogue:
                 if len(ids) <= n_ctx:
                     return ids
                 raise ResourceError(
-                    f"the message has {counted(len(ids), 'token')}, but the context holds {n_ctx}",
+                    f"the message has {format_count(len(ids), 'token')}, "
+                    f"but the context holds {n_ctx}",
                     hint="raise --ctx, or write a shorter message",
                 )
             self.forgotten += later[0] - first
@@ -226,11 +210,7 @@ class Dialogue:
 
 
 def check_messages(messages: Any) -> list[dict[str, Any]]:
-    """Return the messages of a JSON value: a list, or an object with ``messages``.
-
-    Raises:
-        UsageError: It is neither, or a message has no role.
-    """
+    """Return the messages of a JSON value: a list, or an object with ``messages``."""
     if isinstance(messages, dict) and "messages" in messages:
         messages = messages["messages"]
     if not isinstance(messages, list):
@@ -243,11 +223,7 @@ def check_messages(messages: Any) -> list[dict[str, Any]]:
 
 
 def read_messages(text: str | bytes) -> list[dict[str, Any]]:
-    """Return the messages that a JSON text holds.
-
-    Raises:
-        UsageError: It holds none.
-    """
+    """Return the messages that a JSON text holds."""
     import json
 
     try:

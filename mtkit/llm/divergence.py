@@ -15,7 +15,7 @@ from mtkit.base.record import Record
 from mtkit.errors import UsageError
 from mtkit.gguf import GgufArray
 from mtkit.llm.perplexity import check_size
-from mtkit.llm.windows import batches, scored
+from mtkit.llm.windows import batches, second_half_logits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,12 +34,7 @@ _BINS = 16
 
 
 class Estimate(Record):
-    """A mean, or what follows from means.
-
-    Attributes:
-        value: It.
-        error: Its standard error.
-    """
+    """A mean, or what follows from means."""
 
     value: float
     error: float
@@ -49,24 +44,13 @@ class Divergence(Record):
     """How far a model's predictions are from a base's.
 
     Attributes:
-        tokens: Tokens that count.
-        windows: Windows computed.
-        n_ctx: Tokens of a window, BOS among them.
-        perplexity: Of the model.
-        base_perplexity: Of the base.
         ratio: The first divided by the second.
-        log_ratio: Natural logarithm of that.
         difference: The first less the second.
-        correlation: Of the losses of the two.
         divergence: Kullback-Leibler divergence of the model from the base, in nats per token.
         quantiles: Part of the tokens -> the divergence that theirs does not exceed, of QUANTILES.
-        maximum: The greatest divergence.
-        minimum: The smallest.
         histogram: From, to and number of tokens, of intervals of divergence that grow by a factor.
         change: How much more probable the model finds the token that follows, on average.
-        change_rms: Root of the mean squared change.
         same_top: Part of the tokens where both find the same token the most likely.
-        seconds: Time that took.
     """
 
     tokens: int
@@ -90,11 +74,7 @@ class Divergence(Record):
 
 
 def check_same_vocabulary(model: Runner, base: Runner) -> None:
-    """Check that ids mean the same to two models.
-
-    Raises:
-        UsageError: They do not.
-    """
+    """Check that ids mean the same to two models."""
     path, own, others = model.model.path, model.model.n_vocab, base.model.n_vocab
     if own != others:
         why = f"{others} tokens, {path} has {own}"
@@ -123,13 +103,8 @@ def divergence(
     """Compute how far a model's predictions are from a base's.
 
     Args:
-        context: Of the model; is cleared.
-        base: Of the base, with as many slots of the same size; is cleared.
         texts: Tokens of each text, as ``windows.token_ids`` returns them.
         progress: Called with the part that is done, 0 to 1.
-
-    Raises:
-        UsageError: A window is too small.
     """
     size = check_size(context.n_slot)
     start = time.perf_counter()
@@ -139,7 +114,9 @@ def divergence(
     progress(0.0)
     for ids in texts:
         for windows in batches(context, ids):
-            pairs = zip(scored(context, windows), scored(base, windows), strict=True)
+            pairs = zip(
+                second_half_logits(context, windows), second_half_logits(base, windows), strict=True
+            )
             for (logits, target), (others, _) in pairs:
                 rows.add(logits, others, target)
             count += len(windows)
@@ -193,10 +170,10 @@ class _Rows:
         covariance = covariance / (count - 1) if count >= _FEW else 0.0
         both = loss.error * base_loss.error
         log_ratio = Estimate(
-            loss.value - base_loss.value, _of_difference(loss.error, base_loss.error, covariance)
+            loss.value - base_loss.value, _difference_error(loss.error, base_loss.error, covariance)
         )
         value, base_value, ratio = map(_power, (loss, base_loss, log_ratio))
-        apart = _of_difference(
+        apart = _difference_error(
             value.error, base_value.error, covariance * value.value * base_value.value
         )
         changes = np.exp(-losses) - np.exp(-base_losses)
@@ -230,7 +207,7 @@ def _power(exponent: Estimate) -> Estimate:
     return Estimate(value, value * exponent.error)
 
 
-def _of_difference(error: float, other: float, covariance: float) -> float:
+def _difference_error(error: float, other: float, covariance: float) -> float:
     """Return the standard error of the difference of two estimates."""
     return math.sqrt(max(error * error + other * other - 2 * covariance, 0.0))
 

@@ -1,7 +1,8 @@
 """The importance matrix of a model, made from texts as llama-imatrix makes it.
 
 Whole windows of the texts go through the model; of what enters each matrix, the squares are added
-up column by column, in 32-bit floats and in the order in which llama-imatrix adds them.
+up column by column (``ColumnSums``), in 32-bit floats and in the order in which llama-imatrix adds
+them.
 Source: tools/imatrix/imatrix.cpp of llama.cpp.
 """
 
@@ -10,24 +11,120 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from mtkit.base.whole_files import check_target
-from mtkit.errors import MtkitError, UsageError
-from mtkit.gguf.importance import read_importance
+from mtkit.base.files import check_target
+from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.llama import SlotContext
-from mtkit.llama.products import Products
-from mtkit.llm.importance_sums import ColumnSums
-from mtkit.llm.open_model import open_model
+from mtkit.llama.importance import Importance, Products, read_importance, write_importance
+from mtkit.llm.runner import open_model
 from mtkit.llm.windows import WINDOW, batches, compute, open_windows, token_ids
 from mtkit.settings import TextSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
 
-    from mtkit.gguf.importance import Importance
     from mtkit.llama import Model
 
     Progress = Callable[[float], None]
+
+
+_ROWS = 64
+"""Squared at once: what they take stays in the cache."""
+
+
+class ColumnSums:
+    """Squares of what enters each matrix, added up by column."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self.chunks = 0
+        self.datasets: list[str] = []
+        self._entries: dict[str, tuple[Any, Any]] = {}
+        self._scratch = np.empty(0, np.float32)
+
+    def counted(self, size: int) -> int:
+        """Return how many windows of that size have entered, by their counts."""
+        return max((int(counts.max()) for _, counts in self._entries.values()), default=0) // size
+
+    def add(self, other: Importance, path: str) -> None:
+        """Add an importance matrix that was made before."""
+        for name, (sums, counts) in other.entries.items():
+            try:
+                own, own_counts = self._entry(name, *sums.shape)
+            except MtkitError as error:
+                raise error.located(path) from None
+            own += sums
+            own_counts += counts
+        self.datasets += other.datasets
+
+    def take(self, name: str, axes: tuple[int, int], entering: Any, chosen: Any) -> None:
+        """Add what enters a matrix; as ``Products`` shows it."""
+        import numpy as np
+
+        width = entering.shape[-1]
+        if chosen is None:
+            outer, inner = axes
+            sums, counts = self._entry(name, 1, outer * inner * width)
+            rows = sums.reshape(outer, inner, width)
+            for at in np.ndindex(entering.shape[:2]):
+                self._add(rows[at[0] % outer, at[1] % inner], entering[at])
+            counts += entering[..., 0].size // (outer * inner)
+            return
+        sums, counts = self._entry(name, axes[1], width)
+        tokens = len(chosen)
+        # The first choices of all tokens come before the second ones, as there.
+        experts = chosen.T.ravel()
+        for expert in np.unique(experts):
+            choice, token = divmod(np.flatnonzero(experts == expert), tokens)
+            self._add(sums[expert], entering[0, token, choice % entering.shape[2]])
+            counts[expert] += len(token)
+
+    def _entry(self, name: str, experts: int, width: int) -> tuple[Any, Any]:
+        """Return the sums and counts of a tensor; one count stands for all experts alike."""
+        import numpy as np
+
+        found = self._entries.get(name)
+        if found is None:
+            found = np.zeros((experts, width), np.float32), np.zeros(experts, np.int64)
+        sums, counts = found
+        if sums.shape != (experts, width):
+            if sums.size != experts * width or (counts != counts[0]).any():
+                what = f"has {sums.shape[1]} columns in the matrix to add to, {width} in this model"
+                raise UsageError(what, field=name, hint="use an --in-file of the same model")
+            found = sums.reshape(experts, width), np.resize(counts, experts)
+        self._entries[name] = found
+        return found
+
+    def _add(self, sums: Any, rows: Any) -> None:
+        """Add the squares of rows, one after the other: in 32 bits the order counts.
+
+        Source: collect_imatrix of tools/imatrix/imatrix.cpp of llama.cpp.
+        """
+        import numpy as np
+
+        width = len(sums)
+        if self._scratch.size < (_ROWS + 1) * width:
+            self._scratch = np.empty((_ROWS + 1) * width, np.float32)
+        for at in range(0, len(rows), _ROWS):
+            part = rows[at : at + _ROWS]
+            room = self._scratch[: (len(part) + 1) * width].reshape(-1, width)
+            room[0] = sums
+            np.multiply(part, part, out=room[1:])
+            np.add.reduce(room, axis=0, out=sums)
+
+    def write(self, path: str, size: int, *, force: bool) -> Importance:
+        """Write the matrix; it appears whole or not at all."""
+        import numpy as np
+
+        for name, (sums, _) in self._entries.items():
+            if not np.isfinite(sums).all():
+                what = "the model computes values that are not finite numbers"
+                raise UnsupportedError(what, field=name, source=path)
+        made = Importance(self._entries, tuple(self.datasets), self.chunks, size)
+        write_importance(path, made, force=force)
+        return made
 
 
 def importance_matrix(
@@ -54,24 +151,9 @@ def importance_matrix(
         settings: The model, the size of a window, how many tokens are computed in one batch.
         texts: Name and content of each; a name that is empty or "-" is not told in the file. If
             there are none, ``in_files`` are added up alone.
-        target: Where to write.
-        chunks: Windows to compute at most.
-        skip: Windows to leave out at the beginning.
-        with_output: Of the output matrix, too.
-        parse_special: Special tokens spelled in the texts are special tokens.
-        in_files: Importance matrices to add to.
         resume: Go on where the run ended that wrote ``target``; from the beginning if it wrote
             none. The other arguments have to be the same.
-        save_every: Windows after which the file is written.
-        force: Replace the file.
         progress: Is told how much is done, 0 to 1.
-        loading: The same of loading the model.
-
-    Raises:
-        UsageError: The target exists, a text is too short, or ``target`` is another run's.
-        FormatError: The model, or a matrix, is damaged.
-        UnsupportedError: The model cannot be computed so.
-        ResourceError: There is not enough memory, or the disk is full.
     """
     force = force or resume
     check_target(target, force=force)
@@ -86,7 +168,7 @@ def importance_matrix(
         size = runner.n_ctx
         before = sums.chunks = sums.counted(size)
         if resume and os.path.exists(target):
-            sums = _begun(target, size, datasets)
+            sums = _read_partial_sums(target, size, datasets)
         sums.datasets = datasets
         done = sums.chunks - before
         products = Products(sums.take, with_output=with_output)
@@ -94,14 +176,14 @@ def importance_matrix(
             runner, lambda *given: SlotContext(*given, watched_by=products.callback)
         )
         products.is_on = True
-        ids = [_ids(runner.model, *text, size, parse_special) for text in texts]
+        ids = [_text_ids(runner.model, *text, size, parse_special) for text in texts]
         left = sum(len(one) // size for one in ids) - skip - done
         left = left if chunks is None else min(left, chunks - done)
         if left + done < 1:
             raise UsageError("no windows of the text are left", hint="lower --from-chunk")
         unsaved, total = 0, left
         progress(0.0)
-        for windows in _windows(context, ids, skip + done, left):
+        for windows in _text_windows(context, ids, skip + done, left):
             for _ in compute(context, windows, 0):
                 if products.error is not None:
                     raise products.error
@@ -116,12 +198,8 @@ def importance_matrix(
     return sums.write(target, size, force=force)
 
 
-def _begun(target: str, size: int, datasets: Sequence[str]) -> ColumnSums:
-    """Return what a run that was ended has written.
-
-    Raises:
-        UsageError: It was another run.
-    """
+def _read_partial_sums(target: str, size: int, datasets: Sequence[str]) -> ColumnSums:
+    """Return what a run that was ended has written."""
     found = read_importance(target)
     if found.chunk_size != size or list(found.datasets) != list(datasets):
         what = f"was made from {', '.join(found.datasets) or 'no text'} in windows of"
@@ -135,14 +213,14 @@ def _begun(target: str, size: int, datasets: Sequence[str]) -> ColumnSums:
     return sums
 
 
-def _ids(model: Model, name: str, text: bytes, size: int, parse_special: bool) -> list[int]:
+def _text_ids(model: Model, name: str, text: bytes, size: int, parse_special: bool) -> list[int]:
     try:
         return token_ids(model, text, size, parse_special=parse_special)
     except MtkitError as error:
         raise error.located(name) from None
 
 
-def _windows(
+def _text_windows(
     context: SlotContext, texts: Sequence[list[int]], skip: int, most: int
 ) -> Iterator[list[list[int]]]:
     """Yield windows of texts, by batches, from one on."""
@@ -159,11 +237,7 @@ def _windows(
 def temporary_matrix(
     model: str, texts: Sequence[tuple[str, bytes]], *, progress: Progress = lambda _: None
 ) -> Iterator[str]:
-    """Make an importance matrix with llama-imatrix's defaults; yields the path of its file.
-
-    Raises:
-        MtkitError: As ``importance_matrix``.
-    """
+    """Make an importance matrix with llama-imatrix's defaults; yields the path of its file."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="mtkit-imatrix-") as folder:

@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from mtkit.memory_plan.kv_types import KvType
+from mtkit.memory_plan.cache import KvType
 from mtkit.settings import Flash, Waiting
 
 class GenerateKeywords(TypedDict, total=False):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from mtkit.base.record import Record
 from mtkit.checkpoints import model_folder
-from mtkit.errors import AnswerNo, UnsupportedError, counted
+from mtkit.errors import AnswerNo, UnsupportedError, format_count
 from mtkit.gguf.types import TENSOR_TYPES
-from mtkit.llm.forward.decoder import Decoder
-from mtkit.llm.open_model import open_model
-from mtkit.llm.preflight import ModelHeader
+from mtkit.llm.forward import Decoder
+from mtkit.llm.header import ModelHeader
+from mtkit.llm.runner import open_model
 from mtkit.settings import ContextSettings, ModelSettings
 
 TYPE_CHECKING = False
@@ -39,7 +39,6 @@ class ModelCheck(Record):
     """What was compared.
 
     Attributes:
-        prompts: How many prompts.
         deviation: Of llama.cpp from the folder as the file rounds it: root of the mean square over
             the vocabulary, in standard deviations of the logits; the largest of the prompts.
         rounding: Of the folder so rounded from the folder itself, likewise.
@@ -56,17 +55,9 @@ def verify_model(
     """Compare what llama.cpp computes of a GGUF with what transformers computes of its folder.
 
     Args:
-        folder: The HuggingFace folder.
         gguf: The file made of it: F32, F16, BF16 or Q8_0.
         prompts: Ids; None: two of 12 and 48.
         name: What the file is to be called where logits differ; empty: its path.
-
-    Raises:
-        AnswerNo: The logits behind a prompt differ by more than rounding explains.
-        UnsupportedError: mtkit does not compute such a model by itself, or the file has matrices of
-            another type.
-        FormatError: Folder or file is damaged, or llama.cpp cannot load the file.
-        MissingExtra: llama-cpp-python is not installed.
     """
     import numpy as np
 
@@ -86,7 +77,7 @@ def verify_model(
             raise AnswerNo(
                 f"llama.cpp computes other logits than the folder gives: {mean:.2%} of their"
                 f" deviation apart (one {farthest:.0%}) behind prompt {number + 1} of"
-                f" {counted(len(prompts[number]), 'token')}, rounding explains {allowed:.2%};"
+                f" {format_count(len(prompts[number]), 'token')}, rounding explains {allowed:.2%};"
                 f" the next token is {int(got.argmax())}, not {int(wanted.argmax())}",
                 source=name or gguf,
             )

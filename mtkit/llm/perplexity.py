@@ -1,6 +1,13 @@
-"""Perplexity as llama.cpp's llama-perplexity counts it: the second half of each whole window.
+"""Perplexity: of the second half of each whole window, or of every token once.
 
+``perplexity`` counts as llama.cpp's llama-perplexity does.
 Source: tools/perplexity/perplexity.cpp of llama.cpp.
+
+``sliding_perplexity``: windows overlap. Those of the context's length begin ``stride`` tokens after
+each other. A token counts in the first window that holds it. With a stride of half a window every
+token but the first ones has at least half a window before it. BOS, where the model adds one, begins
+every window and does not count; where it adds none, a token that begins a window and has not
+counted before never does.
 """
 
 from __future__ import annotations
@@ -9,15 +16,16 @@ import math
 import time
 
 from mtkit.base.record import Record
-from mtkit.errors import UsageError
-from mtkit.llm.windows import batches, scored
+from mtkit.errors import UsageError, format_count
+from mtkit.llm.windows import batches, second_half_logits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from mtkit.llama import SlotContext
+    from mtkit.llama import Context, SlotContext
+
 
 _MOST_EXPONENT = 700
 """A greater one is beyond a 64-bit float."""
@@ -27,15 +35,9 @@ class Perplexity(Record):
     """How well a model predicts a text.
 
     Attributes:
-        tokens: Tokens that count.
         loss: Mean of their negative logarithms of probability, in nats.
-        perplexity: e to the power of the loss.
-        error: Standard error of the perplexity.
-        windows: Windows computed.
-        n_ctx: Tokens of a window, BOS among them.
         stride: Tokens from the beginning of one to that of the next, where they overlap; None
             for whole windows whose second halves count.
-        seconds: Time that took.
     """
 
     tokens: int
@@ -57,12 +59,8 @@ def perplexity(
     """Compute the perplexity of a text; a slot's size is the window's.
 
     Args:
-        context: Is cleared.
         ids: The tokens, as ``windows.token_ids`` returns them.
         progress: Called with the part that is done, 0 to 1.
-
-    Raises:
-        UsageError: A window is too small.
     """
     import numpy as np
 
@@ -72,7 +70,7 @@ def perplexity(
     scratch = np.empty(context.model.n_vocab, np.float32)
     sums = Losses()
     for windows in batches(context, ids):
-        for logits, target in scored(context, windows):
+        for logits, target in second_half_logits(context, windows):
             sums.add(log_total(logits, scratch) - float(logits[target]))
         sums.windows += len(windows)
         progress(sums.windows * size / len(ids))
@@ -81,11 +79,7 @@ def perplexity(
 
 
 def check_size(size: int) -> int:
-    """Return the size of a window.
-
-    Raises:
-        UsageError: Its second half predicts no token.
-    """
+    """Return the size of a window."""
     if size < 3:
         raise UsageError(f"a window of {size} has no token to predict", hint="raise --ctx")
     return size
@@ -107,11 +101,7 @@ def log_total(logits: Any, scratch: Any) -> float:
 
 
 class Losses:
-    """Losses added up.
-
-    Attributes:
-        windows: Windows computed.
-    """
+    """Losses added up."""
 
     def __init__(self) -> None:
         self.windows = 0
@@ -130,7 +120,7 @@ class Losses:
         return Perplexity(self._count, mean, value, error, self.windows, n_ctx, stride, seconds)
 
 
-def together(parts: Sequence[Perplexity]) -> Perplexity:
+def combine(parts: Sequence[Perplexity]) -> Perplexity:
     """Return the perplexity of several texts: every token counts alike."""
     first, *others = parts
     if not others:
@@ -153,3 +143,66 @@ def _of_mean(count: int, mean: float, squares: float) -> tuple[float, float]:
     value = math.exp(mean) if mean < _MOST_EXPONENT else float("inf")
     variance = max(squares / count - mean * mean, 0.0)
     return value, value * math.sqrt(variance / (count - 1)) if count > 1 else 0.0
+
+
+def sliding_perplexity(
+    context: Context,
+    ids: list[int],
+    stride: int,
+    *,
+    progress: Callable[[float], object] = lambda _: None,
+) -> Perplexity:
+    """Compute the perplexity of tokens; the context's size is the window's.
+
+    Args:
+        progress: Called with the part that is done, 0 to 1.
+    """
+    import numpy as np
+
+    size = context.n_ctx - context.model.add_bos
+    if context.n_ctx < 2:
+        raise UsageError(f"a window of {context.n_ctx} has no token to predict", hint="raise --ctx")
+    if not 1 <= stride <= size:
+        raise UsageError(f"is {stride}, not in the range 1 to {size}", field="--stride")
+    scratch = np.empty(context.model.n_vocab, np.float32)
+    sums = Losses()
+    start = time.perf_counter()
+    progress(0.0)
+    for begin, end, fresh in _sliding_windows(context, ids, stride):
+        for loss in _window_losses(context, ids[begin:end], fresh - begin, scratch):
+            sums.add(loss)
+        sums.windows += 1
+        progress(end / len(ids))
+    return sums.perplexity(context.n_ctx, stride, time.perf_counter() - start)
+
+
+def _sliding_windows(
+    context: Context, ids: list[int], stride: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield (begin, end, first that counts) of each window, in tokens of the text."""
+    size = context.n_ctx - context.model.add_bos
+    first = 0 if context.model.add_bos else 1  # nothing predicts a token without one before it
+    if len(ids) <= first:
+        raise UsageError(f"the text has only {format_count(len(ids), 'token')}, which is too few")
+    begin, following = 0, first
+    while following < len(ids):
+        end = min(begin + size, len(ids))
+        yield begin, end, following
+        begin += stride
+        following = max(end, begin + first)
+
+
+def _window_losses(context: Context, ids: list[int], first: int, scratch: Any) -> Iterator[float]:
+    """Yield the negative logarithm of the probability of each token of a window from one on."""
+    model = context.model
+    whole = [model.bos, *ids] if model.add_bos else ids
+    first += model.add_bos
+    context.clear()
+    quiet = first - 1  # rows before these predict tokens that have counted
+    context.decode(whole[:quiet], outputs="none")
+    for at in range(quiet, len(whole) - 1, context.n_batch):
+        part = whole[at : min(at + context.n_batch, len(whole) - 1)]
+        context.decode(part, outputs="all")
+        for row, target in enumerate(whole[at + 1 : at + 1 + len(part)]):
+            logits = context.logits(row)
+            yield log_total(logits, scratch) - float(logits[target])

@@ -1,27 +1,96 @@
-"""A model quantized by llama.cpp, in a process of its own: ``mtkit quantize``."""
+"""A model quantized by llama.cpp, in a process of its own: ``mtkit quantize``.
+
+``TensorKinds``: the type of single tensors, as ``--tensor-type`` names them.
+Source: tools/quantize/quantize.cpp of llama.cpp (``parse_tensor_type``); llama-quant.cpp, where the
+first pattern that is found in the name of a tensor counts, and the types of head and embedding
+before all patterns.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from contextlib import ExitStack
 
-from mtkit.base.process import command
-from mtkit.base.whole_files import WholeFiles
+from mtkit.base.files import WholeFiles
+from mtkit.base.process import command_line
+from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import refuse_unfinished
-from mtkit.gguf.in_place import settle
-from mtkit.gguf.joined import open_whole
-from mtkit.gguf.types import MIXES
+from mtkit.gguf.in_place import settle_journal
+from mtkit.gguf.shards import open_whole
+from mtkit.gguf.types import MIXES, TENSOR_TYPES
 from mtkit.llm.importance import temporary_matrix
-from mtkit.llm.tensor_kinds import TensorKinds
 from mtkit.llm.trial import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mtkit.gguf import GgufFile
+
+
+_NOT_WRITTEN = frozenset({"I8", "I16", "I32", "I64", "F64", "Q8_1", "Q8_K"})
+"""Types that no weights are quantized to."""
+
+
+_LEAST_DIMENSIONS = 2
+"""Of a tensor that llama.cpp quantizes."""
+
+
+class TensorKinds(Record):
+    """Types that the mix does not choose.
+
+    Attributes:
+        tensors: Each PATTERN=TYPE; a pattern is found anywhere in a name.
+    """
+
+    tensors: Sequence[str] = ()
+    output: str = ""
+    embedding: str = ""
+
+    def numbers(self) -> dict[str, object]:
+        """Return what llama.cpp is told: patterns with the numbers of their types, and two more."""
+        return {
+            "tensor_types": [
+                (pattern.lower(), _number(kind, "--tensor-type"))
+                for pattern, kind in map(_halves, self.tensors)
+            ],
+            "output_type": self.output and _number(self.output, "--output-tensor-type"),
+            "embedding_type": self.embedding and _number(self.embedding, "--token-embedding-type"),
+        }
+
+    def without_effect(self, file: GgufFile) -> Iterator[str]:
+        """Say of each pattern that is found in no name, or in those of tensors of one dimension."""
+        for text in self.tensors:
+            pattern = _halves(text)[0].lower()
+            try:
+                found = [tensor for tensor in file.tensors if re.search(pattern, tensor.name)]
+            except re.error:
+                continue  # llama.cpp has regular expressions of its own
+            if not found:
+                yield f"no tensor's name has {pattern!r}"
+            elif all(len(tensor.shape) < _LEAST_DIMENSIONS for tensor in found):
+                first = found[0]
+                yield f"{first.name} has one dimension and stays {first.type.name}: {pattern!r}"
+
+
+def _halves(text: str) -> tuple[str, str]:
+    pattern, sign, kind = text.partition("=")
+    if not pattern or not sign:
+        what = f"{text!r} is not PATTERN=TYPE"
+        raise UsageError(what, field="--tensor-type", hint="write it like attn_v=q6_k")
+    return pattern, kind
+
+
+def _number(kind: str, option: str) -> int:
+    known = {one.name: one.number for one in TENSOR_TYPES.values() if one.name not in _NOT_WRITTEN}
+    if kind.upper() not in known:
+        hint = f"one of {' '.join(known)}"
+        raise UsageError(f"{kind!r} is not a tensor type", field=option, hint=hint)
+    return known[kind.upper()]
+
 
 TYPES = MIXES
 SHORT = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M", "MXFP4": "MXFP4_MOE"}
@@ -30,11 +99,7 @@ _FLOATS = frozenset({"F32", "F16", "BF16", "F64"})
 
 
 def file_type(name: str) -> int:
-    """Return the number of a mix.
-
-    Raises:
-        UsageError: There is none of that name.
-    """
+    """Return the number of a mix."""
     from difflib import get_close_matches
 
     wanted = SHORT.get(name.upper(), name.upper())
@@ -71,20 +136,11 @@ def quantize(
     """Write a quantized model; it appears whole or not at all.
 
     Args:
-        source: The model, of a set its first file.
-        target: Where to write.
         kind: The mix, as ``general.file_type`` numbers them.
-        pure: All matrices in one type, without the mix.
-        kinds: Types of single tensors.
-        imatrix: A GGUF of llama-imatrix.
         imatrix_from: Instead of one: name and content of the texts to make it from.
-        allow_requantize: Quantize what is already quantized.
         threads: 0 for as many as there are cores.
         dry_run: Let llama.cpp go through the model and write nothing.
-        force: Replace a file that exists.
         progress: Is told how much is done, 0 to 1.
-        imatrix_progress: The same of the importance matrix.
-        name: What messages call the model; empty: its path.
 
     Raises:
         UsageError: The model is already quantized, an edit of it was cut short, the target exists,
@@ -106,7 +162,7 @@ def quantize(
     with ExitStack() as stack:
         new = None
         if not dry_run:
-            settle(target, force=force)
+            settle_journal(target, force=force)
             new = stack.enter_context(WholeFiles([target], force=force))
             job["target"] = new.part(target)  # a folder that takes none is named before the work
         if imatrix_from:
@@ -132,11 +188,7 @@ def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
 
 
 def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
-    """Run the child.
-
-    Raises:
-        MtkitError: It fails.
-    """
+    """Run the child."""
     import json
     import subprocess
     import tempfile
@@ -145,7 +197,7 @@ def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
     with (
         tempfile.TemporaryFile() as errors,
         subprocess.Popen(  # noqa: S603  this interpreter
-            command("mtkit.llama.quantizer", (json.dumps(job),)),
+            command_line("mtkit.llama.quantizer", (json.dumps(job),)),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
             env={"OMP_WAIT_POLICY": "passive", **os.environ},
         ) as process,
@@ -173,11 +225,7 @@ def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
 
 
 def _compare(before: GgufFile, after: GgufFile) -> None:
-    """Check that the new model has the tensors of the old one.
-
-    Raises:
-        UnsupportedError: It has others.
-    """
+    """Check that the new model has the tensors of the old one."""
     shapes = [{t.name: t.shape for t in file.tensors} for file in (before, after)]
     if shapes[0] != shapes[1]:
         raise UnsupportedError("llama.cpp's quantizer left out tensors", source=before.name)

@@ -1,35 +1,42 @@
-"""A loaded model with one sequence of tokens: feed a prompt, take what follows it.
+"""Open a model and run it: one sequence of tokens, fed and asked for what follows.
+
+``open_model`` finds the file, sees that it can run and fits, and loads it.
 
 The memory of what was computed is kept between prompts: a prompt that begins as the last one did,
 as every turn of a chat does, costs only what is new. The last sampled token is never computed
-before it is needed, as in llama.cpp's example.
+before it is needed, as in llama.cpp's example. ``TextStream`` makes text of tokens: whole
+characters, and an end where a stop string begins.
 """
 
 from __future__ import annotations
 
 import time
+from codecs import getincrementaldecoder
 from contextlib import closing
 from itertools import islice
 
-from mtkit.base.closing import Closing
+from mtkit.base.process import Closeable
 from mtkit.base.record import replace
-from mtkit.errors import ResourceError, UnsupportedError, UsageError, counted
+from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count
 from mtkit.llama import Context, Model, library
-from mtkit.llm.threads import measure
-from mtkit.llm.whole_characters import TextStream
+from mtkit.llm.header import ModelHeader
+from mtkit.llm.threads import choose_waiting, measure
+from mtkit.llm.trial import try_out
 from mtkit.memory_plan.plan import PlanSettings
+from mtkit.sources.locate import MODEL, locate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
     from typing import Any, Literal, Protocol
 
-    from mtkit.llm.preflight import ModelHeader
     from mtkit.llm.sampling import Sampler
     from mtkit.settings import ContextSettings, ModelSettings
 
     End = Literal["", "eog", "length", "stop", "grammar", "interrupted", "context"]
+
     Chosen = Generator[tuple[int, Any], None, None]
+
     """Tokens one by one, -1 where a grammar takes none, each with a copy of its logits or None."""
 
     class Speculation(Protocol):
@@ -44,11 +51,65 @@ if TYPE_CHECKING:
             ...
 
 
+class TextStream:
+    """Takes the bytes of tokens, gives text that cannot change any more.
+
+    The bytes of a character that is not complete wait for the next token, text that may be the
+    beginning of a stop string for what follows it. Only the end of the text is searched, so a
+    token costs the same however long the text is.
+
+    Attributes:
+        stopped: The stop string that was found; None before.
+    """
+
+    def __init__(self, stops: Sequence[str] = ()) -> None:
+        self._utf8 = getincrementaldecoder("utf-8")("replace")
+        self._stops = tuple(stop for stop in stops if stop)
+        self._held = ""
+        self.stopped: str | None = None
+
+    def push(self, piece: bytes) -> str:
+        """Take a token and return the text that is settled now, often none."""
+        text = self._utf8.decode(piece)
+        return self._settle(text) if self._stops else text
+
+    def finish(self) -> str:
+        """End the text and return what was held back."""
+        if self.stopped is not None:
+            return ""
+        text = self._utf8.decode(b"", True)
+        if self._stops:
+            text = self._settle(text)
+            if self.stopped is None:
+                text, self._held = text + self._held, ""
+        return text
+
+    def _settle(self, new: str) -> str:
+        if self.stopped is not None:
+            return ""
+        text = self._held + new
+        found = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
+        if found:
+            at, self.stopped = min(found)
+            self._held = ""
+            return text[:at]
+        cut = len(text) - max(_overlap(text, stop) for stop in self._stops)
+        self._held = text[cut:]
+        return text[:cut]
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Length of the longest end of a text that a stop string begins with."""
+    for size in range(min(len(text), len(stop) - 1), 0, -1):
+        if text.endswith(stop[:size]):
+            return size
+    return 0
+
+
 class Token:
     """One generated token; made for each, so no record (0.4 against 3 us).
 
     Attributes:
-        id: Its id.
         piece: The bytes that it stands for.
         text: What of the text is settled since the token before: whole characters, often none.
         logprob: Natural logarithm of its probability before any sampler; None unless asked for.
@@ -63,24 +124,16 @@ class Token:
         self.logprob = logprob
 
 
-class Runner(Closing):
+class Runner(Closeable):
     """A model, its context and the tokens in it; close it, or use it in ``with``.
 
-    ``mtkit.llm.open_model`` makes one.
+    ``mtkit.llm.runner`` makes one.
 
     Attributes:
-        header: What its file says of it.
-        settings: What it was opened with.
-        n_ctx: Tokens of context that it was opened for.
-        waiting: How its threads wait, and why.
-        model: The model.
         context: Its context; None before ``open_context``.
         ids: Tokens of the sequence; the last may not be computed yet.
         end: Why the last generation ended: "eog", "length", "stop", "grammar", "interrupted" or
             "context"; empty before.
-        load_seconds: Time that loading took.
-        prompt_seconds: Time that the last prompt took.
-        computed: Tokens of the last prompt that had to be computed.
         stop_asked: Set by somebody else, ends the generation before its next token.
     """
 
@@ -93,11 +146,7 @@ class Runner(Closing):
         waiting: str,
         on_progress: Callable[[float], None] | None = None,
     ) -> None:
-        """Load a model.
-
-        Raises:
-            FormatError: It cannot be loaded.
-        """
+        """Load a model."""
         self.header, self.settings = header, settings
         self.n_ctx, self.waiting = n_ctx, waiting
         library()  # the package takes longer than a small model
@@ -120,12 +169,7 @@ class Runner(Closing):
     def open_context(
         self, n_ctx: int | None = None, kind: Callable[[Model, ContextSettings], Context] = Context
     ) -> Context:
-        """Make the context, of so many tokens or as many as the model was opened for.
-
-        Raises:
-            UnsupportedError: The model cannot generate.
-            ResourceError: There is not enough memory.
-        """
+        """Make the context, of so many tokens or as many as the model was opened for."""
         model = self.model
         if not model.has_decoder:
             raise UnsupportedError("cannot generate: it is an encoder", source=model.path)
@@ -147,11 +191,7 @@ class Runner(Closing):
         return context
 
     def resume(self, ids: Sequence[int], state: memoryview) -> None:
-        """Take a state that has seen all but the last of these tokens, or fewer.
-
-        Raises:
-            UnsupportedError: It does not fit the context.
-        """
+        """Take a state that has seen all but the last of these tokens, or fewer."""
         context = self._opened()
         context.restore(state)
         self.ids = list(ids)
@@ -160,13 +200,7 @@ class Runner(Closing):
         """Make a prompt the sequence, so that the next token can be chosen.
 
         Args:
-            ids: The prompt.
             hold_last: Do not compute its last token yet; nothing can be chosen then.
-
-        Raises:
-            UsageError: It is empty or an id is none.
-            ResourceError: It does not fit the context.
-            KeyboardInterrupt: The user interrupted it; what was computed is kept.
         """
         context = self._opened()
         if not ids:
@@ -221,12 +255,7 @@ class Runner(Closing):
         """Generate tokens; the last one only carries text that was held back.
 
         Args:
-            sampler: Chooses them.
-            limit: How many at most.
             stops: Strings that end the text, and are not part of it.
-            logprobs: Compute the probability of each.
-            special: Let control tokens appear in the text.
-            stop_at_eog: End at a token that ends a generation.
             speculation: Computes several tokens at once, as a draft proposes them.
         """
         piece_of, is_eog = self.model.piece, self.model.is_eog
@@ -314,16 +343,35 @@ def plan_settings(settings: ModelSettings, n_ctx: int) -> PlanSettings:
 
 
 def context_tokens(n_prompt: int, n_predict: int, asked: int | None, trained: int) -> int:
-    """Return how many tokens a context needs: as in llama.cpp's example, the last is not computed.
-
-    Raises:
-        ResourceError: The prompt alone does not fit what was asked for.
-    """
+    """Return the tokens that a context needs; as in llama.cpp, the last is not computed."""
     if asked is None:
         asked = n_prompt + max(n_predict, 1) - 1 if n_predict >= 0 else max(trained, n_prompt + 1)
     if n_prompt > asked:
         raise ResourceError(
-            f"the context holds {counted(asked, 'token')}, but the prompt alone has {n_prompt}",
+            f"the context holds {format_count(asked, 'token')}, "
+            f"but the prompt alone has {n_prompt}",
             hint=f"--ctx {n_prompt + max(n_predict, 1) - 1} holds them, or shorten the prompt",
         )
     return max(asked, 1)
+
+
+def open_model(
+    settings: ModelSettings,
+    on_progress: Callable[[float], None] | None = None,
+    *,
+    n_ctx: int = 1,
+    header: ModelHeader | None = None,
+) -> Runner:
+    """Load a model whose context can then be opened; close it, or use it in ``with``.
+
+    Args:
+        on_progress: Called with the part that is loaded, 0 to 1.
+        n_ctx: Tokens of context that have to fit where the settings name none; of a model that
+            was trained with fewer, those.
+    """
+    header = header or ModelHeader(locate(settings.model, MODEL).path, settings.lora)
+    n_ctx = settings.context.n_ctx or min(n_ctx, header.n_ctx_train or n_ctx)
+    header.check(plan_settings(settings, n_ctx))
+    waiting = choose_waiting(settings.load.wait)
+    try_out(header, settings.load)
+    return Runner(header, settings, n_ctx=n_ctx, waiting=waiting, on_progress=on_progress)

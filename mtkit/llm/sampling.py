@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 
-from mtkit.base.closing import Closing
+from mtkit.base.process import Closeable
 from mtkit.base.record import replace
 from mtkit.errors import ResourceError
 from mtkit.llama import Chain, Grammar
@@ -33,11 +33,10 @@ _QUICK = 0.001
 DRY_BREAKERS = ("\n", ":", '"', "*")
 
 
-class Sampler(Closing):
+class Sampler(Closeable):
     """Chooses tokens of one context; close it, or use it in ``with``.
 
     Attributes:
-        steps: What is done to the logits, in order, for people.
         seed: Of the random numbers: the settings', else one that nobody knows.
         sample: Returns the token behind a row of the last batch, by default the last one; -1
             where a grammar takes none.
@@ -49,12 +48,7 @@ class Sampler(Closing):
         """Make the samplers.
 
         Args:
-            context: Whose logits they see.
-            settings: How tokens are chosen.
             distributions: ``distribution`` says how likely each would be chosen.
-
-        Raises:
-            UsageError: A grammar does not parse, or a bias names no id.
         """
         self._context = context
         model = context.model
@@ -133,9 +127,6 @@ class Sampler(Closing):
 
         Args:
             logits: Of shape (n_vocab,), changed in place.
-
-        Raises:
-            ResourceError: It takes too long.
         """
         grammar, chain = self._grammar, self._chain
         assert grammar is not None

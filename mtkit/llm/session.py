@@ -23,9 +23,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.llm.preflight import ModelHeader
+    from mtkit.llm.header import ModelHeader
     from mtkit.llm.runner import Runner
-    from mtkit.memory_plan.kv_types import KvType
+    from mtkit.memory_plan.cache import KvType
     from mtkit.settings import Flash
 
 MAGIC = b"MTKITSES"
@@ -39,12 +39,7 @@ class Session(Record):
     """A session as read from its file.
 
     Attributes:
-        model_hash: Of the model that it belongs to.
-        ids: All tokens.
         n_past: How many of them the state has seen; fewer than all.
-        kv_type: Of the context.
-        flash_attention: Of the context.
-        state: llama.cpp's state.
     """
 
     model_hash: str
@@ -82,13 +77,8 @@ def model_hash(header: ModelHeader) -> str:
 
 
 def save_session(path: str, runner: Runner, found_hash: str, *, force: bool = False) -> None:
-    """Write what a runner remembers; the file appears whole or not at all.
-
-    Raises:
-        UsageError: The file exists and ``force`` is not given.
-        UnsupportedError: The model keeps no state that can be saved, or nothing is remembered.
-    """
-    from mtkit.base.whole_files import write_files
+    """Write what a runner remembers; the file appears whole or not at all."""
+    from mtkit.base.files import write_files
 
     context = runner.context
     if runner.model.has_encoder or context is None:
@@ -112,12 +102,8 @@ def save_session(path: str, runner: Runner, found_hash: str, *, force: bool = Fa
 
 
 def check_can_save(path: str, *, force: bool) -> None:
-    """Check before a long run that a session can be written at its end.
-
-    Raises:
-        UsageError: The file exists or is none, or its folder does not exist or cannot be written.
-    """
-    from mtkit.base.whole_files import check_target
+    """Check before a long run that a session can be written at its end."""
+    from mtkit.base.files import check_target
 
     folder = os.path.dirname(path) or "."
     check_target(path, force=force)
@@ -126,12 +112,7 @@ def check_can_save(path: str, *, force: bool) -> None:
 
 
 def read_session(path: str) -> Session:
-    """Read a session file.
-
-    Raises:
-        UsageError: It does not exist.
-        FormatError: It is damaged or no session.
-    """
+    """Read a session file."""
     from mtkit.base.binary import map_file
 
     data = memoryview(map_file(path))
@@ -167,11 +148,7 @@ def _session(head: Any, state: memoryview) -> Session:
 
 
 def check_model(session: Session, found_hash: str, path: str) -> None:
-    """Check that a session belongs to a model.
-
-    Raises:
-        UnsupportedError: It belongs to another.
-    """
+    """Check that a session belongs to a model."""
     if session.model_hash != found_hash:
         raise UnsupportedError(
             "belongs to another model", source=path, hint="use the model that it was saved with"

@@ -15,7 +15,7 @@ import sys
 import time
 
 from mtkit.llama import library
-from mtkit.memory_plan.control_groups import allowed_cores
+from mtkit.memory_plan.limits import allowed_cores
 from mtkit.settings import MOST_THREADS
 
 TYPE_CHECKING = False

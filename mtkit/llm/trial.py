@@ -15,13 +15,13 @@ import os
 import sys
 from contextlib import suppress
 
-from mtkit.base import cache
-from mtkit.base.process import command
-from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError, system_says
+from mtkit.base import process
+from mtkit.base.process import command_line
+from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError, system_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.llm.preflight import ModelHeader
+    from mtkit.llm.header import ModelHeader
     from mtkit.settings import LoadSettings
 
 _VERSION = 1
@@ -40,31 +40,24 @@ _HINT = "the file is damaged, or this version of llama.cpp cannot run it"
 
 
 def try_out(header: ModelHeader, settings: LoadSettings) -> None:
-    """Try a model file in a child process, unless it has passed before.
-
-    Raises:
-        FormatError: It ends llama.cpp's process, or llama.cpp refuses it.
-        UnsupportedError: llama.cpp cannot run it.
-        ResourceError: It takes too much time or memory.
-        UsageError: It is not a regular file, or is being changed.
-    """
-    before = _stamps(header)
+    """Try a model file in a child process, unless it has passed before."""
+    before = _file_stamps(header)
     if not settings.trial or os.environ.get("MTKIT_TRIAL") == "0" or not _has_interpreter():
         return
     weights = settings.gpu_layers == 0
     marker = _marker(header, before, weights=weights)
     if os.path.exists(marker):
         return
-    if not _passes(header, settings.backends, weights=weights):
+    if not _passes_trial(header, settings.backends, weights=weights):
         return
-    if _stamps(header) != before:
+    if _file_stamps(header) != before:
         raise UsageError(
             "was changed while it was tried", source=header.path, hint="wait until it is whole"
         )
     _remember(marker)
 
 
-def _stamps(header: ModelHeader) -> list[tuple[int, int, int, int]]:
+def _file_stamps(header: ModelHeader) -> list[tuple[int, int, int, int]]:
     """Return size, time and identity of every file."""
     from stat import S_ISREG
 
@@ -73,7 +66,7 @@ def _stamps(header: ModelHeader) -> list[tuple[int, int, int, int]]:
         try:
             now = os.stat(file.name)
         except OSError as error:
-            raise UsageError(system_says(error), source=file.name) from None
+            raise UsageError(system_message(error), source=file.name) from None
         if not S_ISREG(now.st_mode):
             raise UsageError(
                 "is a pipe or a device, models run from files",
@@ -93,9 +86,9 @@ def _has_interpreter() -> bool:
 # -- what is remembered
 
 
-def folder() -> str:
+def trial_folder() -> str:
     """Return where it is remembered which files have passed."""
-    return cache.folder("tried")
+    return process.cache_folder("tried")
 
 
 def _marker(header: ModelHeader, stamps: list[tuple[int, int, int, int]], *, weights: bool) -> str:
@@ -110,18 +103,20 @@ def _marker(header: ModelHeader, stamps: list[tuple[int, int, int, int]], *, wei
         head = file.data[: file.data_offset]
         whole.update(repr((size, time_ns, len(head))).encode())
         whole.update(head)
-    return os.path.join(folder(), whole.hexdigest())
+    return os.path.join(trial_folder(), whole.hexdigest())
 
 
 def _remember(marker: str) -> None:
     """Make the empty file of a model that passed; a missing cache folder is not a fault."""
     with suppress(OSError):
-        os.makedirs(folder(), exist_ok=True)
+        os.makedirs(trial_folder(), exist_ok=True)
         with open(marker, "ab"):
             pass
-        names = os.listdir(folder())
+        names = os.listdir(trial_folder())
         if len(names) > _MOST_REMEMBERED:
-            paths = sorted((os.path.join(folder(), name) for name in names), key=os.path.getmtime)
+            paths = sorted(
+                (os.path.join(trial_folder(), name) for name in names), key=os.path.getmtime
+            )
             for path in paths[: _MOST_REMEMBERED // 4]:
                 os.unlink(path)
 
@@ -129,12 +124,8 @@ def _remember(marker: str) -> None:
 # -- the child
 
 
-def _passes(header: ModelHeader, backends: str | None, *, weights: bool) -> bool:
-    """Run the child; returns False where there can be none.
-
-    Raises:
-        MtkitError: The file does not pass.
-    """
+def _passes_trial(header: ModelHeader, backends: str | None, *, weights: bool) -> bool:
+    """Run the child; returns False where there can be none."""
     from mtkit.llm.threads import cores
 
     size = sum(len(file.data) for file in header.files)
@@ -151,14 +142,14 @@ def _passes(header: ModelHeader, backends: str | None, *, weights: bool) -> bool
         _WALL * seconds,
     )
     if ended is None:
-        raise _endless(header.path, _WALL * seconds)
+        raise _timeout_error(header.path, _WALL * seconds)
     code, stages, raw = ended
     said = raw.decode("utf-8", "replace").strip()
     if code in KINDS:
         raise KINDS[code](said.removeprefix("mtkit: "))
     stage = stages.decode("ascii", "replace").split("\n")[-2:][0]
     if code not in (0, 1) or (code == 0 and stage != "done"):
-        raise _ended(header.path, code, stage, said, seconds)
+        raise _crash_error(header.path, code, stage, said, seconds)
     return not code
 
 
@@ -173,7 +164,7 @@ def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, byt
 
     try:
         done = subprocess.run(  # noqa: S603  this interpreter
-            command("mtkit.llama.trial", arguments),
+            command_line("mtkit.llama.trial", arguments),
             stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=seconds,
             env={"OMP_WAIT_POLICY": "passive", **os.environ},
         )  # fmt: skip
@@ -184,7 +175,7 @@ def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, byt
     return done.returncode, done.stdout, done.stderr
 
 
-def _ended(path: str, code: int, stage: str, said: str, seconds: int) -> Exception:
+def _crash_error(path: str, code: int, stage: str, said: str, seconds: int) -> Exception:
     """Return the error for a child that a signal ended."""
     import signal
 
@@ -193,7 +184,7 @@ def _ended(path: str, code: int, stage: str, said: str, seconds: int) -> Excepti
     except ValueError:
         name = f"exit code {code:#x}"
     if name == "SIGXCPU":
-        return _endless(path, seconds)
+        return _timeout_error(path, seconds)
     if name == "SIGKILL":
         return ResourceError(
             f"llama.cpp was killed while {stage}", source=path, hint="it may have run out of memory"
@@ -202,7 +193,7 @@ def _ended(path: str, code: int, stage: str, said: str, seconds: int) -> Excepti
     return FormatError(f"ends llama.cpp with {name} while {stage}{reason}", source=path, hint=_HINT)
 
 
-def _endless(path: str, seconds: int) -> Exception:
+def _timeout_error(path: str, seconds: int) -> Exception:
     return ResourceError(
         f"llama.cpp does not load it and compute a token within {seconds} s", source=path,
         hint="MTKIT_TRIAL=0 skips the test load",

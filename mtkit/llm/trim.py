@@ -4,34 +4,109 @@ Embedding, head and vocabulary keep the rows of some ids, byte for byte, with wh
 made of, bytes, special tokens and every id that a key names. Texts whose tokens are all kept have
 the same tokens then, which is tried before anything is written: with each kept token, with mixtures
 of them, and with what the caller gives.
+
+``TokenParts``: merging never looks beyond the ends of what becomes one token, so a token comes
+about in every text as it does alone: by the same merges of the same parts. A vocabulary that has
+these parts and merges gives the same tokens, wherever all tokens that come out are in it.
 """
 
 from __future__ import annotations
 
 from io import TextIOWrapper
+from itertools import pairwise
 from random import Random
 
 from mtkit.base.binary import Source, open_input
 from mtkit.base.record import Record
-from mtkit.errors import AnswerNo, FormatError, NoToken, UsageError
-from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, default_ids
+from mtkit.errors import AnswerNo, FormatError, NoToken, UnsupportedError, UsageError
+from mtkit.formats.gguf.metadata import ID_KEYS, KINDS, default_ids
 from mtkit.formats.gguf.pre_tokenizers import NAMES
-from mtkit.gguf.arrays import GgufArray, array_of
+from mtkit.gguf.arrays import GgufArray, metadata_array
 from mtkit.gguf.draft import Draft
-from mtkit.gguf.joined import open_whole
-from mtkit.gguf.vocabulary_rows import ROWS_MULTIPLE, count_rows, cut_rows
+from mtkit.gguf.shards import open_whole
+from mtkit.gguf.values import ROWS_MULTIPLE, count_rows, cut_rows
 from mtkit.gguf.writer import Key
-from mtkit.llm.speculative import frequencies
-from mtkit.llm.token_parts import TokenParts
+from mtkit.llm import frequencies
 from mtkit.tokenizer.load import load_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from mtkit.gguf import GgufFile
     from mtkit.tokenizer.tokenizer import Tokenizer
+
+
+_BY_MERGES, _BY_SCORES = frozenset({"gpt2", "gemma4"}), frozenset({"llama"})
+_WHOLE = frozenset({"t5", "bert", "rwkv"})
+"""Models that look tokens up as they are."""
+_MOST_CHARACTERS = 4096
+
+
+class TokenParts:
+    """What tokens are made of."""
+
+    def __init__(self, metadata: Mapping[str, Any]) -> None:
+        """Take the keys of a model."""
+        kind = metadata.get("tokenizer.ggml.model")
+        if kind not in _BY_MERGES | _BY_SCORES | _WHOLE:
+            raise UnsupportedError(f"a vocabulary of the model {kind!r} is not cut")
+        self._tokens = list(metadata["tokenizer.ggml.tokens"])
+        self._ids: dict[str, int] = {}
+        for number, token in enumerate(self._tokens):
+            self._ids.setdefault(token, number)
+        self._rank: Callable[[str, str], float | None] | None = None
+        if kind in _BY_MERGES:
+            merges = metadata.get("tokenizer.ggml.merges") or ()
+            ranks: dict[str, int] = {}
+            for rank, merge in enumerate(merges):
+                ranks.setdefault(merge, rank)
+            self._rank = lambda left, right: ranks.get(f"{left} {right}")
+        elif kind in _BY_SCORES:
+            scores = metadata.get("tokenizer.ggml.scores")  # llama.cpp takes 0 where there are none
+            self._scores = list(scores or [0.0] * len(self._tokens))
+            self._rank = self._by_score
+
+    def closed(self, ids: Iterable[int]) -> set[int]:
+        """Return ids with all that they are made of."""
+        found: set[int] = set()
+        for token_id in ids:
+            if token_id not in found:
+                found.add(token_id)
+                found.update(self._of(self._tokens[token_id]))
+        return found
+
+    def merges(self, merges: Iterable[str], kept: set[int]) -> list[str]:
+        """Return the merges that a smaller vocabulary has: of nothing that it lacks."""
+        gone = {token for number, token in enumerate(self._tokens) if number not in kept}
+        gone -= {self._tokens[number] for number in kept}
+        return [
+            merge
+            for merge in merges
+            if gone.isdisjoint((*merge.split(" "), merge.replace(" ", "", 1)))
+        ]
+
+    def _by_score(self, left: str, right: str) -> float | None:
+        number = self._ids.get(left + right)
+        return None if number is None else -self._scores[number]
+
+    def _of(self, token: str) -> Iterable[int]:
+        if self._rank is None or len(token) < 2:
+            return ()
+        if len(token) > _MOST_CHARACTERS:
+            raise UnsupportedError(f"a token of {len(token)} characters is not taken apart")
+        symbols, seen = list(token), set(token)
+        while len(symbols) > 1:
+            ranks = [self._rank(*pair) for pair in pairwise(symbols)]
+            listed = [(rank, at) for at, rank in enumerate(ranks) if rank is not None]
+            if not listed:
+                return ()  # no text is merged into it
+            _, at = min(listed)
+            symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
+            seen.add(symbols[at])
+        return [self._ids[part] for part in seen if part in self._ids]
+
 
 PREFIX = "tokenizer.ggml."
 _BY_ID = frozenset(PREFIX + name for name in ("tokens", "scores", "token_type"))
@@ -46,11 +121,9 @@ class Trimmed(Record):
     """A model with fewer ids, not written yet.
 
     Attributes:
-        draft: The file.
         ids: New id -> old id, ascending.
         tokens: New id -> token as the file spells it.
         n_before: How many ids there were.
-        checked: Texts that were seen to have the same tokens.
     """
 
     draft: Draft
@@ -61,14 +134,10 @@ class Trimmed(Record):
 
 
 def frequent_ids(path: str, texts: Iterable[str], coverage: float) -> list[int]:
-    """Return the ids that make up a part of all tokens of texts, the most frequent first.
-
-    Raises:
-        UsageError: The part is none, or there is nothing in them.
-    """
+    """Return the ids that make up a part of all tokens of texts, the most frequent first."""
     if not 0 < coverage <= 1:  # NaN is neither
         raise UsageError(f"is {coverage}, but must be above 0 and at most 1", field="coverage")
-    counts = frequencies.in_texts(load_source(Source.open(path)), texts)
+    counts = frequencies.count_texts(load_source(Source.open(path)), texts)
     wanted, seen = coverage * counts.total(), 0
     if not counts:
         raise UsageError("nothing to count in the corpus")
@@ -81,13 +150,8 @@ def frequent_ids(path: str, texts: Iterable[str], coverage: float) -> list[int]:
     return found
 
 
-def texts_of(path: str) -> Iterable[str]:
-    """Yield the text of a file, some of its lines at a time.
-
-    Raises:
-        UsageError: It cannot be read.
-        FormatError: It is not UTF-8.
-    """
+def read_texts(path: str) -> Iterable[str]:
+    """Yield the text of a file, some of its lines at a time."""
     try:
         with TextIOWrapper(open_input(path), encoding="utf-8", newline="") as file:
             while lines := file.readlines(_TEXT_BYTES):
@@ -102,20 +166,11 @@ def trim(
     """Cut a model to some of its ids.
 
     Args:
-        path: The model.
-        wanted: Ids to keep, what matters most first.
         multiple: Keep more ids, up to a number that this divides.
-        texts: To be tried besides.
-
-    Raises:
-        UsageError: There is no such id, or the model has other rows than tokens.
-        FormatError: A column of the vocabulary does not go with the tokens.
-        UnsupportedError: The model keeps its vocabulary in a way that is not known how to cut.
-        AnswerNo: A text of kept tokens would have other tokens.
     """
     file = open_whole(path)
     n_vocab = count_rows(file)
-    tokens = array_of(file.metadata, PREFIX + "tokens", "string")
+    tokens = metadata_array(file.metadata, PREFIX + "tokens", "string")
     if len(tokens) != n_vocab:
         raise UsageError(f"has {len(tokens)} tokens and {n_vocab} rows", source=path)
     _check_columns(file, n_vocab)
@@ -124,14 +179,14 @@ def trim(
         raise UsageError(f"there is no id {outside}", source=path)
     old = load_source(Source.open(path))
     parts = TokenParts(file.metadata)
-    kept = parts.closed([*_always(file, old), *wanted])
-    ids = sorted(_filled(kept, parts, wanted, n_vocab, multiple))
+    kept = parts.closed([*_required_ids(file, old), *wanted])
+    ids = sorted(_fill_up(kept, parts, wanted, n_vocab, multiple))
     draft = Draft.of(file)
-    draft.keys = {key.name: key for key in _keys(file, draft, ids, parts)}
+    draft.keys = {key.name: key for key in _trimmed_keys(file, draft, ids, parts)}
     draft.tensors = {tensor.name: tensor for tensor in cut_rows(file, ids)}
     header = b"".join(Draft(draft.keys.values(), (), draft.version).chunks())
     new = load_source(Source(path, header))
-    checked = _verify(old, new, ids, texts)
+    checked = _verify_texts(old, new, ids, texts)
     return Trimmed(draft, tuple(ids), tuple(tokens[i] for i in ids), n_vocab, checked)
 
 
@@ -145,11 +200,11 @@ def _check_columns(file: GgufFile, n_vocab: int) -> None:
             raise FormatError("does not go with the tokens", source=file.name, field=name)
 
 
-def _always(file: GgufFile, tokenizer: Tokenizer) -> set[int]:
+def _required_ids(file: GgufFile, tokenizer: Tokenizer) -> set[int]:
     """Return the ids that every vocabulary keeps."""
     metadata, spec = file.metadata, tokenizer.spec
     size = len(metadata[PREFIX + "tokens"])
-    found = {*frequencies.always_in(metadata), *_defaults(metadata).values()}
+    found = {*frequencies.required_ids(metadata), *_defaults(metadata).values()}
     found.update(token.id for token in spec.added_tokens.tokens)
     for name, value in metadata.items():
         if name.endswith("_token_id") and type(value) is int:
@@ -173,7 +228,7 @@ def _defaults(metadata: Mapping[str, Any]) -> dict[str, int]:
     return {key: number for key, number in keys.items() if key not in metadata}
 
 
-def _filled(
+def _fill_up(
     kept: set[int], parts: TokenParts, wanted: Sequence[int], n_vocab: int, multiple: int
 ) -> set[int]:
     """Return ids with more of them, up to a multiple."""
@@ -189,7 +244,9 @@ def _filled(
     return found
 
 
-def _keys(file: GgufFile, draft: Draft, ids: Sequence[int], parts: TokenParts) -> Iterable[Any]:
+def _trimmed_keys(
+    file: GgufFile, draft: Draft, ids: Sequence[int], parts: TokenParts
+) -> Iterable[Any]:
     """Yield the keys of the smaller model."""
     metadata, new = file.metadata, {old: at for at, old in enumerate(ids)}
     for name, key in draft.keys.items():
@@ -212,12 +269,8 @@ def _keys(file: GgufFile, draft: Draft, ids: Sequence[int], parts: TokenParts) -
         yield Key(name, "u32", new[number])
 
 
-def _verify(old: Tokenizer, new: Tokenizer, ids: Sequence[int], texts: Iterable[str]) -> int:
-    """Compare the tokens of texts; returns how many texts have kept tokens alone.
-
-    Raises:
-        AnswerNo: One has other tokens than it had.
-    """
+def _verify_texts(old: Tokenizer, new: Tokenizer, ids: Sequence[int], texts: Iterable[str]) -> int:
+    """Compare the tokens of texts; returns how many texts have kept tokens alone."""
     renamed = {number: at for at, number in enumerate(ids)}
     unknown = old.unk_id
     random, checked = Random(len(ids)), 0  # noqa: S311  the same texts each time

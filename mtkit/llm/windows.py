@@ -8,7 +8,7 @@ Source: tools/perplexity/perplexity.cpp and tools/imatrix/imatrix.cpp of llama.c
 from __future__ import annotations
 
 from mtkit.base.record import replace
-from mtkit.errors import UnsupportedError, UsageError, counted
+from mtkit.errors import UnsupportedError, UsageError, format_count
 from mtkit.llama import SlotContext
 from mtkit.llama.slots import MOST_SLOTS
 
@@ -25,12 +25,7 @@ WINDOW = 512
 
 
 def open_windows(runner: Runner, kind: Callable[..., SlotContext] = SlotContext) -> SlotContext:
-    """Make a context with a slot for each window that fits one batch.
-
-    Raises:
-        UnsupportedError: The model has an encoder.
-        ResourceError: There is not enough memory.
-    """
+    """Make a context with a slot for each window that fits one batch."""
     if runner.model.has_encoder:
         what = "does not predict a text from its beginning: it has an encoder"
         raise UnsupportedError(what, source=runner.model.path)
@@ -51,14 +46,10 @@ def token_ids(
     parse_special: bool = False,
     windows: int | None = None,
 ) -> list[int]:
-    """Return the ids of a text, or of its first windows; a line feed at its end is no part of it.
-
-    Raises:
-        UsageError: They do not fill one window.
-    """
+    """Return the ids of a text, or of its first windows, without a line feed at its end."""
     ids = model.tokenize(text.removesuffix(b"\n"), parse_special=parse_special)
     if len(ids) < size:
-        what = f"the text has {counted(len(ids), 'token')}, fewer than a window of {size}"
+        what = f"the text has {format_count(len(ids), 'token')}, fewer than a window of {size}"
         raise UsageError(what, hint="use a longer text or a smaller --ctx")
     return ids if windows is None else ids[: windows * size]
 
@@ -84,11 +75,6 @@ def compute(
 ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
     """Compute windows; yields after each call of llama.cpp.
 
-    Args:
-        context: Is cleared.
-        windows: As many as it has slots, or fewer.
-        first: The position from which on logits are wanted.
-
     Yields:
         Position behind the last token; for each window the row of its last token, and how many of
         the last rows have logits.
@@ -102,7 +88,7 @@ def compute(
         yield end, [(row, wanted) for row in context.compute(parts)]
 
 
-def scored(context: SlotContext, windows: list[list[int]]) -> Iterator[tuple[Any, int]]:
+def second_half_logits(context: SlotContext, windows: list[list[int]]) -> Iterator[tuple[Any, int]]:
     """Yield the logits behind each token of the second halves, and the token that follows it.
 
     The logits are a view, float32 of shape (n_vocab,), valid until the next one.

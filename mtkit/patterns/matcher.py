@@ -1,5 +1,7 @@
 """Split patterns: compiled to flat tables, and the matcher that walks them.
 
+``check_patterns`` asks whether those of a specification can be compiled, when its file is read.
+
 The tables are what the C++ core walks, too (native/steps/pattern.hpp). All numbers little-endian:
 
     u32 magic "MTKP", u32 classes, u32 flags (1: empty matches do not count), u32 oracles,
@@ -19,19 +21,23 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 
+from mtkit.errors import UnsupportedError
+from mtkit.spec import components_of
 from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.patterns.graph import Classes
+    from mtkit.patterns.automaton import CharacterClasses
+    from mtkit.spec import TokenizerSpec
     from mtkit.spec.text import Pattern
+
 
 MAGIC = b"MTKP"
 IGNORE_EMPTY = 1
 LONG_LOOK = 64
 
 
-class Automaton:
+class AutomatonView:
     """View of one automaton in the tables."""
 
     def __init__(self, tables: memoryview, at: int, symbols: int) -> None:
@@ -43,11 +49,7 @@ class Automaton:
 
 
 class Matcher:
-    """A compiled pattern.
-
-    Attributes:
-        tables: The flat tables.
-    """
+    """A compiled pattern."""
 
     def __init__(self, tables: bytes) -> None:
         self.tables = tables
@@ -57,7 +59,7 @@ class Matcher:
         offsets = struct.unpack_from(f"<{3 + oracles}I", view, 16)
         self.numbers = struct.unpack_from("<4352H", view, offsets[0])
         self.blocks = view[offsets[1] :]
-        automata = [Automaton(view, at, self.classes + 1) for at in offsets[2:]]
+        automata = [AutomatonView(view, at, self.classes + 1) for at in offsets[2:]]
         self.oracles, self.main = automata[:-1], automata[-1]
 
     def find(self, text: str) -> list[tuple[int, int]]:
@@ -111,7 +113,7 @@ class Matcher:
         columns = symbols
         unit = self.classes + 1
         for number, oracle in enumerate(self.oracles):
-            answers = _run(oracle, symbols, columns, unit)
+            answers = _run_oracle(oracle, symbols, columns, unit)
             columns = [
                 column + answer * (unit << number)
                 for column, answer in zip(columns, answers, strict=True)
@@ -119,7 +121,9 @@ class Matcher:
         return columns
 
 
-def _run(oracle: Automaton, symbols: list[int], columns: list[int], unit: int) -> list[int]:
+def _run_oracle(
+    oracle: AutomatonView, symbols: list[int], columns: list[int], unit: int
+) -> list[int]:
     """Answer of an oracle for each place."""
     length = len(symbols)
     answers = [0] * length
@@ -138,20 +142,16 @@ def _run(oracle: Automaton, symbols: list[int], columns: list[int], unit: int) -
 
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: Pattern) -> Matcher:
-    """Compile a pattern, once a process.
-
-    Raises:
-        UnsupportedError: It holds a construct that cannot be run exactly; the message quotes it.
-    """
-    return Matcher(build(pattern))
+    """Compile a pattern, once a process."""
+    return Matcher(build_tables(pattern))
 
 
-def build(pattern: Pattern) -> bytes:
+def build_tables(pattern: Pattern) -> bytes:
     """Return a pattern's tables."""
     from mtkit.patterns import tree
-    from mtkit.patterns.automaton import Automaton as Builder
-    from mtkit.patterns.graph import Builder as GraphBuilder
-    from mtkit.patterns.parse import Parser
+    from mtkit.patterns.automaton import AutomatonBuilder as Builder
+    from mtkit.patterns.automaton import GraphBuilder
+    from mtkit.patterns.parser import Parser
 
     node: tree.Node
     if isinstance(pattern, Text):
@@ -177,16 +177,32 @@ def build(pattern: Pattern) -> bytes:
     return head + struct.pack(f"<{len(parts)}I", *offsets) + body
 
 
-def class_tables(classes: Classes, rules: Regex) -> tuple[bytes, bytes]:
+def class_tables(classes: CharacterClasses, rules: Regex) -> tuple[bytes, bytes]:
     """Block numbers and blocks of 256 classes."""
     runs = [*classes.runs, (0x110000, 0)]
     table = b"".join(
         bytes((kind,)) * (runs[at + 1][0] - start) for at, (start, kind) in enumerate(runs[:-1])
     )
     if rules.alphabet == "kinds":
-        from mtkit.patterns.fold import kinds_of
+        from mtkit.patterns.sets import kinds_of
 
         table = kinds_of(table, rules.unicode)
     known: dict[bytes, int] = {}
     numbers = [known.setdefault(table[at : at + 256], len(known)) for at in range(0, 0x110000, 256)]
     return struct.pack("<4352H", *numbers), b"".join(known)
+
+
+_STAGES = ("normalizer", "pre_tokenizer", "decoder")
+
+
+def check_patterns(spec: TokenizerSpec) -> None:
+    """Compile all patterns; what was compiled once is kept."""
+    for stage in _STAGES:
+        for component in components_of(getattr(spec, stage)):
+            pattern = getattr(component, "pattern", None)
+            if isinstance(pattern, Regex):
+                try:
+                    compile_pattern(pattern)
+                except UnsupportedError as error:
+                    error.field = f"{stage}: {type(component).__name__}"
+                    raise

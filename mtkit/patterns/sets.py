@@ -1,10 +1,10 @@
-r"""Named character sets of split patterns: ``\p{…}``, ``[:…:]``, shorthands, case folding.
+"""Named character sets of split patterns: ``\\p{…}``, ``[:…:]``, shorthands, case folding.
 
-``Sets(rules)`` answers under the rules of one ``spec.text.Regex``. On the alphabet of kinds
-a kind is one byte and its ASCII members.
+``Sets(rules)`` answers under the rules of one ``spec.text.Regex``. On the alphabet of kinds, of
+which a pattern sees kinds of characters only, a kind is one byte and its ASCII members.
 
 Source: Oniguruma's doc/RE and its Unicode tables, compared over all code points; MNN's tokenizer
-for the kinds.
+(alibaba/MNN, transformers/llm/engine/src/tokenizer, unicode.cpp), by its behavior, for the kinds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mtkit.patterns.tree import Edges
     from mtkit.spec.text import Regex
+
 
 ANY: Edges = (0, unicode.LIMIT)
 NEWLINE: Edges = (10, 11)
@@ -74,11 +75,7 @@ class Sets:
         return union(edges for name, edges in found.items() if name.startswith(prefix))
 
     def named(self, name: str) -> Edges:
-        r"""Return the set of ``\p{name}``.
-
-        Raises:
-            UnsupportedError: No such property here.
-        """
+        r"""Return the set of ``\p{name}``."""
         if self.kinds:
             return self._kind(name)
         key = name.lower().replace(" ", "").replace("_", "").replace("-", "")
@@ -219,3 +216,15 @@ def long_foldings() -> dict[int, str]:
         rows[at]: "".join(chr(code) for code in rows[at + 1 : at + 4] if code)
         for at in range(0, len(rows), 4)
     }
+
+
+def kinds_of(table: bytes, version: str) -> bytes:
+    """Return the class of each character, given the class of each byte of the alphabet."""
+    kinds = bytearray(unicode.LIMIT)
+    for name, edges in unicode.ranges(f"gc.{version}").items():
+        # Line and paragraph separators are not white space here.
+        kind = KINDS["C" if name in {"Zl", "Zp"} else name[0]]
+        for at in range(0, len(edges), 2):
+            kinds[edges[at] : edges[at + 1]] = bytes((kind,)) * (edges[at + 1] - edges[at])
+    kinds[:128] = bytes(range(128))
+    return bytes(kinds.translate(table[:256]))

@@ -13,7 +13,7 @@ llama-vocab.cpp, ``tokenizer_st_partition`` (``longest_first``); alibaba/MNN, to
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
-from mtkit.pipeline.normalizers.aligned import Aligned
+from mtkit.pipeline.aligned_text import AlignedText
 from mtkit.unicode import characters
 
 TYPE_CHECKING = False
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from mtkit.spec import AddedToken, AddedTokens
 
-    Piece = tuple[Aligned, int | None]
-    Normalize = Callable[[Aligned], None]
+    Piece = tuple[AlignedText, int | None]
+    Normalize = Callable[[AlignedText], None]
     Table = dict[str, list[tuple[str, AddedToken]]]
     Match = tuple[int, int, AddedToken]
 
@@ -48,7 +48,7 @@ class Cutter:
         self._raw = self._find_any(token for token in added.tokens if not token.normalized)
         self._late = self._find_any(token for token in added.tokens if token.normalized)
 
-    def cut(self, text: Aligned, *, parse_special: bool | None) -> list[Piece]:
+    def cut(self, text: AlignedText, *, parse_special: bool | None) -> list[Piece]:
         """Cut the tokens that are looked for in the raw text; each piece has its id or None."""
         if self._first:
             pieces = self._first.cut(text, parse_special=parse_special)
@@ -61,7 +61,7 @@ class Cutter:
             ]
         return self._cut(text, parse_special)
 
-    def cut_normalized(self, text: Aligned, *, parse_special: bool | None) -> list[Piece]:
+    def cut_normalized(self, text: AlignedText, *, parse_special: bool | None) -> list[Piece]:
         """Cut the tokens that are looked for in the normalized text."""
         parses = self._parses(parse_special)
         if self._added.match == "leftmost_longest" and self._nothing and text.text:
@@ -73,7 +73,7 @@ class Cutter:
             return [(text.part(0, len(text)), None)]
         return self._split(text, _matches(text.text, self._late), parses)
 
-    def _cut(self, text: Aligned, parse_special: bool | None) -> list[Piece]:
+    def _cut(self, text: AlignedText, parse_special: bool | None) -> list[Piece]:
         parses = self._parses(parse_special)
         if self._added.match == "longest_first":
             return self._one_by_one(text, parses)
@@ -96,7 +96,7 @@ class Cutter:
                 listed.sort(key=lambda entry: -len(entry[0]))
         return table
 
-    def _split(self, text: Aligned, matches: Iterable[Match], parses: bool) -> list[Piece]:
+    def _split(self, text: AlignedText, matches: Iterable[Match], parses: bool) -> list[Piece]:
         """Cut a text at those matches that count."""
         whole, done = text.text, 0
         pieces: list[Piece] = []
@@ -127,7 +127,7 @@ class Cutter:
             pieces.append((text.part(done, len(whole)), None))
         return pieces
 
-    def _one_by_one(self, text: Aligned, parses: bool) -> list[Piece]:
+    def _one_by_one(self, text: AlignedText, parses: bool) -> list[Piece]:
         """Cut each token, the longest first, out of all stretches that are left."""
         pieces: list[Piece] = [(text, None)]
         for token in sorted(self._added.tokens, key=lambda token: -len(token.content)):
@@ -145,7 +145,7 @@ class Cutter:
             ]
         return pieces
 
-    def _cut_one(self, text: Aligned, token: AddedToken, content: str) -> list[Piece]:
+    def _cut_one(self, text: AlignedText, token: AddedToken, content: str) -> list[Piece]:
         whole, done = text.text, 0
         pieces: list[Piece] = []
         while (found := whole.find(content, done)) >= 0:
@@ -188,13 +188,7 @@ def _matches_and_nothing(
     is found.
 
     Args:
-        text: The text.
-        table: The other tokens, the longest first.
-        nothing: The token that is nothing.
         hidden: It does not count, so being inside a character does no harm.
-
-    Raises:
-        UnsupportedError: The reference gives no answer.
 
     Source: daac-tools/daachorse 3.0.3, src/bytewise/iter.rs, ``LeftmostFindIterator``.
     """
@@ -235,7 +229,7 @@ def _normalized(token: AddedToken, normalize: Normalize | None) -> str:
     text = _text(token)
     if normalize is None or not token.normalized:
         return text
-    aligned = Aligned.of(text)
+    aligned = AlignedText.of(text)
     normalize(aligned)
     return aligned.text
 

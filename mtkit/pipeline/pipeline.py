@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from mtkit.pipeline.added_tokens import Cutter
-from mtkit.pipeline.decoders.decode import Decoding
+from mtkit.pipeline.aligned_text import AlignedText
+from mtkit.pipeline.decoding import Decoding
+from mtkit.pipeline.encoding import Tokens, packed_rows, pad
 from mtkit.pipeline.models import build
 from mtkit.pipeline.models.words import beyond
-from mtkit.pipeline.normalizers.aligned import Aligned
-from mtkit.pipeline.normalizers.components import compile_normalizer
+from mtkit.pipeline.normalizers import compile_normalizer
 from mtkit.pipeline.post_processors import assemble
 from mtkit.pipeline.pre_tokenizers import compile_pre_tokenizer
-from mtkit.pipeline.result import packed_rows
-from mtkit.pipeline.tokens import Tokens, pad
+from mtkit.spec import user_defined_pieces
 from mtkit.spec.models import Characters, ScoreBPE, Unigram, Words
-from mtkit.spec.traverse import user_defined
 from mtkit.unicode.utf8 import to_text
 
 TYPE_CHECKING = False
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from mtkit.pipeline.decoders.stream import DecodeStream
+    from mtkit.pipeline.decoding import DecodeStream
+    from mtkit.pipeline.encoding import EncodeOptions, Encoding, TextOptions
     from mtkit.pipeline.models import ModelEncoder
-    from mtkit.pipeline.result import EncodeOptions, Encoding, TextOptions
     from mtkit.spec import TokenizerSpec
 
     Text = str | bytes
@@ -45,14 +44,9 @@ class Pipeline:
     name = "pipeline"
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        """Read the tables of every stage but the model, which is built when it is first used.
-
-        Raises:
-            FormatError: A table is damaged.
-            UnsupportedError: A component is not known.
-        """
+        """Read the tables of every stage but the model, which is built when it is first used."""
         self.spec = spec
-        self.user_defined = user_defined(spec)
+        self.user_defined = user_defined_pieces(spec)
         self.normalize = (
             compile_normalizer(spec.normalizer, self.user_defined) if spec.normalizer else None
         )
@@ -73,12 +67,7 @@ class Pipeline:
     def encode(
         self, text: Text, pair: Text | None = None, **options: Unpack[EncodeOptions]
     ) -> Encoding:
-        """Encode a text, or two that belong together.
-
-        Raises:
-            UsageError: A lone surrogate, bytes that are not taken, or a cut that is not possible.
-            UnsupportedError: The model has no token for a part of the text.
-        """
+        """Encode a text, or two that belong together."""
         return self.encode_batch([text if pair is None else (text, pair)], **options)[0]
 
     def encode_batch(
@@ -171,16 +160,16 @@ class Pipeline:
 
     def decode_stream(self, *, skip_special_tokens: bool = True) -> DecodeStream:
         """Return a stream that takes ids one by one and gives text in whole characters."""
-        from mtkit.pipeline.decoders.stream import DecodeStream
+        from mtkit.pipeline.decoding import DecodeStream
 
         return DecodeStream(self.decoding, skip_special_tokens=skip_special_tokens)
 
     def words(
         self, text: str, *, parse_special: bool | None = None
-    ) -> list[tuple[Aligned, int | None]]:
+    ) -> list[tuple[AlignedText, int | None]]:
         """Return the words of a text with the id of those that are added tokens."""
-        words: list[tuple[Aligned, int | None]] = []
-        for part, part_id in self.cutter.cut(Aligned.of(text), parse_special=parse_special):
+        words: list[tuple[AlignedText, int | None]] = []
+        for part, part_id in self.cutter.cut(AlignedText.of(text), parse_special=parse_special):
             if part_id is not None:
                 words.append((part, part_id))
                 continue
@@ -196,7 +185,7 @@ class Pipeline:
                 words += [(word, None) for word in cut if word.text]
         return words
 
-    def word_tokens(self, word: Aligned, token_id: int | None, whole: str) -> Tokens:
+    def word_tokens(self, word: AlignedText, token_id: int | None, whole: str) -> Tokens:
         """Return the tokens of one word of a text."""
         if token_id is not None:
             return Tokens([token_id], [word.text], [word.offsets(0, len(word))])

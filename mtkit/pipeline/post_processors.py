@@ -9,11 +9,11 @@ Source: huggingface/tokenizers 0.23, processors/.
 from __future__ import annotations
 
 from mtkit.errors import ResourceError, UnsupportedError
-from mtkit.pipeline.normalizers.growth import GROWTH_FACTOR
-from mtkit.pipeline.tokens import Tokens, truncate
+from mtkit.pipeline.encoding import Tokens, truncate
+from mtkit.pipeline.growth import GROWTH_FACTOR
 from mtkit.spec import post_processors as spec
-from mtkit.unicode.byte_alphabet import LETTERS
 from mtkit.unicode.characters import is_white_space
+from mtkit.unicode.utf8 import BYTE_LETTERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 GROWTH_TOKENS = 1 << 20
 """A template may add so many tokens, or ``GROWTH_FACTOR`` times those of its texts."""
-_SPACE = LETTERS[0x20]
+_SPACE = BYTE_LETTERS[0x20]
 
 
 def assemble(
@@ -35,12 +35,7 @@ def assemble(
     add_special_tokens: bool,
     truncation: Literal["file"] | None = None,
 ) -> Tokens:
-    """Cut one or two texts as the file asks and join them; ``texts`` are used up.
-
-    Raises:
-        UsageError: The cut is not possible.
-        UnsupportedError: A template does not fit the number of texts.
-    """
+    """Cut one or two texts as the file asks and join them; ``texts`` are used up."""
     limits = tokenizer.truncation if truncation else None
     if limits:
         added = added_count(tokenizer.post_processor, pair=len(texts) > 1)
@@ -67,11 +62,7 @@ def added_count(component: PostProcessor | None, *, pair: bool) -> int:
 def post_process(
     component: PostProcessor | None, texts: list[Tokens], *, add_special_tokens: bool
 ) -> Tokens:
-    """Join the tokens of one or two texts as a post-processor says; ``texts`` are used up.
-
-    Raises:
-        UnsupportedError: A template does not fit the number of texts.
-    """
+    """Join the tokens of one or two texts as a post-processor says; ``texts`` are used up."""
     runs: Iterable[Tokens] = texts
     if component is not None:
         for number, tokens in enumerate(texts):

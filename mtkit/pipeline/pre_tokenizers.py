@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
 from mtkit.patterns.matcher import compile_pattern
-from mtkit.pipeline.normalizers.components import map_bytes
-from mtkit.pipeline.normalizers.growth import named
+from mtkit.pipeline.growth import name_step
+from mtkit.pipeline.normalizers import map_bytes
 from mtkit.spec import pre_tokenizers as spec
 from mtkit.spec.text import Regex
 from mtkit.unicode import characters
@@ -20,10 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtkit.pipeline.normalizers.aligned import Aligned, Span
+    from mtkit.pipeline.aligned_text import AlignedText, Span
     from mtkit.spec.pre_tokenizers import Behavior, PreTokenizer
 
-    Cut = Callable[[Aligned], list[Aligned]]
+    Cut = Callable[[AlignedText], list[AlignedText]]
 
 GPT2 = Regex(spec.BYTE_LEVEL_SPLIT)
 """The split of GPT-2, which the byte-level component has built in."""
@@ -34,14 +34,10 @@ DIGIT_GROUPS_UNICODE = "15.1"
 
 
 def compile_pre_tokenizer(component: PreTokenizer) -> Cut:
-    """Return the function of a pre-tokenizer.
-
-    Raises:
-        UnsupportedError: It is not a known component, or its pattern is beyond the matcher.
-    """
+    """Return the function of a pre-tokenizer."""
     if isinstance(component, spec.Sequence):
         return _sequence([compile_pre_tokenizer(step) for step in component.steps])
-    return named(component, _compile(component))
+    return name_step(component, _compile(component))
 
 
 def _compile(component: PreTokenizer) -> Cut:
@@ -86,7 +82,7 @@ def _compile(component: PreTokenizer) -> Cut:
 
 
 def _sequence(steps: list[Cut]) -> Cut:
-    def run(text: Aligned) -> list[Aligned]:
+    def run(text: AlignedText) -> list[AlignedText]:
         parts = [text]
         for step in steps:
             parts = [part for whole in parts for part in step(whole)]
@@ -98,7 +94,7 @@ def _sequence(steps: list[Cut]) -> Cut:
 def _characters(is_delimiter: Callable[[str], bool], behavior: Behavior) -> Cut:
     """Split at single characters."""
 
-    def run(text: Aligned) -> list[Aligned]:
+    def run(text: AlignedText) -> list[AlignedText]:
         matches = [(at, at + 1) for at, c in enumerate(text.text) if is_delimiter(c)]
         return text.split(matches, behavior)
 
@@ -109,7 +105,7 @@ def byte_level_split(component: spec.ByteLevel) -> Cut:
     """Return the first half of a byte-level pre-tokenizer: prefix and split, no letters yet."""
     matcher = compile_pattern(GPT2) if component.use_regex else None
 
-    def run(text: Aligned) -> list[Aligned]:
+    def run(text: AlignedText) -> list[AlignedText]:
         text = text.copy()
         if component.add_prefix_space and not text.text.startswith(" "):
             text.prepend(" ")
@@ -121,7 +117,7 @@ def byte_level_split(component: spec.ByteLevel) -> Cut:
 def _byte_level(component: spec.ByteLevel) -> Cut:
     split = byte_level_split(component)
 
-    def run(text: Aligned) -> list[Aligned]:
+    def run(text: AlignedText) -> list[AlignedText]:
         parts = split(text)
         for part in parts:
             map_bytes(part)
@@ -133,7 +129,7 @@ def _byte_level(component: spec.ByteLevel) -> Cut:
 def _metaspace(component: spec.Metaspace) -> Cut:
     mark = component.replacement
 
-    def run(text: Aligned) -> list[Aligned]:
+    def run(text: AlignedText) -> list[AlignedText]:
         text = text.copy()
         text.replace([(at, at + 1) for at, c in enumerate(text.text) if c == " "], mark)
         wanted = component.prepend_scheme == "always" or (
@@ -150,7 +146,7 @@ def _metaspace(component: spec.Metaspace) -> Cut:
 
 
 def _mark_spaces(component: spec.MarkSpaces) -> Cut:
-    def run(text: Aligned) -> list[Aligned]:
+    def run(text: AlignedText) -> list[AlignedText]:
         text = text.copy()
         if component.prefix and text.text and not text.text.startswith(" "):
             text.prepend(" ")
@@ -192,7 +188,7 @@ def _words(text: str) -> list[Span]:
     return found
 
 
-def _unicode_scripts(text: Aligned) -> list[Aligned]:
+def _unicode_scripts(text: AlignedText) -> list[AlignedText]:
     """Cut where the script changes; spaces and what has no script of its own go with what is there.
 
     What stands before the first character that has a script is lost, as in the reference.
@@ -211,7 +207,7 @@ def _unicode_scripts(text: Aligned) -> list[Aligned]:
     ]
 
 
-def _digit_groups(text: Aligned) -> list[Aligned]:
+def _digit_groups(text: AlignedText) -> list[AlignedText]:
     ends: list[int] = []
     at = 0
     while at < len(text.text):

@@ -25,11 +25,7 @@ _PORTS = {"http": ":80", "https": ":443"}
 
 
 def keys_of(settings: ServeSettings) -> list[str]:
-    """Return the keys; listening for other machines needs one.
-
-    Raises:
-        UsageError: One is needed, too short, or its file cannot be read.
-    """
+    """Return the keys; listening for other machines needs one."""
     found = [settings.api_key.strip()] if settings.api_key is not None else []
     if settings.api_key_file is not None:
         try:
@@ -57,11 +53,7 @@ def hosts_of(settings: ServeSettings) -> list[str]:
 
 
 def names_of(settings: ServeSettings) -> tuple[set[str], set[str]]:
-    """Return the names that the server is called by, and the origins whose pages may ask.
-
-    Raises:
-        UsageError: One is such as no request names.
-    """
+    """Return the names that the server is called by, and the origins whose pages may ask."""
     hosts = {"localhost", *(host.lower() for host in hosts_of(settings))}
     for name in settings.allow_host:
         if not _NAME.fullmatch(name):

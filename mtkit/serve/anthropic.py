@@ -9,18 +9,14 @@ import secrets
 from contextlib import aclosing
 
 from mtkit.base.record import replace
-from mtkit.serve.answers import Answers
-from mtkit.serve.anthropic_content import Content
-from mtkit.serve.anthropic_messages import from_anthropic, tools_from_anthropic
-from mtkit.serve.bodies.anthropic import Message, MessageCount
-from mtkit.serve.bodies.fields import MOST_BODY, read
-from mtkit.serve.bodies.openai import Format, Schema, schema_of, template_values
-from mtkit.serve.bodies.sampler import read_with_sampler
-from mtkit.serve.job import Progress, Terms, TooLong
-from mtkit.serve.messages import continuing
-from mtkit.serve.replies import Problem, as_json, body_of, event
-from mtkit.serve.sending import reply
-from mtkit.serve.tools import Tools
+from mtkit.serve.answer import Answers, send_answers
+from mtkit.serve.bodies import Format, Message, MessageCount, Schema, schema_of, template_variables
+from mtkit.serve.content import AnthropicContent
+from mtkit.serve.conversation import messages_from_anthropic, prompt_end, tools_from_anthropic
+from mtkit.serve.job import JobProgress, PromptTooLong, Terms
+from mtkit.serve.reply import Problem, json_response, read_json, sse_event
+from mtkit.serve.request import MOST_BODY, read_body, read_with_sampler
+from mtkit.serve.tool import Tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +26,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from mtkit.serve.served import Served
-    from mtkit.serve.tools import Reading
+    from mtkit.serve.model import ServedModel
+    from mtkit.serve.tool import AnswerParser
 
 _REASONS = {
     "eog": "end_turn",
@@ -41,7 +37,7 @@ _REASONS = {
 }
 
 
-def _tools(asked: MessageCount, served: Served) -> Tools:
+def _read_tools(asked: MessageCount, served: ServedModel) -> Tools:
     given = asked.tool_choice
     kinds: dict[str, Any] = {"any": "required", "tool": {"name": given.name}}
     choice = kinds.get(given.type, given.type)
@@ -51,34 +47,34 @@ def _tools(asked: MessageCount, served: Served) -> Tools:
     )
 
 
-async def _ids(asked: MessageCount, tools: Tools, served: Served) -> list[int]:
+async def _prompt_ids(asked: MessageCount, tools: Tools, served: ServedModel) -> list[int]:
     if asked.output_config.effort is not None:
         served.unknown.see({"output_config": asked.output_config.effort})
-    given = from_anthropic(asked.messages, asked.system)
-    values = template_values(asked.chat_template_kwargs, asked.thinks)
-    ending = continuing(given, prefill=served.settings.prefill_assistant)
+    given = messages_from_anthropic(asked.messages, asked.system)
+    values = template_variables(asked.chat_template_kwargs, asked.thinks)
+    ending = prompt_end(given, prefill=served.settings.prefill_assistant)
     return await served.chat_ids(given, tools.given, values=values, **ending)
 
 
-async def count_tokens(request: Request, served: Served) -> Response:
+async def count_tokens(request: Request, served: ServedModel) -> Response:
     """Count the tokens of a conversation."""
-    asked = read(MessageCount, await body_of(request, MOST_BODY), served.unknown)
-    ids = await _ids(asked, _tools(asked, served), served)
-    return as_json({"input_tokens": len(ids)})
+    asked = read_body(MessageCount, await read_json(request, MOST_BODY), served.unknown)
+    ids = await _prompt_ids(asked, _read_tools(asked, served), served)
+    return json_response({"input_tokens": len(ids)})
 
 
-async def messages(request: Request, served: Served) -> Response:
+async def messages(request: Request, served: ServedModel) -> Response:
     """Answer a conversation."""
-    body = await body_of(request, MOST_BODY)
+    body = await read_json(request, MOST_BODY)
     asked, sampler = read_with_sampler(Message, body, served.settings.sampler, served.unknown)
     form = asked.output_config.format or asked.output_format
     if form is not None:
         asked_for = Format("json_schema", json_schema=Schema(form.schema))
         schema = schema_of(asked_for, body, "output_config.format")
         sampler = replace(sampler, grammar=None, json_schema=schema)
-    tools = _tools(asked, served)
+    tools = _read_tools(asked, served)
     sampler = await served.held(await tools.forcing(sampler))
-    ids = await _ids(asked, tools, served)
+    ids = await _prompt_ids(asked, tools, served)
     shown = served.markers if tools.shows else frozenset()
     terms = Terms(
         sampler, asked.max_tokens, asked.stop_sequences, None, shown, asked.speculative,
@@ -86,20 +82,25 @@ async def messages(request: Request, served: Served) -> Response:
     )  # fmt: skip
     try:
         answers = Answers(served, [ids], terms)
-    except TooLong as error:  # in Anthropic's words, which Claude Code looks for
+    except PromptTooLong as error:  # in Anthropic's words, which Claude Code looks for
         what = f"prompt is too long: {error.tokens} tokens > {error.n_slot} maximum"
         raise Problem(400, f"{what}; {error.hint}") from None
-    content = Content(shows_thoughts=asked.thinks is not False)
+    content = AnthropicContent(shows_thoughts=asked.thinks is not False)
     reading = tools.reading(served.tail(ids), streams=asked.stream)
-    told = _Told(asked, answers, reading, content, served.name)
-    return await reply(request, answers, told.stream() if asked.stream else None, told.whole)
+    told = _MessageAnswer(asked, answers, reading, content, served.name)
+    return await send_answers(request, answers, told.stream() if asked.stream else None, told.whole)
 
 
-class _Told:
+class _MessageAnswer:
     """One message, whole or as events."""
 
     def __init__(
-        self, asked: Message, answers: Answers, reading: Reading, content: Content, name: str
+        self,
+        asked: Message,
+        answers: Answers,
+        reading: AnswerParser,
+        content: AnthropicContent,
+        name: str,
     ) -> None:
         self._asked, self._answers, self._reading, self._content = asked, answers, reading, content
         self._head = {
@@ -121,17 +122,17 @@ class _Told:
         """Yield the events."""
         async with aclosing(self._events()) as events:
             async for told in events:
-                yield event(told, told["type"])
+                yield sse_event(told, told["type"])
         ending = {"type": "message_delta", "delta": self._end(), **self._figures()}
-        yield event(ending, "message_delta")
-        yield event({"type": "message_stop"}, "message_stop")
+        yield sse_event(ending, "message_delta")
+        yield sse_event({"type": "message_stop"}, "message_stop")
 
     async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the events of the content; a long prompt lets clients wait, but not in silence."""
         yield self._start()
         async with aclosing(self._answers.with_progress()) as events:
             async for _, told in events:
-                if isinstance(told, Progress):
+                if isinstance(told, JobProgress):
                     if told.cached < told.processed < told.total:
                         yield {"type": "ping"}
                     continue

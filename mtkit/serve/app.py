@@ -1,67 +1,172 @@
-"""The application: paths to routes, errors to answers."""
+"""The application: paths to routes, errors to answers, the page at ``/``, and ``/openapi.json``.
+
+``/openapi.json`` says what every route takes and answers, from the records that read the bodies.
+The page is one file, whose script and style alone may run.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
+from functools import cache
+from importlib.resources import files
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mtkit.serve import adapters, anthropic, embeddings, llama, openai, own, responses, slot_actions
-from mtkit.serve.bodies import anthropic as anthropic_bodies
-from mtkit.serve.bodies import llama as llama_bodies
-from mtkit.serve.bodies import openai as openai_bodies
-from mtkit.serve.bodies import responses as responses_bodies
+from mtkit._version import __version__
+from mtkit.serve import anthropic, bodies, embeddings, llama, openai, responses
 from mtkit.serve.guard import Guard
-from mtkit.serve.openapi import document
-from mtkit.serve.page import page
-from mtkit.serve.replies import Gone, Problem, as_json, refusal
+from mtkit.serve.reply import ClientGone, Problem, error_response, json_response
+from mtkit.serve.request import WithSampler
+from mtkit.settings import SamplerSettings
+from mtkit.settings.declaration import table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from typing import Any
 
     from starlette.requests import Request
 
-    from mtkit.serve.served import Served
+    from mtkit.serve.model import ServedModel
+
+
+STATUSES = {
+    400: "The request makes no sense.", 401: "The key is missing or wrong.",
+    403: "Not under this name, or not from this page.", 413: "The body is too long.",
+    429: "All slots and the queue are full.",
+    501: "The server was started without it, or the model has nothing for it.",
+    503: "The server is ending.",
+}  # fmt: skip
+"""What any route may answer besides 200; 500 is a fault in mtkit."""
+_PATH_PARAMETER = re.compile(r"\{(\w+):(\w+)\}")
+_JSON_TYPES = {"float": "number", "int": "integer", "str": "string", "bool": "boolean"}
+
+
+def openapi_document(routes: Iterable[tuple[str, str, Any, Any]]) -> dict[str, Any]:
+    """Return the description of routes, each of method, path, function and the body's record."""
+    routes = list(routes)
+    kinds = list(dict.fromkeys(body for *_, body in routes if body is not None))
+    shown, schemas = msgspec.json.schema_components(
+        kinds, ref_template="#/components/schemas/{name}"
+    )
+    schemas = dict(zip(kinds, shown, strict=True))
+    for kind in kinds:
+        if isinstance(kind, type) and issubclass(kind, WithSampler):
+            for name, one in table(SamplerSettings).items():
+                schemas[kind.__name__]["properties"].setdefault(name, _setting_schema(one))
+    paths: dict[str, dict[str, Any]] = {}
+    for method, path, answer, body in routes:
+        made: dict[str, Any] = {
+            "summary": answer.__doc__.partition("\n")[0],
+            "responses": {
+                str(status): {"description": text}
+                for status, text in {200: "The answer.", 404: "Not there.", **STATUSES}.items()
+            },
+        }
+        if body is not None:
+            content = {"application/json": {"schema": schemas[body]}}
+            made["requestBody"] = {"required": True, "content": content}
+        if found := _PATH_PARAMETER.search(path):
+            path = path.replace(found[0], f"{{{found[1]}}}")
+            schema = {"type": "integer" if found[2] == "int" else "string"}
+            made["parameters"] = [
+                {"name": found[1], "in": "path", "required": True, "schema": schema}
+            ]
+        paths.setdefault(path, {})[method.lower()] = made
+    keys = {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "mtkit serve", "version": __version__},
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": keys},
+        "security": [{}, {"bearer": []}, {"key": []}],
+    }
+
+
+def _setting_schema(one: Any) -> dict[str, Any]:
+    """Return the schema of a setting of the sampler."""
+    if one.name == "logit_bias":
+        bias = {"type": "number"}
+        return {"type": "object", "additionalProperties": bias, "description": one.help}
+    kinds = [_JSON_TYPES[kind] for kind in one.annotation.split(" | ") if kind in _JSON_TYPES]
+    made: dict[str, Any] = {"type": [*kinds, "null"], "description": one.help}
+    if one.name == "json_schema":
+        made["type"] = ["string", "object", "null"]
+    if one.low is not None:
+        made |= {"minimum": one.low, "maximum": one.high}
+    return made
+
+
+async def show_page(_: Request, __: ServedModel) -> Response:
+    """Return the page."""
+    text, policy = _page_and_policy()
+    headers = {"content-security-policy": policy, "cache-control": "no-cache"}
+    return Response(text, headers=headers, media_type="text/html")
+
+
+@cache
+def _page_and_policy() -> tuple[str, str]:
+    """Return the page, and the policy that names its parts by their hashes."""
+    text = files("mtkit.serve").joinpath("page.html").read_text(encoding="utf-8")
+
+    def hashed(tag: str) -> str:
+        inner = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        sums = (hashlib.sha256(part.encode()).digest() for part in inner)
+        return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in sums)
+
+    policy = (
+        f"default-src 'none'; script-src {hashed('script')}; style-src {hashed('style')}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+    return text, policy
+
 
 _ROUTES: tuple[tuple[str, str, Any, Any], ...] = (
-    ("GET", "/", page, None),
+    ("GET", "/", show_page, None),
     ("GET", "/v1/models", openai.models, None),
     ("GET", "/v1/models/{name:path}", openai.model, None),
-    ("POST", "/v1/completions", openai.completions, openai_bodies.Completion),
-    ("POST", "/v1/chat/completions", openai.chat, openai_bodies.Chat),
-    ("POST", "/v1/responses", responses.create, responses_bodies.Responses),
-    ("POST", "/v1/chat/completions/input_tokens", openai.input_tokens, openai_bodies.Chat),
-    ("POST", "/v1/embeddings", embeddings.openai, openai_bodies.Embeddings),
-    ("POST", "/v1/messages", anthropic.messages, anthropic_bodies.Message),
-    ("POST", "/v1/messages/count_tokens", anthropic.count_tokens, anthropic_bodies.MessageCount),
-    ("POST", "/completion", llama.completion, llama_bodies.Complete),
-    ("POST", "/completions", llama.completion, llama_bodies.Complete),
-    ("POST", "/infill", llama.infill, llama_bodies.Infill),
-    ("POST", "/embedding", embeddings.plain, llama_bodies.Embedding),
-    ("POST", "/embeddings", embeddings.plain, llama_bodies.Embedding),
-    ("POST", "/rerank", embeddings.rerank, llama_bodies.Rerank),
-    ("POST", "/reranking", embeddings.rerank, llama_bodies.Rerank),
-    ("GET", "/lora-adapters", adapters.told, None),
-    ("POST", "/lora-adapters", adapters.scaled, list[llama_bodies.Scale]),
-    ("POST", "/tokenize", own.tokenize, llama_bodies.Tokenize),
-    ("POST", "/detokenize", own.detokenize, llama_bodies.Detokenize),
-    ("POST", "/apply-template", openai.apply_template, openai_bodies.Chat),
-    ("GET", "/props", own.props, None),
-    ("GET", "/slots", own.slots, None),
-    ("POST", "/slots/{slot:int}", slot_actions.act, llama_bodies.Saved),
-    ("GET", "/health", own.health, None),
-    ("GET", "/metrics", own.metrics, None),
+    ("POST", "/v1/completions", openai.completions, bodies.Completion),
+    ("POST", "/v1/chat/completions", openai.chat, bodies.Chat),
+    ("POST", "/v1/responses", responses.create, bodies.Responses),
+    ("POST", "/v1/chat/completions/input_tokens", openai.input_tokens, bodies.Chat),
+    ("POST", "/v1/embeddings", embeddings.openai_embeddings, bodies.Embeddings),
+    ("POST", "/v1/messages", anthropic.messages, bodies.Message),
+    ("POST", "/v1/messages/count_tokens", anthropic.count_tokens, bodies.MessageCount),
+    ("POST", "/completion", llama.completion, bodies.Complete),
+    ("POST", "/completions", llama.completion, bodies.Complete),
+    ("POST", "/infill", llama.infill, bodies.Infill),
+    ("POST", "/embedding", embeddings.llama_embeddings, bodies.Embedding),
+    ("POST", "/embeddings", embeddings.llama_embeddings, bodies.Embedding),
+    ("POST", "/rerank", embeddings.rerank, bodies.Rerank),
+    ("POST", "/reranking", embeddings.rerank, bodies.Rerank),
+    ("GET", "/lora-adapters", llama.list_adapters, None),
+    ("POST", "/lora-adapters", llama.scale_adapters, list[bodies.Scale]),
+    ("POST", "/tokenize", llama.tokenize, bodies.Tokenize),
+    ("POST", "/detokenize", llama.detokenize, bodies.Detokenize),
+    ("POST", "/apply-template", openai.apply_template, bodies.Chat),
+    ("GET", "/props", llama.props, None),
+    ("GET", "/slots", llama.slots, None),
+    ("POST", "/slots/{slot:int}", llama.change_slot, bodies.Saved),
+    ("GET", "/health", llama.health, None),
+    ("GET", "/metrics", llama.metrics, None),
 )
 """Method, path, what answers, and the record of the body."""
 _PREFIX = "/v1"
 
 
-def _both(routes: Sequence[tuple[str, str, Any, Any]]) -> list[tuple[str, str, Any, Any]]:
+def _with_both_prefixes(
+    routes: Sequence[tuple[str, str, Any, Any]],
+) -> list[tuple[str, str, Any, Any]]:
     """Return routes with and without ``/v1``, unless one of the two is another's."""
     own = {(method, path) for method, path, _, _ in routes}
     found = list(routes)
@@ -72,22 +177,22 @@ def _both(routes: Sequence[tuple[str, str, Any, Any]]) -> list[tuple[str, str, A
     return found
 
 
-async def described(_: Request, __: Served) -> Response:
+async def describe_routes(_: Request, __: ServedModel) -> Response:
     """Describe the routes."""
-    return as_json(document(_ROUTES))
+    return json_response(openapi_document(_ROUTES))
 
 
-def application(served: Served, keys: Sequence[str] = ()) -> Guard:
+def application(served: ServedModel, keys: Sequence[str] = ()) -> Guard:
     """Return the ASGI application of a model whose scheduler runs."""
 
     def route(method: str, path: str, answer: Callable[..., Awaitable[Response]]) -> Route:
         async def endpoint(request: Request) -> Response:
             try:
                 return await answer(request, served)
-            except Gone:
+            except ClientGone:
                 return Response(status_code=499)  # nobody reads it
             except Exception as error:  # noqa: BLE001  no traceback for clients, nor in the log
-                return refusal(request.url.path, error)
+                return error_response(request.url.path, error)
 
         return Route(path, endpoint, methods=[method])
 
@@ -99,15 +204,18 @@ def application(served: Served, keys: Sequence[str] = ()) -> Guard:
             405: "this path takes another method",
         }
         found = Problem(status, said.get(status, "refused"), headers=dict(error.headers or {}))
-        return refusal(request.url.path, found)
+        return error_response(request.url.path, found)
 
     routes = _ROUTES if served.settings.webui else [one for one in _ROUTES if one[1] != "/"]
     shown = (re.sub(r":\w+}", "}", path) for _, path, _, _ in routes)  # without starlette's types
     paths = ", ".join(dict.fromkeys(shown))
     app = Starlette(
         routes=[
-            route("GET", "/openapi.json", described),
-            *(route(method, path, answer) for method, path, answer, _ in _both(routes)),
+            route("GET", "/openapi.json", describe_routes),
+            *(
+                route(method, path, answer)
+                for method, path, answer, _ in _with_both_prefixes(routes)
+            ),
         ],
         exception_handlers={HTTPException: not_routed},
     )

@@ -10,13 +10,12 @@ from __future__ import annotations
 import base64
 from functools import partial
 
-from mtkit.serve.bodies.fields import MOST_BODY, read
-from mtkit.serve.bodies.llama import Embedding, Rerank
-from mtkit.serve.bodies.openai import Embeddings
-from mtkit.serve.prompts import prompt_ids, prompts_of
-from mtkit.serve.replies import Problem, as_json, body_of
-from mtkit.serve.sending import while_there
-from mtkit.serve.served import aside
+from mtkit.serve.answer import while_connected
+from mtkit.serve.bodies import Embedding, Embeddings, Rerank
+from mtkit.serve.model import run_in_thread
+from mtkit.serve.prompt import prompt_ids, prompts_of
+from mtkit.serve.reply import Problem, json_response, read_json
+from mtkit.serve.request import MOST_BODY, read_body
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from mtkit.serve.served import Served
+    from mtkit.serve.model import ServedModel
 
 _EUCLIDEAN, _GREATEST = 2, 0
 """What ``embd_normalize`` divides by: a p-norm by its p; 0: the greatest part, as whole numbers of
 16 bits; -1: nothing."""
-_WHOLE = 32760.0
+_GREATEST_WHOLE = 32760.0
 
 
-async def openai(request: Request, served: Served) -> Response:
+async def openai_embeddings(request: Request, served: ServedModel) -> Response:
     """Return the vectors of texts, in OpenAI's shape."""
-    asked = read(Embeddings, await body_of(request, MOST_BODY), served.unknown)
+    asked = read_body(Embeddings, await read_json(request, MOST_BODY), served.unknown)
     prompts = [await prompt_ids(served, one) for one in prompts_of(asked.input, "input")]
-    vectors = await while_there(request.receive, served.vectors.of(prompts))
+    vectors = await while_connected(request.receive, served.vectors.of(prompts))
     data = []
     for place, vector in enumerate(vectors):
         if asked.dimensions is not None:
@@ -46,38 +45,40 @@ async def openai(request: Request, served: Served) -> Response:
                 what = f"is {asked.dimensions}, but the model has {len(vector)}"
                 raise Problem(400, f"dimensions: {what}", field="dimensions")
             vector = vector[: asked.dimensions]
-        vector = normalized(vector, _EUCLIDEAN)
+        vector = normalize(vector, _EUCLIDEAN)
         told: Any = vector.tolist()
         if asked.encoding_format == "base64":
             told = base64.b64encode(vector.astype("<f4").tobytes()).decode()
         data.append({"object": "embedding", "index": place, "embedding": told})
-    return as_json({"object": "list", "data": data, "model": served.name, "usage": _usage(prompts)})
+    return json_response(
+        {"object": "list", "data": data, "model": served.name, "usage": _usage(prompts)}
+    )
 
 
-async def plain(request: Request, served: Served) -> Response:
+async def llama_embeddings(request: Request, served: ServedModel) -> Response:
     """Return the vectors of texts, in llama-server's shape."""
-    asked = read(Embedding, await body_of(request, MOST_BODY), served.unknown)
+    asked = read_body(Embedding, await read_json(request, MOST_BODY), served.unknown)
     given, field = (
         (asked.content, "content") if asked.content is not None else (asked.input, "input")
     )
     if given is None:
         raise Problem(400, "content: is missing", field="content")
     prompts = [await prompt_ids(served, one) for one in prompts_of(given, field)]
-    vectors = await while_there(request.receive, served.vectors.of(prompts))
-    return as_json([
-        {"index": place, "embedding": [normalized(vector, asked.embd_normalize).tolist()]}
+    vectors = await while_connected(request.receive, served.vectors.of(prompts))
+    return json_response([
+        {"index": place, "embedding": [normalize(vector, asked.embd_normalize).tolist()]}
         for place, vector in enumerate(vectors)
     ])  # fmt: skip
 
 
-async def rerank(request: Request, served: Served) -> Response:
+async def rerank(request: Request, served: ServedModel) -> Response:
     """Return how well texts answer a question, the best first."""
-    asked = read(Rerank, await body_of(request, MOST_BODY), served.unknown)
+    asked = read_body(Rerank, await read_json(request, MOST_BODY), served.unknown)
     texts = asked.documents or asked.texts
     if not texts:
         raise Problem(400, "documents: is empty", field="documents")
-    prompts = [await aside(partial(_pair, served, asked.query, text)) for text in texts]
-    vectors = await while_there(request.receive, served.vectors.of(prompts, "rank"))
+    prompts = [await run_in_thread(partial(_pair, served, asked.query, text)) for text in texts]
+    vectors = await while_connected(request.receive, served.vectors.of(prompts, "rank"))
     name = "score" if asked.texts else "relevance_score"
     found: list[dict[str, Any]] = [
         {"index": place, name: float(vector[0])} for place, vector in enumerate(vectors)
@@ -87,13 +88,13 @@ async def rerank(request: Request, served: Served) -> Response:
     found.sort(key=lambda one: -one[name])
     found = found[: asked.top_n] if asked.top_n is not None else found
     if asked.texts:  # as text-embeddings-inference answers
-        return as_json(found)
-    return as_json(
+        return json_response(found)
+    return json_response(
         {"model": served.name, "object": "list", "usage": _usage(prompts), "results": found}
     )
 
 
-def _pair(served: Served, query: str, text: str) -> list[int]:
+def _pair(served: ServedModel, query: str, text: str) -> list[int]:
     """Return the tokens of a question and a text.
 
     Source: llama.cpp, tools/server/server-common.cpp (``format_prompt_rerank``).
@@ -111,7 +112,7 @@ def _pair(served: Served, query: str, text: str) -> list[int]:
     return [*begin, *plain(query), *end, *between, *plain(text), *end]
 
 
-def normalized(vector: Any, norm: int) -> Any:
+def normalize(vector: Any, norm: int) -> Any:
     """Return a vector divided by its norm, as ``embd_normalize`` names it.
 
     Source: llama.cpp, common/common.cpp (``common_embd_normalize``).
@@ -121,7 +122,7 @@ def normalized(vector: Any, norm: int) -> Any:
     if norm < 0:
         return vector
     if norm == _GREATEST:
-        size = float(np.abs(vector).max()) / _WHOLE
+        size = float(np.abs(vector).max()) / _GREATEST_WHOLE
     else:
         size = float((np.abs(vector, dtype=np.float64) ** norm).sum() ** (1 / norm))
     return (vector / size).astype(np.float32) if size > 0 else vector * 0

@@ -1,9 +1,11 @@
-"""Who may ask, and the headers of every answer.
+"""Who may ask, how much of bodies is held at once, and the headers of every answer.
 
 A page on the web can make a browser ask a server on this machine: under a name of its own that it
 makes to mean this machine (DNS rebinding), or across origins. So a request has to call the server
 by an address, by ``localhost`` or by a name that was allowed, and a page that asks has to be the
 server's own or one that was allowed.
+
+The bytes of bodies that are not whole yet are counted over all connections together.
 """
 
 from __future__ import annotations
@@ -11,22 +13,59 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+from contextlib import contextmanager
 
 from starlette.responses import Response
 
 from mtkit.serve.access import ORIGIN, is_loopback, names_of
-from mtkit.serve.held_bodies import HeldBodies
-from mtkit.serve.replies import Problem, refusal
+from mtkit.serve.reply import Problem, error_response
+from mtkit.serve.request import MOST_BODY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from typing import Any
 
     from mtkit.serve.metrics import Metrics
     from mtkit.settings import ServeSettings
 
-_OPEN = {"/", "/health", "/v1/health"}
+    Receive = Callable[[], Awaitable[Any]]
+
+
+class BodyLimit:
+    """Counts bodies as they come in."""
+
+    def __init__(self, most: int) -> None:
+        """Hold so many bytes at most."""
+        self._most, self._held = most, 0
+
+    @contextmanager
+    def counted(self, scope: Any, receive: Receive) -> Iterator[Receive]:
+        """Give what receives the body of a request, and refuses what is too much."""
+        held = 0
+
+        async def counting() -> Any:
+            nonlocal held
+            message = await receive()
+            if scope.get("state", {}).get("is_too_long"):
+                what = f"the body has more than {MOST_BODY} bytes"
+                raise Problem(413, what, headers={"connection": "close"})
+            size = len(message.get("body", b""))
+            if self._held + size > self._most:
+                headers = {"retry-after": "1", "connection": "close"}
+                raise Problem(503, "too many bodies of requests are on their way", headers=headers)
+            if not message.get("more_body"):
+                size = -held
+            self._held, held = self._held + size, held + size
+            return message
+
+        try:
+            yield counting
+        finally:
+            self._held -= held
+
+
+_KEYLESS_PATHS = {"/", "/health", "/v1/health"}
 """Paths that need no key."""
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -50,8 +89,8 @@ class Guard:
         self._app, self._metrics = app, metrics
         self.is_full: Callable[[], bool] = lambda: False
         self._hosts, self._origins = names_of(settings)
-        self._bodies = HeldBodies(settings.max_held_bytes)
-        self._keys = [_digest(key.encode()) for key in keys]
+        self._bodies = BodyLimit(settings.max_held_bytes)
+        self._keys = [_key_digest(key.encode()) for key in keys]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request, or refuse it."""
@@ -77,7 +116,7 @@ class Guard:
         try:
             self._check(scope["path"], given, is_open=asking)
         except Problem as found:
-            await refusal(scope["path"], found)(scope, receive, sending)
+            await error_response(scope["path"], found)(scope, receive, sending)
             return
         if asking:
             name = given.get(b"origin", b"").decode("latin-1").lower()
@@ -109,7 +148,7 @@ class Guard:
                 hint = "--allow-origin URL of mtkit serve allows a page"
                 what = f"requests from web pages of {name[:100]!r} are not allowed"
                 raise Problem(403, f"{what}; {hint}")
-        is_open = is_open or path in _OPEN
+        is_open = is_open or path in _KEYLESS_PATHS
         if self._keys and not is_open and not self._has_key(headers):
             raise Problem(
                 401, "the key is missing or wrong", headers={"www-authenticate": "Bearer"}
@@ -138,7 +177,7 @@ class Guard:
             kind, _, given = headers.get(b"authorization", b"").partition(b" ")
             if kind.lower() != b"bearer":
                 return False
-        digest = _digest(given.strip())
+        digest = _key_digest(given.strip())
         # All are looked at: the time does not say which key was right.
         return sum(hmac.compare_digest(digest, key) for key in self._keys) > 0
 
@@ -149,5 +188,5 @@ def _without_port(host: str) -> str:
     return name.removeprefix("[").removesuffix("]")
 
 
-def _digest(key: bytes) -> bytes:
+def _key_digest(key: bytes) -> bytes:
     return hashlib.sha256(key).digest()

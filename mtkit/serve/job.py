@@ -1,59 +1,118 @@
-"""What a slot has to do, and what it tells while it does it."""
+"""What a slot has to do, what it tells while it does it, and how long that takes.
+
+Thinking can end after a number of tokens: what closes a reasoning is then written for the model.
+
+Source: llama.cpp, common/reasoning-budget.cpp, for what such a budget does;
+tools/server/server-common.cpp (``server_slot_stats``) for the words of the times.
+"""
 
 from __future__ import annotations
 
 from mtkit.base.record import Record
-from mtkit.errors import ResourceError, counted
+from mtkit.errors import ResourceError, format_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Literal
 
-    from mtkit.serve.thinking_budget import Budget
+    from mtkit.llm.sampling import Sampler
     from mtkit.settings import SamplerSettings
+    from mtkit.speculative.verification import Proposal, Verification
 
     End = Literal["eog", "length", "stop", "grammar"]
 
 
-class Busy(ResourceError):
-    """All slots are taken and the queue is full.
+_MOST_SIGN_TEXT = 200
+"""Characters in which a sign is looked for; none has as many."""
 
-    Attributes:
-        seconds: When it is worth trying again.
-    """
+
+class ThinkingBudget(Record):
+    """How long a model may think."""
+
+    tokens: int
+    is_open: bool
+    opening: str
+    closings: tuple[str, ...]
+    ids: tuple[int, ...]
+
+
+class BudgetVerification:
+    """Chooses as another does, and ends the reasoning where its tokens are spent."""
+
+    def __init__(
+        self,
+        inner: Verification,
+        sampler: Sampler,
+        budget: ThinkingBudget,
+        piece: Callable[[int], bytes],
+    ) -> None:
+        """Begin an answer.
+
+        Args:
+            sampler: Is told of tokens that it did not choose.
+            piece: Gives the bytes that a token is spelled with, control tokens too.
+        """
+        self._inner, self._sampler, self._budget, self._piece = inner, sampler, budget, piece
+        self._forced: list[int] = []
+        self._text, self._spent = "", 0
+        self._is_open, self._is_over = budget.is_open, False
+
+    def choose(self, proposal: Proposal, place: int, row: int) -> int:
+        """Return the next token: the one that is due, or the one that is chosen."""
+        if self._forced:
+            token = self._forced.pop(0)
+            self._sampler.accept((token,))
+            return token
+        token = self._inner.choose(proposal, place, row)
+        if token >= 0 and not self._is_over:
+            self._see(token)
+        return token
+
+    def _see(self, token: int) -> None:
+        budget = self._budget
+        self._text = (self._text + self._piece(token).decode("utf-8", "ignore"))[-_MOST_SIGN_TEXT:]
+        if not self._is_open:
+            self._is_open = bool(budget.opening) and budget.opening in self._text
+            begun = self._text.lstrip()
+            self._is_over = not self._is_open and not budget.opening.startswith(begun)
+            self._text = "" if self._is_open else self._text
+            return
+        self._spent += 1
+        if any(one in self._text for one in budget.closings):
+            self._is_over = True
+        elif self._spent >= budget.tokens:
+            self._forced, self._is_over = list(budget.ids), True
+
+
+class QueueFull(ResourceError):
+    """All slots are taken and the queue is full."""
 
     def __init__(self, what: str, seconds: int) -> None:
         super().__init__(what, hint=f"try again in {seconds} s")
         self.seconds = seconds
 
 
-class TooLong(ResourceError):
-    """A prompt does not fit a slot.
-
-    Attributes:
-        tokens: That it has.
-        n_slot: That a slot holds.
-    """
+class PromptTooLong(ResourceError):
+    """A prompt does not fit a slot."""
 
     def __init__(self, tokens: int, n_slot: int) -> None:
         super().__init__(
-            f"a prompt of {counted(tokens, 'token')} exceeds the available context size of "
+            f"a prompt of {format_count(tokens, 'token')} exceeds the available context size of "
             f"{n_slot}",
             hint="shorten it, or start the server with a higher --ctx or fewer --slots",
         )
         self.tokens, self.n_slot = tokens, n_slot
 
 
-class Closed(ResourceError):
+class ServerClosed(ResourceError):
     """The server is ending."""
 
 
-class Broken(Record):
+class CacheBreak(Record):
     """Where a prompt and what its slot remembered part.
 
     Attributes:
-        position: Of the first token that differs.
         cached: The token that the slot remembered there; None where it remembered none.
         prompt: The token that the prompt has there; None where it ends.
     """
@@ -63,29 +122,16 @@ class Broken(Record):
     prompt: int | None
 
 
-class Begun(Record):
-    """A slot has taken the job.
-
-    Attributes:
-        slot: Which.
-        cached: Tokens of the prompt that need not be computed.
-        broken: Why not more.
-    """
+class JobStart(Record):
+    """A slot has taken the job."""
 
     slot: int
     cached: int
-    broken: Broken
+    broken: CacheBreak
 
 
-class Progress(Record):
-    """How far a prompt is computed.
-
-    Attributes:
-        total: Tokens of the prompt.
-        cached: Tokens that need not be computed.
-        processed: Tokens that are there, with those.
-        seconds: Since the job's begin.
-    """
+class JobProgress(Record):
+    """How far a prompt is computed."""
 
     total: int
     cached: int
@@ -104,7 +150,6 @@ class Chances(Record):
     """How probable a token was, before any sampler or behind them all.
 
     Attributes:
-        logprob: Natural logarithm of its probability.
         top: The most probable tokens with theirs; behind the samplers those alone that are left.
     """
 
@@ -116,11 +161,8 @@ class Piece:
     """One generated token; made for each, so no record.
 
     Attributes:
-        id: Its id.
         raw: The bytes that it stands for.
-        text: What of the text is settled since the token before.
         chances: None unless asked for, and of the token that ends an answer.
-        seconds: From the job's begin to it.
     """
 
     __slots__ = ("chances", "id", "raw", "seconds", "text")
@@ -132,16 +174,11 @@ class Piece:
         self.seconds = seconds
 
 
-class Done(Record):
+class JobEnd(Record):
     """The answer is complete.
 
     Attributes:
-        end: Why.
         stop: The stop string that ended it; None where none did.
-        text: Text that was held back until now.
-        generated: Tokens of the answer.
-        prompt_seconds: From the job's begin to its first token.
-        seconds: From its first token to the last.
         truncated: The slot was full: the answer ends there, or text before it was forgotten.
         drafting: Figures of what was drafted; None where nothing was to be.
     """
@@ -156,7 +193,7 @@ class Done(Record):
     drafting: dict[str, float] | None = None
 
 
-class Failed(Record):
+class JobFailure(Record):
     """The answer cannot be given, or not to its end."""
 
     error: Exception
@@ -166,20 +203,16 @@ class Terms(Record):
     """How a prompt is to be answered.
 
     Attributes:
-        sampler: How tokens are chosen.
         limit: Tokens at most; None: as many as fit.
-        stops: Strings that end the answer.
         top: How many of the most probable tokens are told with each; None: no probabilities.
         sampled: Probabilities are those behind the samplers, with which the token was drawn.
-        shown: Control tokens that are text of the answer.
         speculative: Tokens may be drafted; None: where anything drafts.
         slot: Number of the slot that is to answer; None: any.
         cached: What a slot remembers of the prompt need not be computed again.
         keep: Tokens from the start, BOS left out, that stay where a slot's text is shortened; -1:
             the prompt.
         seconds: After so long the answer ends, once it has a whole line; None: never.
-        indent: It ends before a line that is indented less.
-        progress: ``Progress`` is told while the prompt is computed.
+        progress: ``JobProgress`` is told while the prompt is computed.
         budget: How long the model may think; None: as long as it wants.
     """
 
@@ -196,18 +229,15 @@ class Terms(Record):
     seconds: float | None = None
     indent: int = 0
     progress: bool = False
-    budget: Budget | None = None
+    budget: ThinkingBudget | None = None
 
 
 class Job:
     """A prompt to be answered.
 
     Attributes:
-        ids: The prompt.
-        terms: How.
-        limit: Tokens at most.
-        emit: Called in the scheduler's thread with ``Begun``, ``Progress`` if asked for, ``Piece``
-            … and at last ``Done`` or ``Failed``; must not wait.
+        emit: Called in the scheduler's thread with ``JobStart``, ``JobProgress`` if asked for,
+            ``Piece`` … and at last ``JobEnd`` or ``JobFailure``; must not wait.
         cancelled: Set from any thread, ends it before its next token; nothing is told any more.
     """
 
@@ -216,3 +246,56 @@ class Job:
     ) -> None:
         self.ids, self.terms, self.limit, self.emit = list(ids), terms, limit, emit
         self.cancelled = False
+
+
+class Timings:
+    """The times of one answer."""
+
+    def __init__(self, prompt: int) -> None:
+        """Begin."""
+        self._prompt, self._cached, self._processed = prompt, 0, 0
+        self._prompt_seconds = self._seconds = 0.0
+        self._drafting: dict[str, float] | None = None
+        self.generated = 0
+
+    def see(self, told: JobStart | JobProgress | Piece | JobEnd) -> None:
+        """Take what a slot told."""
+        if isinstance(told, JobProgress):
+            self._processed, self._prompt_seconds = told.processed - told.cached, told.seconds
+        elif isinstance(told, JobEnd):
+            self._first(told.prompt_seconds)
+            self.generated, self._seconds = told.generated, told.seconds
+            self._drafting = told.drafting
+        elif isinstance(told, JobStart):
+            self._cached = told.cached
+        else:
+            if not self.generated:
+                self._first(told.seconds)
+            self.generated += 1
+            self._seconds = told.seconds - self._prompt_seconds
+
+    def _first(self, seconds: float) -> None:
+        self._processed, self._prompt_seconds = self._prompt - self._cached, seconds
+
+    def told(self) -> dict[str, Any]:
+        """Return them; the first token is none of those whose speed is told: it is the prompt's."""
+        prompt, answer = round(1e3 * self._prompt_seconds, 3), round(1e3 * self._seconds, 3)
+        steps = max(self.generated - 1, 0)
+        found: dict[str, Any] = {"cache_n": self._cached}
+        for name, count, steps_of, taken in (
+            ("prompt", self._processed, self._processed, prompt),
+            ("predicted", self.generated, steps, answer),
+        ):
+            found |= {
+                f"{name}_n": count,
+                f"{name}_ms": taken,
+                f"{name}_per_token_ms": taken / steps_of if steps_of else 0.0,
+                f"{name}_per_second": 1e3 * steps_of / taken if taken > 0 else 0.0,
+            }
+        if self._drafting:
+            found |= {
+                "draft_n": self._drafting["drafted"],
+                "draft_n_accepted": self._drafting["accepted"],
+                "drafting": self._drafting,
+            }
+        return found

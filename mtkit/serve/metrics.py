@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from mtkit.serve.job import Done
+    from mtkit.serve.job import JobEnd
     from mtkit.serve.scheduler import Scheduler
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
-class _Computed(Collector):
+class _SchedulerCollector(Collector):
     """What the scheduler counts itself."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -40,7 +40,7 @@ class _Sums:
         self.prompt_seconds = self.predicted_seconds = 0.0
         self._seen = (0, 0.0, 0, 0.0)
 
-    def add(self, prompt: int, cached: int, done: Done) -> None:
+    def add(self, prompt: int, cached: int, done: JobEnd) -> None:
         """Count an answer."""
         self.prompt += prompt - cached
         self.cached += cached
@@ -106,7 +106,7 @@ class Metrics:
             ("dynamic_vocabulary", "Ids added to the vocabularies of drafts.", dynamic),
         ):  # fmt: skip
             Gauge(f"mtkit_{name}", text, registry=registry).set_function(value)
-        registry.register(_Computed(scheduler))
+        registry.register(_SchedulerCollector(scheduler))
         self._scheduler, self._sums = scheduler, _Sums()
 
     def request(self, status: int) -> None:
@@ -121,7 +121,7 @@ class Metrics:
         """Count the time to a first token."""
         self._first.observe(seconds)
 
-    def answer(self, prompt: int, cached: int, done: Done) -> None:
+    def answer(self, prompt: int, cached: int, done: JobEnd) -> None:
         """Count an answer."""
         self._sums.add(prompt, cached, done)
         self._prompt.inc(prompt)

@@ -13,19 +13,14 @@ from contextlib import aclosing
 from itertools import count
 
 from mtkit.base.record import replace
-from mtkit.serve.answers import Answers
-from mtkit.serve.bodies.fields import MOST_BODY
-from mtkit.serve.bodies.openai import schema_of, template_values
-from mtkit.serve.bodies.responses import Responses
-from mtkit.serve.bodies.sampler import read_with_sampler
-from mtkit.serve.job import Progress, Terms
-from mtkit.serve.messages import continuing
-from mtkit.serve.replies import body_of, event, problem
-from mtkit.serve.responses_input import messages_of
-from mtkit.serve.responses_output import Output
-from mtkit.serve.responses_tools import choice_of, functions_of
-from mtkit.serve.sending import reply
-from mtkit.serve.tools import Tools
+from mtkit.serve.answer import Answers, send_answers
+from mtkit.serve.bodies import Responses, schema_of, template_variables
+from mtkit.serve.content import ResponsesOutput
+from mtkit.serve.conversation import messages_from_responses, prompt_end
+from mtkit.serve.job import JobProgress, Terms
+from mtkit.serve.reply import problem_of, read_json, sse_event
+from mtkit.serve.request import MOST_BODY, read_with_sampler
+from mtkit.serve.tool import Tools, choice_from_responses, functions_from_responses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,27 +30,27 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from mtkit.serve.served import Served
-    from mtkit.serve.tools import Reading
+    from mtkit.serve.model import ServedModel
+    from mtkit.serve.tool import AnswerParser
     from mtkit.settings import SamplerSettings
 
-_SEALED = "reasoning.encrypted_content"
+_SEALED_REASONING = "reasoning.encrypted_content"
 
 
-async def create(request: Request, served: Served) -> Response:
+async def create(request: Request, served: ServedModel) -> Response:
     """Answer a conversation."""
-    body = await body_of(request, MOST_BODY)
+    body = await read_json(request, MOST_BODY)
     asked, sampler = read_with_sampler(Responses, body, served.settings.sampler, served.unknown)
     schema = schema_of(asked.text.format.as_chat, body, "text.format")
     if schema is not None:
         sampler = replace(sampler, grammar=None, json_schema=schema)
-    functions, origins = functions_of(asked.tools, served.unknown)
-    functions, choice = choice_of(asked.tool_choice, functions, origins)
+    functions, origins = functions_from_responses(asked.tools, served.unknown)
+    functions, choice = choice_from_responses(asked.tool_choice, functions, origins)
     tools = Tools(served.form, functions, choice, several=asked.parallel_tool_calls)
     sampler = await served.held(await tools.forcing(sampler))
-    given = messages_of(asked.input, asked.instructions, origins)
-    values = template_values(asked.chat_template_kwargs, None, asked.reasoning.effort)
-    ending = continuing(given, prefill=served.settings.prefill_assistant)
+    given = messages_from_responses(asked.input, asked.instructions, origins)
+    values = template_variables(asked.chat_template_kwargs, None, asked.reasoning.effort)
+    ending = prompt_end(given, prefill=served.settings.prefill_assistant)
     ids = await served.chat_ids(given, tools.given, values=values, **ending)
     shown = served.markers if tools.shows else frozenset()
     terms = Terms(
@@ -63,13 +58,13 @@ async def create(request: Request, served: Served) -> Response:
         progress=asked.stream, budget=served.budget(ids),
     )  # fmt: skip
     answers = Answers(served, [ids], terms, timed=asked.timings_per_token and asked.stream)
-    output = Output(origins, keeps_thoughts=_SEALED in asked.include)
+    output = ResponsesOutput(origins, keeps_thoughts=_SEALED_REASONING in asked.include)
     reading = tools.reading(served.tail(ids), streams=asked.stream)
-    told = _Told(asked, answers, reading, output, served, _head(asked, sampler, served))
-    return await reply(request, answers, told.stream() if asked.stream else None, told.whole)
+    told = _ResponseAnswer(asked, answers, reading, output, served, _head(asked, sampler, served))
+    return await send_answers(request, answers, told.stream() if asked.stream else None, told.whole)
 
 
-def _head(asked: Responses, sampler: SamplerSettings, served: Served) -> dict[str, Any]:
+def _head(asked: Responses, sampler: SamplerSettings, served: ServedModel) -> dict[str, Any]:
     """Return what is known of a response before its answer is."""
     return {
         "id": f"resp_{secrets.token_hex(16)}",
@@ -98,16 +93,16 @@ def _head(asked: Responses, sampler: SamplerSettings, served: Served) -> dict[st
     }
 
 
-class _Told:
+class _ResponseAnswer:
     """One response, whole or as events."""
 
     def __init__(
         self,
         asked: Responses,
         answers: Answers,
-        reading: Reading,
-        output: Output,
-        served: Served,
+        reading: AnswerParser,
+        output: ResponsesOutput,
+        served: ServedModel,
         head: dict[str, Any],
     ) -> None:
         self._asked, self._answers, self._reading = asked, answers, reading
@@ -127,7 +122,7 @@ class _Told:
 
         def numbered(told: dict[str, Any]) -> bytes:
             kind = told["type"]
-            return event({"type": kind, "sequence_number": next(numbers), **told}, kind)
+            return sse_event({"type": kind, "sequence_number": next(numbers), **told}, kind)
 
         yield numbered({"type": "response.created", "response": self._head})
         yield numbered({"type": "response.in_progress", "response": self._head})
@@ -136,7 +131,7 @@ class _Told:
                 async for told in events:
                     yield numbered(told)
         except Exception as error:  # noqa: BLE001  the status is sent: it is told as an event
-            found = problem(error)
+            found = problem_of(error)
             failure = {"code": found.code or "server_error", "message": found.what}
             failed = {**self._head, "status": "failed", "error": failure}
             yield numbered({"type": "response.failed", "response": failed})
@@ -148,7 +143,7 @@ class _Told:
         """Yield the events of the output; a long prompt lets clients wait, but not in silence."""
         async with aclosing(self._answers.with_progress()) as events:
             async for _, told in events:
-                if isinstance(told, Progress):
+                if isinstance(told, JobProgress):
                     if self._asked.return_progress or told.cached < told.processed < told.total:
                         yield self._going_on(told)
                     continue
@@ -162,7 +157,7 @@ class _Told:
         for one in self._output.close(self._status):
             yield one
 
-    def _going_on(self, told: Progress) -> dict[str, Any]:
+    def _going_on(self, told: JobProgress) -> dict[str, Any]:
         found = {"type": "response.in_progress", "response": self._head}
         if self._asked.return_progress:
             found |= {"prompt_progress": told.shown(), **self._timed()}

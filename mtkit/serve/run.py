@@ -1,4 +1,8 @@
-"""The process that serves: loads the model, and ends in order."""
+"""The process that serves: loads the model, makes the context whose slots answer, ends in order.
+
+What answers over HTTP (starlette, uvicorn, msgspec) is imported by a thread of its own while the
+model is loaded, so nothing here imports it at once.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +15,117 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 
-from mtkit.errors import ResourceError, UsageError
+from mtkit.base.record import replace
+from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count
+from mtkit.llama import SlotContext
+from mtkit.llm.header import ModelHeader
+from mtkit.llm.runner import open_model, plan_settings
+from mtkit.llm.sampling import Sampler
+from mtkit.memory_plan.plan import fitting_context
 from mtkit.serve.access import keys_of, names_of
-from mtkit.serve.opening import opened
+from mtkit.serve.scheduler import Scheduler
+from mtkit.settings import AnswerSettings
+from mtkit.sources.locate import MODEL, locate
+from mtkit.speculative import exactness, setup
+from mtkit.speculative.seats import SharedDrafting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from mtkit.llm.runner import Runner
+    from mtkit.memory_plan.plan import Plan
     from mtkit.serve.guard import Guard
-    from mtkit.serve.served import Served
-    from mtkit.settings import ServeSettings
+    from mtkit.serve.model import ServedModel
+    from mtkit.settings import ContextSettings, ServeSettings
 
-_SWITCH = 0.0005
+
+_SLOT_TOKENS = 4096
+"""Of each slot on the average where the settings do not say, if the model was trained with as many.
+"""
+_LEAST, _LITTLE = 16, 512
+"""Tokens that a slot has at least, asked for and chosen."""
+
+
+@contextmanager
+def open_scheduler(
+    settings: ServeSettings, on_progress: Callable[[float], None] | None = None
+) -> Iterator[tuple[Runner, Scheduler]]:
+    """Load a model, and give it with the scheduler of its slots, which is not started yet."""
+    drafting = setup.apply_profile(settings.drafting)
+    settings = replace(settings, drafting=drafting)
+    setup.check_settings(replace(drafting, exact=False))
+    if settings.context_shift and setup.is_drafting(drafting):
+        raise UsageError("does not go with drafts", field="--context-shift")
+    header = ModelHeader(locate(settings.model, MODEL).path, settings.lora)
+    settings = replace(settings, context=_context_settings(header, settings))
+    context = settings.context
+    if context.n_ctx is not None and context.n_ctx < _LEAST * settings.slots:
+        what = f"is {context.n_ctx}, too few for {format_count(settings.slots, 'slot')}"
+        raise UsageError(what, field="--ctx", hint=f"each takes {_LEAST} tokens at least")
+    if context.n_batch <= settings.slots:  # llama.cpp would call the model damaged
+        what = f"is {context.n_batch}, too few for {format_count(settings.slots, 'slot')}"
+        raise UsageError(what, field="--batch", hint=f"more than {settings.slots} are needed")
+    with open_model(settings, on_progress, header=header) as runner:
+        if runner.model.has_encoder:
+            raise UnsupportedError("cannot be served: it has an encoder", source=runner.model.path)
+        if drafting.exact:
+            _check_exact(runner, settings)
+        made = runner.open_context(kind=SlotContext)
+        assert isinstance(made, SlotContext)
+        Sampler(made, settings.sampler).close()  # what is wrong here would be so in every request
+        with ExitStack() as stack:
+            shared = None
+            if setup.is_drafting(drafting):
+                asked = AnswerSettings(settings.model, context, settings.load, drafting=drafting)
+                shared = stack.enter_context(SharedDrafting(runner, made, asked))
+            scheduler = Scheduler(made, settings.queue, shared, shifts=settings.context_shift)
+            stack.callback(scheduler.close)
+            yield runner, scheduler
+
+
+def _context_settings(header: ModelHeader, settings: ServeSettings) -> ContextSettings:
+    """Return the settings of the context, whose size is chosen where none was asked for.
+
+    Then the slots share what the model was trained with, as far as memory allows: an answer can
+    take all of it. With ``exact`` each has as much for itself; with drafts, which take memory, too,
+    ``_SLOT_TOKENS`` at most.
+    """
+    context = replace(settings.context, n_seq=settings.slots, kv_unified=settings.kv_unified)
+    drafting, trained = settings.drafting, header.n_ctx_train or _SLOT_TOKENS
+    if setup.is_drafting(drafting):
+        context = replace(context, swa_full=True)
+    if drafting.exact:
+        if settings.kv_unified:
+            what = "an answer depends on the others' tokens"
+            raise UsageError(what, field="--kv-unified", hint="omit it with --exact")
+        context = exactness.exact_context(context)
+    if context.n_ctx is not None:
+        return context
+    most = few = min(trained, _SLOT_TOKENS) * settings.slots
+    if drafting.exact:
+        most = trained * settings.slots
+    if not drafting.exact and not setup.is_drafting(drafting):
+        context, most = replace(context, kv_unified=True), max(trained, few)
+
+    def plan(n_ctx: int) -> Plan:
+        return header.plan(plan_settings(replace(settings, context=context), n_ctx))
+
+    return replace(context, n_ctx=fitting_context(plan, most, min(few, _LITTLE * settings.slots)))
+
+
+def _check_exact(runner: Runner, settings: ServeSettings) -> None:
+    """See that a batch of any size gives the bits of single rows."""
+    found = exactness.exact_rows(runner.header.multiplied, settings.load, runner.model.path)
+    if found.width > 1 or found.rows < exactness.MOST_ROWS:
+        raise UnsupportedError(
+            "with these weights an answer depends on what else is computed",
+            source=runner.model.path,
+            hint="--exact needs weights in Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 or IQ4_NL",
+        )
+
+
+_SWITCH_SECONDS = 0.0005
 """Seconds that what computes waits for Python's lock at most. Python's own 5 ms are what a small
 model takes for a token, and loading one asks for the lock some hundred times."""
 
@@ -33,12 +135,12 @@ for _name in ("uvicorn", "starlette", "msgspec", "prometheus_client"):  # import
 
 
 @contextmanager
-def _mounted(
+def _open_app(
     settings: ServeSettings,
     template: str | None = None,
     on_progress: Callable[[float], None] | None = None,
     on_note: Callable[[str], None] | None = None,
-) -> Iterator[tuple[Guard, Served]]:
+) -> Iterator[tuple[Guard, ServedModel]]:
     """Load a model, and give the application that answers with what it shares."""
     keys = keys_of(settings)
     names_of(settings)  # before the model is loaded
@@ -47,12 +149,12 @@ def _mounted(
         raise UsageError("is not a folder", source=folder, field="--slot-save-path")
     web = threading.Thread(target=_import_web)
     web.start()
-    with opened(settings, on_progress) as (runner, scheduler):
+    with open_scheduler(settings, on_progress) as (runner, scheduler):
         web.join()
         from mtkit.serve.app import application
-        from mtkit.serve.served import Served
+        from mtkit.serve.model import ServedModel
 
-        served = Served(runner, scheduler, settings, template, on_note)
+        served = ServedModel(runner, scheduler, settings, template, on_note)
         scheduler.start()
         yield application(served, keys), served
 
@@ -72,14 +174,10 @@ def asgi(settings: ServeSettings, *, template: str | None = None) -> Guard:
 
     Args:
         settings: Which model, and how; where to listen is the server's business.
-        template: A chat template instead of the model's own.
-
-    Raises:
-        ResourceError: The model does not fit the memory.
     """
     kept = ExitStack()
     atexit.register(kept.close)
-    return kept.enter_context(_mounted(settings, template))[0]
+    return kept.enter_context(_open_app(settings, template))[0]
 
 
 def serve(
@@ -88,29 +186,21 @@ def serve(
     template: str | None = None,
     on_progress: Callable[[float], None] | None = None,
     on_note: Callable[[str], None] | None = None,
-    listening: Callable[[str, Served], None],
+    listening: Callable[[str, ServedModel], None],
 ) -> None:
     """Serve a model until a signal ends it.
 
     Args:
-        settings: Which model, and how.
-        template: A chat template instead of the model's own.
         on_progress: Called with the part that is loaded, 0 to 1.
         on_note: Called with what the user should know, in any thread.
-        listening: Called with the address once requests are taken.
-
-    Raises:
-        UsageError: The address cannot be listened on, or needs a key.
-        ResourceError: The model does not fit the memory.
     """
-    sys.setswitchinterval(_SWITCH)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     with ExitStack() as stack:
-        app, served = stack.enter_context(_mounted(settings, template, on_progress, on_note))
+        app, served = stack.enter_context(_open_app(settings, template, on_progress, on_note))
         gc.freeze()  # what is there now lives as long as the process
-        from mtkit.serve.listening import bound
-        from mtkit.serve.server import listen
+        from mtkit.serve.server import bind_sockets, listen
 
-        sockets = [stack.enter_context(one) for one in bound(settings)]
+        sockets = [stack.enter_context(one) for one in bind_sockets(settings)]
         server = listen(app, served, sockets, lambda address: listening(address, served))
     for timer in server.timers:
         timer.cancel()

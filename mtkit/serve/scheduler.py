@@ -2,8 +2,9 @@
 
 Each round puts the next tokens of all slots into one batch: of an answer its last token and what
 is drafted behind it, of a prompt a chunk. While answers run, the prompts share at most
-``PROMPT_ROWS`` rows, so that a long prompt does not hold up the others' text. Jobs beyond the slots
-wait in a queue of bounded length (``waiting``).
+``PROMPT_ROWS`` rows (``batch_rows``), so that a long prompt does not hold up the others' text;
+where slots share cells, ``slots_with_cells`` says whose turn it is. Jobs beyond the slots wait in a
+queue of bounded length (``queue``).
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from mtkit.errors import UnsupportedError, UsageError, counted
-from mtkit.serve.job import Closed, Failed, TooLong
-from mtkit.serve.shares import shares, with_cells
+from mtkit.errors import UnsupportedError, UsageError, format_count
+from mtkit.serve.job import JobFailure, PromptTooLong, ServerClosed
+from mtkit.serve.queue import JobQueue
 from mtkit.serve.slot import Slot
-from mtkit.serve.waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,16 +25,52 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from mtkit.llama import SlotContext
-    from mtkit.llm.speculative.shared import SharedDrafting
     from mtkit.serve.job import Job
+    from mtkit.speculative.seats import SharedDrafting
 
     T = TypeVar("T")
 
+
+def batch_rows(waiting: Sequence[int], left: int) -> list[int]:
+    """Divide the rows of a batch: answers get their one, prompts what is left, in equal parts."""
+    found = [int(count == 1) for count in waiting]
+    prompts = sorted((count, at) for at, count in enumerate(waiting) if count > 1)
+    for place, (count, at) in enumerate(prompts):  # the shortest leave the rest to the others
+        found[at] = min(count, left // (len(prompts) - place))
+        left -= found[at]
+    return found
+
+
+def slots_with_cells(slots: Sequence[Slot], n_cells: int) -> list[Slot]:
+    """Return the slots whose next tokens find cells, in their order.
+
+    The answer that began first gets what it needs: idle slots forget what they remember, the one
+    that was not used for longest before the others, then the answers that began last wait, and
+    are computed again once there is room.
+
+    Args:
+        n_cells: How many there are; as many as one slot can take.
+    """
+    busy = sorted((slot for slot in slots if slot.job is not None), key=lambda slot: slot.used)
+    idle = [slot for slot in slots if slot.job is None]
+    free, found = n_cells - sum(slot.past for slot in slots), []
+    for at, slot in enumerate(busy):
+        need = slot.waiting + len(slot.proposal.ids)
+        for other in (*sorted(idle, key=lambda slot: slot.used), *reversed(busy[at + 1 :])):
+            if need > free and other.past:
+                free += other.past
+                other.put_off()
+        if need <= free:
+            found.append(slot)
+            free -= need
+    return [slot for slot in slots if slot in found]
+
+
 PROMPT_ROWS = 128
-_WAIT, _LOOK_SECONDS = 0.1, 0.02
+_WAIT_PART, _LOOK_SECONDS = 0.1, 0.02
 """What a token of a grammar may hold up others, as a part of the time of a batch; how long it is
 waited for where there is nothing else to do, before looking whether there is."""
-_ALIKE = 0.1
+_LEAST_ALIKE = 0.1
 """The part of a prompt that a slot has to remember to be taken for it: llama-server's own."""
 
 
@@ -42,12 +78,6 @@ class Scheduler:
     """Answers jobs; ``start`` it, ``close`` it.
 
     Attributes:
-        slots: The slots of the context.
-        n_slot: Tokens that fit each.
-        computed: Tokens computed since the start, prompts included.
-        rounds: Batches computed since the start.
-        parts: Parts of slots in them.
-        shifts: A slot that is full forgets half of its text.
         told: Called when jobs were told something, of tokens once a round: waking another thread
             for each would let it interrupt this one before all slots have chosen theirs.
     """
@@ -63,17 +93,10 @@ class Scheduler:
         """Serve a context, which no other thread may use from now on.
 
         Args:
-            context: Where answers are computed.
-            queue: Jobs that wait for a slot at most.
             drafting: What drafts in its slots; None: nothing.
-            shifts: A slot that is full forgets half of its text.
-
-        Raises:
-            UsageError: A batch does not hold a token of every slot.
-            UnsupportedError: Nothing can be forgotten in the middle of a text.
         """
         if context.n_batch <= context.n_slots:
-            what = f"{counted(context.n_slots, 'slot')} need batches of more tokens"
+            what = f"{format_count(context.n_slots, 'slot')} need batches of more tokens"
             raise UsageError(what, field="--batch")
         if shifts and not context.can_shift:
             raise UnsupportedError(
@@ -88,7 +111,7 @@ class Scheduler:
         self._drafting = drafting
         self.computed = self.rounds = self.parts = 0
         self.told: Callable[[], None] = lambda: None
-        self._waiting = Waiting(self.slots, queue)
+        self._waiting = JobQueue(self.slots, queue)
         self._change = self._waiting.change
         self._taken = 0
         self._closing = self._stopping = False
@@ -122,16 +145,11 @@ class Scheduler:
         return not self._closing and self._thread.is_alive()
 
     def room(self, n_prompt: int) -> int:
-        """Return how many tokens can follow a prompt.
-
-        Raises:
-            UsageError: The prompt is empty.
-            TooLong: It does not fit a slot.
-        """
+        """Return how many tokens can follow a prompt."""
         if not n_prompt:
             raise UsageError("the prompt is empty", hint="this model adds no BOS")
         if n_prompt >= self.n_slot:
-            raise TooLong(n_prompt, self.n_slot)
+            raise PromptTooLong(n_prompt, self.n_slot)
         return self.n_slot - n_prompt
 
     def check(self, count: int, field: str = "n") -> None:
@@ -143,37 +161,19 @@ class Scheduler:
         self._waiting.check(count, field)
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Take jobs, all or none.
-
-        Raises:
-            UsageError, Busy: As ``Waiting.add``.
-            Closed: The server is ending.
-        """
+        """Take jobs, all or none."""
         with self._change:
             self._check_open()
             self._waiting.add(jobs, self._mean_seconds)
 
     def errand(self, number: int, work: Callable[[Slot], T]) -> Future[T]:
-        """Have something done in the scheduler's thread once a slot is free.
-
-        Args:
-            number: Of the slot.
-            work: What to do with it, as ``Slot.save``.
-
-        Raises:
-            UsageError: There is no such slot.
-            Closed: The server is ending.
-        """
+        """Have something done in the scheduler's thread once a slot is free."""
         with self._change:
             self._check_open()
             return self._waiting.add_errand(number, work)
 
     def between(self, work: Callable[[], T]) -> Future[T]:
-        """Have something done in the scheduler's thread between two batches.
-
-        Raises:
-            Closed: The server is ending.
-        """
+        """Have something done in the scheduler's thread between two batches."""
         with self._change:
             self._check_open()
             return self._waiting.add_errand(None, lambda _: work())
@@ -182,9 +182,6 @@ class Scheduler:
         """Set the scales of the model's adapters; those that are not named get 0.
 
         What the slots remember was computed with others: it is computed again.
-
-        Raises:
-            Closed: The server is ending.
         """
 
         def work() -> None:
@@ -196,7 +193,7 @@ class Scheduler:
 
     def _check_open(self) -> None:
         if not self.is_open:
-            raise Closed("the server is ending")
+            raise ServerClosed("the server is ending")
 
     def drain(self) -> None:
         """Take no more jobs; those that wait fail, those that run go on."""
@@ -206,7 +203,7 @@ class Scheduler:
             self._waiting.jobs.clear()
             self._change.notify()
         for job in waiting:
-            job.emit(Failed(Closed("the server is ending")))
+            job.emit(JobFailure(ServerClosed("the server is ending")))
         self.told()
 
     def close(self) -> None:
@@ -229,7 +226,7 @@ class Scheduler:
             except Exception as error:  # noqa: BLE001  a thread that ends would leave all waiting
                 self._fail(error)
             self.told()
-        self._fail(Closed("the server is ending"))
+        self._fail(ServerClosed("the server is ending"))
         self._waiting.run_errands(ending=True)
         self.told()
 
@@ -262,7 +259,7 @@ class Scheduler:
             except Exception as error:  # noqa: BLE001  one bad job does not end the others
                 if slot.job is not None:
                     slot.forget()
-                job.emit(Failed(error))
+                job.emit(JobFailure(error))
             self.told()  # what begins an answer is written while its prompt is computed
         return False
 
@@ -273,7 +270,7 @@ class Scheduler:
             return self.slots[terms.slot]
         if terms.cached:
             slot = max(free, key=lambda slot: (slot.common(ids), -slot.used))
-            if slot.common(ids) > _ALIKE * len(ids):
+            if slot.common(ids) > _LEAST_ALIKE * len(ids):
                 return slot
         return min(free, key=lambda slot: slot.used)
 
@@ -288,12 +285,12 @@ class Scheduler:
             slot.shorten()
         self._draft([slot for slot in running if slot.may_draft > 0], len(running))
         if self._context.settings.kv_unified:
-            busy = with_cells(self.slots, self._context.n_cells)
+            busy = slots_with_cells(self.slots, self._context.n_cells)
             running = [slot for slot in busy if slot.waiting == 1]
         rows = sum(1 + len(slot.proposal.ids) for slot in running)
         left = self._context.n_batch - rows
         left = min(left, PROMPT_ROWS) if rows else left
-        parts = shares([slot.waiting for slot in busy], left)
+        parts = batch_rows([slot.waiting for slot in busy], left)
         active = [(slot, share) for slot, share in zip(busy, parts, strict=True) if share]
         if not active:
             late = next((slot.late for slot in busy if slot.late is not None), None)
@@ -306,7 +303,7 @@ class Scheduler:
         self.parts += len(active)
         now = time.monotonic()
         # what others wait for a grammar is a part of what their tokens take
-        until = now + (_WAIT * (now - begun) if len(active) > 1 else _LOOK_SECONDS)
+        until = now + (_WAIT_PART * (now - begun) if len(active) > 1 else _LOOK_SECONDS)
         for (slot, share), row in zip(active, ends, strict=True):
             slot.computed(share)
             self.computed += share + len(slot.proposal.ids)
@@ -321,7 +318,7 @@ class Scheduler:
             slot.choose(row, until)
         except Exception as error:  # noqa: BLE001  one bad job does not end the others
             slot.forget()
-            job.emit(Failed(error))
+            job.emit(JobFailure(error))
         if slot.job is None:
             self._mean_seconds += (taken - self._mean_seconds) / 8
 
@@ -340,4 +337,6 @@ class Scheduler:
             job = slot.job
             slot.forget()
             if job is not None and not job.cancelled:
-                job.emit(Failed(Closed("the server is ending") if self._stopping else error))
+                job.emit(
+                    JobFailure(ServerClosed("the server is ending") if self._stopping else error)
+                )

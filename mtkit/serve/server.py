@@ -1,26 +1,221 @@
-"""uvicorn's server: tells where it listens, and ends in order."""
+"""uvicorn's server: binds addresses, limits what a client may hold up, and ends in order.
+
+Whoever connects and sends nothing, half a head or half a body would hold one of the few
+connections, without a key. A head has to be complete ``head_seconds`` after its beginning, a body
+may stand still for ``body_seconds``; where ``most`` connections are open, a new one takes the place
+of the one that has sent no head for longest. Answers are not limited: they wait for who reads them.
+
+A client that has sent its request and ends its side may still read, or has left: only what is
+written to it tells. Until its answer begins it gets interim answers, which HTTP has it pass over,
+and whose refusal ends the connection.
+
+A client that is answered while it still sends would lose the answer by a close, which the system
+makes a reset of the connection. So the server ends its own side and passes over what comes, up to
+a limit, until the client has read.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
+import socket
 import threading
 from contextlib import contextmanager
+from typing import Any, ClassVar
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mtkit.serve.connection import Connection
-from mtkit.serve.listening import refused
+from mtkit.errors import UsageError
+from mtkit.serve.access import hosts_of
+from mtkit.serve.request import MOST_BODY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterator
     from types import FrameType
 
     from mtkit.serve.guard import Guard
-    from mtkit.serve.served import Served
+    from mtkit.serve.model import ServedModel
+    from mtkit.settings import ServeSettings
+
+
+def bind_sockets(settings: ServeSettings) -> list[socket.socket]:
+    """Return a socket for each address, bound and not yet listening; close them."""
+    made: list[socket.socket] = []
+    port = settings.port
+    try:
+        for host in hosts_of(settings):
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            one = socket.socket(family, kind, protocol)
+            made.append(one)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.bind(address)
+            port = one.getsockname()[1]  # the others take the one that was free
+    except (OSError, UnicodeError) as error:
+        for one in made:
+            one.close()
+        raise address_error(host, port, error) from None
+    return made
+
+
+def address_error(host: str, port: int, cause: OSError | UnicodeError) -> UsageError:
+    """Return what is said of an address that cannot be had."""
+    what, hint = "cannot be listened on", ""
+    if isinstance(cause, OSError):
+        is_name = isinstance(cause, socket.gaierror)
+        said = cause.strerror if is_name else os.strerror(cause.errno or 0)
+        what = f"{what}: {said}"
+        hint = "choose another --port" if cause.errno == errno.EADDRINUSE else ""
+    return UsageError(what, field=f"{host}:{port}", hint=hint)
+
+
+_INTERIM_SECONDS = 0.1, 1.0
+"""Seconds from the first interim answer to the second, by which a refusal has come from near, and
+from then on."""
+_MOST_DISCARDED = 16 * MOST_BODY
+"""Bytes of a request that come after its answer."""
+
+
+class _Transport:
+    """A transport whose ``close`` is the connection's."""
+
+    def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
+        self._transport, self._connection = transport, connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def close(self) -> None:
+        self._connection.end(self._transport)
+
+    def is_closing(self) -> bool:
+        return self._connection.is_ending or self._transport.is_closing()
+
+
+class Connection(H11Protocol):
+    """uvicorn's protocol, with limits.
+
+    Attributes:
+        is_ending: The server has ended its side, and what still comes is passed over.
+    """
+
+    head_seconds: ClassVar[float] = 10
+    body_seconds: ClassVar[float] = 30
+    most: ClassVar[int] = 512
+
+    is_ending = False
+    _left = _MOST_DISCARDED
+    _limit: asyncio.TimerHandle | None = None
+    _is_in_head = False
+    _has_ended = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a head; of too many connections, the one that waits longest is closed."""
+        super().connection_made(transport)
+        self.transport = _Transport(transport, self)  # type: ignore[assignment]
+        self._wait()
+        if len(self.connections) > self.most:
+            others = (one for one in self.connections if isinstance(one, Connection))
+            idle = [one for one in others if one is not self and one.idle_until]
+            if idle:
+                min(idle, key=lambda one: one.idle_until).transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what was sent, and wait for the rest."""
+        if self.is_ending:
+            self._left -= len(data)
+            if self._left < 0:
+                self.transport.close()
+            return
+        super().data_received(data)
+        reader = self.conn._reader  # noqa: SLF001  h11 tells nothing of a chunk before all of it
+        if getattr(reader, "_bytes_in_chunk", 0) > MOST_BODY:
+            self.scope["state"]["is_too_long"] = True
+            self.cycle.message_event.set()
+        self._wait()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Let a client read that has sent its whole request."""
+        if self.is_ending:
+            return False
+        self._has_ended = (
+            self.conn.their_state is h11.DONE
+            and not self.cycle.response_complete
+            and self.conn.their_http_version == b"1.1"
+        )
+        if self._has_ended:
+            self._look(*_INTERIM_SECONDS)
+        return self._has_ended
+
+    def _look(self, seconds: float, then: float) -> None:
+        if not self.transport.is_closing() and not self.cycle.response_started:
+            interim = h11.InformationalResponse(status_code=100, headers=[], reason="Continue")
+            self.transport.write(self.conn.send(interim) or b"")
+            self.loop.call_later(seconds, self._look, then, then)
+
+    def end(self, transport: asyncio.Transport) -> None:
+        """Close the connection, at once or when a client that still sends has ended, too."""
+        sends = self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
+        if self.is_ending or not sends or transport.is_closing() or not transport.can_write_eof():
+            transport.close()
+            return
+        self._start(self.body_seconds)
+        self.is_ending = True
+        self.flow.resume_reading()
+        transport.write_eof()
+
+    def on_response_complete(self) -> None:
+        """Go on with what was sent meanwhile."""
+        super().on_response_complete()
+        if self._has_ended:
+            self.transport.close()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._stop()
+        super().connection_lost(exc)
+
+    @property
+    def idle_until(self) -> float:
+        """When it will be closed if no head comes; 0 while it has a request."""
+        is_idle = self._is_in_head or self.is_ending
+        timer = self.timeout_keep_alive_task or (self._limit if is_idle else None)
+        is_closed = self.transport.is_closing() and not self.is_ending
+        return timer.when() if timer and not is_closed else 0
+
+    def _wait(self) -> None:
+        if self.is_ending:
+            return
+        state = self.conn.their_state
+        if state is h11.IDLE and self.timeout_keep_alive_task is None:
+            if not self._is_in_head:  # its time counts from its beginning
+                self._start(self.head_seconds)
+                self._is_in_head = True
+        elif state is h11.SEND_BODY:
+            self._start(self.body_seconds)
+        else:
+            self._stop()
+
+    def _start(self, seconds: float) -> None:
+        self._stop()
+        if not self.transport.is_closing():
+            self._limit = self.loop.call_later(seconds, self.transport.close)
+
+    def _stop(self) -> None:
+        self._is_in_head = False
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
 
 _PATIENCE = 2.0
 """Seconds that a second signal leaves to what computes."""
@@ -31,12 +226,11 @@ class Server(uvicorn.Server):
     """uvicorn's server; a signal first lets answers end, then ends them.
 
     Attributes:
-        started: It has listened.
         timers: What ends the process if it does not end by itself.
     """
 
     def __init__(
-        self, config: uvicorn.Config, served: Served, listening: Callable[[str], None]
+        self, config: uvicorn.Config, served: ServedModel, listening: Callable[[str], None]
     ) -> None:
         super().__init__(config)
         self._served, self._listening = served, listening
@@ -93,21 +287,11 @@ class Server(uvicorn.Server):
 
 def listen(
     app: Guard,
-    served: Served,
+    served: ServedModel,
     sockets: list[socket.socket],
     listening: Callable[[str], None],
 ) -> Server:
-    """Answer what comes until a signal ends it; returns what did.
-
-    Args:
-        app: What answers.
-        served: What it serves.
-        sockets: Where, bound.
-        listening: Called with the address once requests are taken.
-
-    Raises:
-        UsageError: The address cannot be listened on.
-    """
+    """Answer what comes until a signal ends it; returns what did."""
     settings = served.settings
     config = uvicorn.Config(
         app,
@@ -126,5 +310,5 @@ def listen(
     try:
         server.run(sockets)
     except OSError as error:  # another process was faster
-        raise refused(settings.host, settings.port, error) from None
+        raise address_error(settings.host, settings.port, error) from None
     return server

@@ -1,59 +1,244 @@
-"""One sequence of the context: what it remembers, and the answer that it is giving."""
+"""One sequence of the context: what it remembers, and the answer that it is giving.
+
+A grammar chooses tokens in a thread of its own: a slow one holds up only its own answer. The
+scheduler waits for the token as long as others can wait; then it goes on without the slot, which
+keeps a copy of its logits, until the token is there. llguidance holds Python's lock for a short
+time only: what it does under the lock ends an answer where it takes long (``sampling``).
+
+What fills a gap in a program ends after a time, or before a line that is indented less. Source:
+llama.cpp, tools/server/server-context.cpp (``process_token``: n_indent, t_max_predict_ms).
+
+A file of a slot has llama-server's layout with a checksum behind it. llama.cpp ends the process on
+a state that is cut, and takes one of other weights of the same shape without a word; what is behind
+its state it does not read. So 8 bytes ``MTKITSLT`` and 32 bytes SHA-256 follow: of parts of the
+model's file, and of the state.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import struct
 import time
+from concurrent.futures import wait
 from functools import partial
 
-from mtkit.errors import UnsupportedError
+from mtkit.base.binary import map_file
+from mtkit.base.files import WholeFiles
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.llm.runner import TextStream
 from mtkit.llm.sampling import Sampler
-from mtkit.llm.speculative.proposal import Proposal
-from mtkit.llm.speculative.verification import Matching, Round
-from mtkit.llm.whole_characters import TextStream
-from mtkit.serve import slot_file
-from mtkit.serve.aside import Aside, Late
-from mtkit.serve.chances import chances, probable
-from mtkit.serve.job import Begun, Broken, Done, Piece, Progress
-from mtkit.serve.lines import Lines
-from mtkit.serve.thinking_budget import Bounded
+from mtkit.serve.job import (
+    BudgetVerification,
+    CacheBreak,
+    Chances,
+    JobEnd,
+    JobProgress,
+    JobStart,
+    Piece,
+)
+from mtkit.speculative.verification import Matching, Proposal, Round
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from concurrent.futures import Executor
+    from concurrent.futures import Executor, Future
     from typing import Any, Literal
 
     from mtkit.llama import SlotContext
-    from mtkit.llm.speculative.shared import Seat
-    from mtkit.llm.speculative.verification import Verification
-    from mtkit.serve.job import End, Job
+    from mtkit.serve.job import End, Job, Terms
+    from mtkit.speculative.seats import Seat
+    from mtkit.speculative.verification import Verification
 
-_NOTHING = Proposal([])
+
+class TokenNotReady(Exception):
+    """A token is not chosen yet."""
+
+
+class GrammarVerification:
+    """Chooses the tokens of one answer, as ``Verification`` says.
+
+    Attributes:
+        until: When the scheduler goes on, as ``time.monotonic`` counts.
+    """
+
+    def __init__(self, sampler: Sampler, executor: Executor) -> None:
+        self._sampler, self._executor = sampler, executor
+        self._future: Future[int] | None = None
+        self.until = 0.0
+
+    def choose(self, proposal: Proposal, place: int, row: int) -> int:  # noqa: ARG002
+        """Return what the sampler chooses behind a row, or chose behind that of the last call."""
+        if self._future is None:
+            self._future = self._executor.submit(self._sampler.follow, self._sampler.copied(row))
+        if not self.is_ready(max(0.0, self.until - time.monotonic())):
+            raise TokenNotReady
+        future, self._future = self._future, None
+        return future.result()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the token of the last call is still to be fetched."""
+        return self._future is not None
+
+    def is_ready(self, seconds: float = 0.0) -> bool:
+        """Whether that token is there; waits for it so long."""
+        return self._future is not None and bool(wait((self._future,), seconds).done)
+
+    def close(self) -> None:
+        """Close the sampler, once it does not choose any more."""
+        future, self._future = self._future, None
+        if future is None or future.cancel():
+            self._sampler.close()
+        else:
+            future.add_done_callback(lambda _: self._sampler.close())
+
+
+def chance_logits(context: SlotContext, row: int, sampler: Sampler, terms: Terms) -> Any:
+    """Return logits whose softmax is to be told; None where nothing is.
+
+    Call it before a token is chosen.
+
+    Returns:
+        float32 of shape (n_vocab,), minus infinity where a sampler left nothing.
+    """
+    if terms.top is None:
+        return None
+    logits = context.logits(row)
+    found = logits.copy()
+    if terms.sampled:
+        left, values = ([], []) if terms.sampler.is_greedy else sampler.distribution(row)
+        logits[:] = found  # a bias was added
+        found.fill(float("-inf"))
+        found[left] = values
+    return found
+
+
+def token_chances(row: Any, token_id: int, top: int) -> Chances:
+    """Return how probable a token was.
+
+    Args:
+        row: As ``chance_logits`` gives it.
+        top: How many of the most probable tokens to tell, none of which is impossible.
+    """
+    import numpy as np
+
+    if row[token_id] == float("-inf"):  # greedy, or a grammar took what the samplers had not left
+        row[token_id] = 0.0
+    shifted = row - row.max()
+    total = float(np.log(np.exp(shifted).sum(dtype=np.float64)))
+    best: list[tuple[int, float]] = []
+    if top:
+        places = np.argpartition(-shifted, min(top, len(shifted) - 1))[:top]
+        ordered = places[np.argsort(-shifted[places], kind="stable")]
+        ordered = ordered[shifted[ordered] > float("-inf")]
+        best = [(int(place), float(shifted[place]) - total) for place in ordered]
+    return Chances(float(shifted[token_id]) - total, best)
+
+
+_BLANKS = " \t"
+
+
+class Lines:
+    """Follows the lines of an answer.
+
+    Attributes:
+        has_cut: Text of the answer was left out; what is still held back goes with it.
+    """
+
+    def __init__(self, seconds: float | None, indent: int) -> None:
+        self._seconds, self._indent = seconds, indent
+        self._line: str | None = None
+        self.has_cut = False
+
+    @classmethod
+    def of(cls, terms: Terms) -> Lines | None:
+        """Return what follows an answer; None where nothing is asked for."""
+        if terms.seconds is None and not terms.indent:
+            return None
+        return cls(terms.seconds, terms.indent)
+
+    def push(self, text: str, seconds: float) -> tuple[str, bool]:
+        """Take further text; returns what is kept of it, and whether the answer ends."""
+        kept = 0
+        for place, part in enumerate(text.split("\n")):
+            if place:
+                self._line, kept = "", kept + 1
+            if self._line is not None:
+                self._line += part
+                said = self._line.lstrip(_BLANKS)
+                if said and len(self._line) - len(said) < self._indent:
+                    self.has_cut = True
+                    return text[: kept + max(len(part) - len(said), 0)], True
+            kept += len(part)
+        is_late = self._seconds is not None and seconds > self._seconds
+        return text, is_late and self._line is not None
+
+
+SLOT_MAGIC = b"MTKITSLT"
+_SUM_BYTES = 32
+_STATE_HEAD = struct.Struct("=III")
+"""llama.cpp's magic and version, and how many words of tokens follow."""
+_MODEL_PARTS, _PART_BYTES = 16, 1 << 16
+
+
+def write_slot_file(context: SlotContext, slot: int, path: str, ids: Sequence[int]) -> int:
+    """Write what a slot remembers into a file, which is replaced; returns the bytes."""
+    with WholeFiles([path], force=True) as files:
+        part = files.part(path)
+        size = context.save_slot(slot, part, ids)
+        digest = _state_checksum(context, memoryview(map_file(part)))
+        with open(part, "ab") as file:
+            file.write(SLOT_MAGIC + digest)
+        files.appear()
+    return size + len(SLOT_MAGIC) + _SUM_BYTES
+
+
+def read_slot_file(context: SlotContext, slot: int, path: str) -> tuple[list[int], int]:
+    """Set an empty slot to what ``write_slot_file`` wrote; returns its tokens and the bytes."""
+    data = memoryview(map_file(path))
+    end = len(data) - _SUM_BYTES
+    start = end - len(SLOT_MAGIC)
+    if start < _STATE_HEAD.size or data[start:end] != SLOT_MAGIC:
+        raise FormatError("is not a slot of this server, or cut", source=path)
+    if _state_checksum(context, data[:start]) != data[end:]:
+        raise FormatError("is damaged, or of another model", source=path)
+    return context.restore_slot(slot, path), len(data)
+
+
+def _state_checksum(context: SlotContext, data: memoryview) -> bytes:
+    """Return the checksum of a state, which is that of a model."""
+    with open(context.model.path, "rb") as model:
+        size = os.fstat(model.fileno()).st_size
+        found = hashlib.sha256(b"%d" % size)
+        for number in range(_MODEL_PARTS):
+            model.seek(number * size // _MODEL_PARTS)
+            found.update(model.read(_PART_BYTES))
+    words = _STATE_HEAD.unpack_from(data)[2]
+    found.update(data[_STATE_HEAD.size + 4 * words :])
+    return found.digest()
+
+
+_NO_PROPOSAL = Proposal([])
 
 
 class Slot:
     """A slot; only the scheduler's thread may call it.
 
     Attributes:
-        number: Its sequence in the context.
-        ids: Tokens of the sequence.
-        past: How many of them are computed.
         job: What it answers; None where it is free.
         used: When it was last taken, in the scheduler's count; 0: never.
         started: When its job began, as ``time.perf_counter`` counts.
-        cached: Tokens of the prompt that it remembered.
-        generated: Tokens of the answer so far.
         seat: What drafts for it; None where nothing does.
-        proposal: What is computed behind the last token.
     """
 
     def __init__(
         self, context: SlotContext, number: int, seat: Seat | None, executor: Executor
     ) -> None:
         self._context, self._executor = context, executor
-        self._aside: Aside | None = None
+        self._aside: GrammarVerification | None = None
         self._likely: Any = None
-        self.number, self.seat, self.proposal = number, seat, _NOTHING
+        self.number, self.seat, self.proposal = number, seat, _NO_PROPOSAL
         self.ids: list[int] = []
         self.past = 0
         self.job: Job | None = None
@@ -84,11 +269,7 @@ class Slot:
         return min(job.limit - self.generated, self._context.n_slot - self.past) - 1
 
     def part(self, share: int) -> tuple[int, int, list[int], int]:
-        """Return its part of the next batch, as ``SlotContext.compute`` takes it.
-
-        Args:
-            share: Tokens of a prompt that it may compute.
-        """
+        """Return its part of the next batch, as ``SlotContext.compute`` takes it."""
         ids = self.ids[self.past : self.past + share] + self.proposal.ids
         wanted = 1 + len(self.proposal.ids) if share == self.waiting else 0
         return self.number, self.past, ids, wanted
@@ -103,11 +284,7 @@ class Slot:
         return count
 
     def begin(self, job: Job, used: int) -> None:
-        """Take a job.
-
-        Raises:
-            UsageError: Its grammar does not parse, or it names an id that does not exist.
-        """
+        """Take a job."""
         context, ids, terms = self._context, job.ids, job.terms
         context.model.check_ids(ids)
         self._sampler = Sampler(context, terms.sampler, distributions=terms.sampled)
@@ -129,18 +306,20 @@ class Slot:
         self._verification: Verification = Matching(self._sampler)
         # a grammar says itself what an answer may be
         if terms.sampler.grammar is not None or terms.sampler.json_schema is not None:
-            self._verification = self._aside = Aside(self._sampler, self._executor)
+            self._verification = self._aside = GrammarVerification(self._sampler, self._executor)
         elif terms.budget is not None:
             spelled = partial(context.model.piece, special=True)
-            self._verification = Bounded(self._verification, self._sampler, terms.budget, spelled)
-        broken = Broken(
+            self._verification = BudgetVerification(
+                self._verification, self._sampler, terms.budget, spelled
+            )
+        broken = CacheBreak(
             common,
             had[common] if common < len(had) else None,
             ids[common] if common < len(ids) else None,
         )
-        job.emit(Begun(self.number, keep, broken))
+        job.emit(JobStart(self.number, keep, broken))
         if terms.progress:
-            job.emit(Progress(len(ids), keep, keep, 0.0))
+            job.emit(JobProgress(len(ids), keep, keep, 0.0))
 
     def computed(self, count: int) -> None:
         """Take note that so many of its tokens are computed."""
@@ -148,7 +327,7 @@ class Slot:
         job = self.job
         if job is not None and job.terms.progress and not self.generated:
             seconds = time.perf_counter() - self.started
-            job.emit(Progress(len(job.ids), self.cached, self.past, seconds))
+            job.emit(JobProgress(len(job.ids), self.cached, self.past, seconds))
 
     def shorten(self) -> None:
         """Where no more tokens fit, forget half of those that need not be kept.
@@ -167,7 +346,7 @@ class Slot:
         self._is_shortened = True
 
     @property
-    def late(self) -> Aside | None:
+    def late(self) -> GrammarVerification | None:
         """What chooses a token that others did not wait for; None where there is none."""
         return self._aside if self._aside is not None and self._aside.is_late else None
 
@@ -180,7 +359,7 @@ class Slot:
         """
         job, context, proposal = self.job, self._context, self.proposal
         assert job is not None
-        self.proposal = _NOTHING
+        self.proposal = _NO_PROPOSAL
         if self._aside is not None:
             self._aside.until = until
         if not job.limit:
@@ -194,7 +373,7 @@ class Slot:
             at = row - drafted + len(made.emitted)
             try:
                 end = self._next(made, at)
-            except Late:
+            except TokenNotReady:
                 break
         self.past += made.accepted
         if made.accepted < drafted and not context.cut(self.number, self.past):
@@ -210,7 +389,7 @@ class Slot:
         job, context = self.job, self._context
         assert job is not None
         if self.late is None:
-            self._likely = probable(context, row, self._sampler, job.terms)
+            self._likely = chance_logits(context, row, self._sampler, job.terms)
         token = made.next(self._verification, row - len(made.emitted))
         now = time.perf_counter()
         if not self.generated:
@@ -226,7 +405,7 @@ class Slot:
         if self._lines is not None:
             text, is_over = self._lines.push(text, now - self._first)
         likely = None if is_eog else self._likely
-        found = None if likely is None else chances(likely, token, job.terms.top or 0)
+        found = None if likely is None else token_chances(likely, token, job.terms.top or 0)
         job.emit(Piece(token, raw, text, found, now - self.started))
         if is_eog:
             return "eog"
@@ -244,7 +423,7 @@ class Slot:
         now = time.perf_counter()
         self.free()
         job.emit(
-            Done(
+            JobEnd(
                 "stop" if stop is not None else end,
                 stop,
                 rest,
@@ -265,33 +444,24 @@ class Slot:
         """Leave the job; what was computed is remembered."""
         if self.job is not None:
             (self._aside or self._sampler).close()
-            self.job, self._aside, self.proposal = None, None, _NOTHING
+            self.job, self._aside, self.proposal = None, None, _NO_PROPOSAL
         del self.ids[self.past :]
 
     def put_off(self) -> None:
         """Let go of what is computed; a job goes on once all of it is computed again."""
         self._context.clear_slot(self.number)
-        self.past, self.proposal = 0, _NOTHING
+        self.past, self.proposal = 0, _NO_PROPOSAL
         if self.job is None:
             self.ids = []
 
     def save(self, path: str) -> tuple[int, int]:
-        """Write what it remembers into a file, which is replaced; returns tokens and bytes.
-
-        Raises:
-            UsageError, ResourceError: It cannot be written there.
-        """
-        return len(self.ids), slot_file.save(self._context, self.number, path, self.ids)
+        """Write what it remembers into a file, which is replaced; returns tokens and bytes."""
+        return len(self.ids), write_slot_file(self._context, self.number, path, self.ids)
 
     def restore(self, path: str) -> tuple[int, int]:
-        """Remember what a file of ``save`` holds; returns tokens and bytes.
-
-        Raises:
-            UsageError: There is no such file.
-            FormatError: It does not fit; the slot is empty then.
-        """
+        """Remember what a file of ``save`` holds; returns tokens and bytes."""
         self.forget()
-        ids, size = slot_file.restore(self._context, self.number, path)
+        ids, size = read_slot_file(self._context, self.number, path)
         self.ids, self.past = ids, len(ids)
         return len(ids), size
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal  # at run time: choices are read from it, and llama.cpp's package has it
 
 from mtkit.errors import UsageError
-from mtkit.memory_plan.kv_types import KvType  # noqa: TC001  read from the annotations
+from mtkit.memory_plan.cache import KvType  # noqa: TC001  read from the annotations
 from mtkit.settings.declaration import Settings, setting
 
 Flash = Literal["on", "off", "auto"]

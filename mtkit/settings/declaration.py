@@ -97,16 +97,8 @@ def setting(
     """Declare a field of a ``Settings``.
 
     Args:
-        default: Its value where none is given.
-        text: What it does, for people.
-        low: Least number.
-        high: Greatest number.
-        off: What the option does that switches off what is true by default.
         option: Its spellings on the command line, with spaces between; empty for ``--NAME`` or, of
             what is true by default, ``--no-NAME``; None where it is not offered there.
-        also: Further spellings, with spaces between.
-        metavar: What stands for the value in the help.
-        heading: What it is shown under; empty for the record's heading.
     """
     made: Any = Setting(default, text)
     made.low, made.high, made.off, made.metavar, made.heading = low, high, off, metavar, heading
@@ -149,13 +141,13 @@ class Settings(Record):
             declared.check(getattr(self, name), name)
 
 
-_tables: dict[type[Settings], dict[str, Setting]] = {}
+_TABLES: dict[type[Settings], dict[str, Setting]] = {}
 
 
 def table(kind: type[Settings]) -> Mapping[str, Setting]:
     """Return name -> declaration of all settings of a record and its parts, in their order."""
-    if kind in _tables:
-        return _tables[kind]
+    if kind in _TABLES:
+        return _TABLES[kind]
     from typing import get_type_hints
 
     hints = get_type_hints(kind)
@@ -168,7 +160,7 @@ def table(kind: type[Settings]) -> Mapping[str, Setting]:
             declared = kind.declared[name]
             declared.hint = hints[name]
             found[name] = declared
-    _tables[kind] = found
+    _TABLES[kind] = found
     return found
 
 
@@ -197,25 +189,21 @@ def settings_of(kind: type[S], given: Mapping[str, object]) -> S:
     Args:
         kind: The record; the settings of its parts stand beside its own.
         given: Name, or one of its other names -> value; lists count as tuples.
-
-    Raises:
-        UsageError: A name is not known or given twice, or a value has the wrong type or is out of
-            its range; the error's field is the name.
     """
     known = table(kind)
     values: dict[str, object] = {}
     for key, value in given.items():
         found = known.get(key) or next((one for one in known.values() if key in one.names), None)
         if found is None:
-            raise UsageError(f"there is no setting {key!r}", hint=_meant(key, known))
+            raise UsageError(f"there is no setting {key!r}", hint=_suggest(key, known))
         if found.name in values:
             raise UsageError(f"is given twice, as {found.name} too", field=key)
-        values[found.name] = fitted(value, found.hint, key)
+        values[found.name] = coerce(value, found.hint, key)
         found.check(values[found.name], key)
-    return _built(kind, values)
+    return _build(kind, values)
 
 
-def _meant(key: str, known: Mapping[str, Setting]) -> str:
+def _suggest(key: str, known: Mapping[str, Setting]) -> str:
     from difflib import get_close_matches
 
     option = f"--{key.replace('_', '-')}"
@@ -226,26 +214,22 @@ def _meant(key: str, known: Mapping[str, Setting]) -> str:
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(known))}"
 
 
-def _built(kind: type[S], values: Mapping[str, object]) -> S:
+def _build(kind: type[S], values: Mapping[str, object]) -> S:
     own: dict[str, Any] = {}
     for name in fields(kind):
         default = getattr(kind, name)
         if isinstance(default, Settings):
-            own[name] = _built(type(default), values)
+            own[name] = _build(type(default), values)
         elif name in values:
             own[name] = values[name]
     return kind(**own)
 
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
-def fitted(value: Any, hint: Any, field: str) -> Any:
-    """Return a value as its type has it.
-
-    Raises:
-        UsageError: It is of another type.
-    """
+def coerce(value: Any, hint: Any, field: str) -> Any:
+    """Return a value as its type has it."""
     from typing import Literal, get_args, get_origin
 
     origin, inner = get_origin(hint), get_args(hint)
@@ -254,17 +238,17 @@ def fitted(value: Any, hint: Any, field: str) -> Any:
             raise UsageError(f"is {value!r}, not one of {', '.join(inner)}", field=field)
         return value
     if origin is tuple:
-        return _fitted_tuple(value, inner, field)
+        return _coerce_tuple(value, inner, field)
     if inner:  # a union
         if value is None and type(None) in inner:
             return None
         kinds = [kind for kind in inner if kind is not type(None)]
         for kind in kinds[:-1]:
             try:
-                return fitted(value, kind, field)
+                return coerce(value, kind, field)
             except UsageError:
                 continue
-        return fitted(value, kinds[-1], field)
+        return coerce(value, kinds[-1], field)
     if hint is str and hasattr(value, "__fspath__"):
         value = value.__fspath__()
     if hint is int and hasattr(value, "__index__") and not isinstance(value, bool):
@@ -276,15 +260,15 @@ def fitted(value: Any, hint: Any, field: str) -> Any:
             return float("inf") if value > 0 else float("-inf")
     if hint in (bool, str) and isinstance(value, hint):
         return value
-    raise UsageError(f"is {value!r}, not {_WORDS[hint]}", field=field)
+    raise UsageError(f"is {value!r}, not {_TYPE_WORDS[hint]}", field=field)
 
 
-def _fitted_tuple(value: Any, inner: tuple[Any, ...], field: str) -> tuple[Any, ...]:
+def _coerce_tuple(value: Any, inner: tuple[Any, ...], field: str) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
         raise UsageError(f"is {value!r}, not a list", field=field)
     if inner[-1] is ...:
-        return tuple(fitted(one, inner[0], f"{field}[{at}]") for at, one in enumerate(value))
+        return tuple(coerce(one, inner[0], f"{field}[{at}]") for at, one in enumerate(value))
     if len(value) != len(inner):
         raise UsageError(f"has {len(value)} entries, not {len(inner)}", field=field)
     pairs = zip(value, inner, strict=True)
-    return tuple(fitted(one, kind, f"{field}[{at}]") for at, (one, kind) in enumerate(pairs))
+    return tuple(coerce(one, kind, f"{field}[{at}]") for at, (one, kind) in enumerate(pairs))

@@ -54,7 +54,7 @@ def read() -> dict[str, str]:
     return settings
 
 
-def found(key: str) -> tuple[str | None, str]:
+def find(key: str) -> tuple[str | None, str]:
     """Return a setting and what it comes from: a variable of the environment, or the file."""
     value = os.environ.get(_variable(key))
     if value:
@@ -68,12 +68,8 @@ def _variable(key: str) -> str:
 
 
 def write(key: str, value: str | None) -> None:
-    """Set a key in the file, or remove it with None; other keys are kept.
-
-    Raises:
-        UsageError: There is no such key.
-    """
-    from mtkit.base.whole_files import write_files
+    """Set a key in the file, or remove it with None; other keys are kept."""
+    from mtkit.base.files import write_files
 
     if key not in KEYS:
         raise UsageError(f"there is no setting {key!r}", hint=f"known: {', '.join(KEYS)}")

@@ -98,7 +98,6 @@ def fetcher(address: str, seconds: float) -> Fetch:
 
     Args:
         address: ``http://`` or ``https://``.
-        seconds: For a connection, and for each answer.
 
     Raises, when it fetches:
         UsageError: There is no such file, or the server gives no ranges.

@@ -113,12 +113,7 @@ def name_of(path: str) -> str:
 
 
 def download(name: str, *, weights: bool = False) -> str:
-    """Fetch the files of a tokenizer, or of a whole model, into the cache; return their folder.
-
-    Raises:
-        MissingExtra: The hub's client is not installed.
-        UsageError: The text is not a name, or the hub does not give the repository.
-    """
+    """Fetch the files of a tokenizer, or of a whole model, into the cache; return their folder."""
     parsed = parse(name)
     if parsed is None:
         raise UsageError("is not the name of a model repository", source=name, hint="ORG/NAME")

@@ -12,26 +12,21 @@ import os
 
 from mtkit.base.binary import package_file
 from mtkit.base.record import Record
-from mtkit.errors import UsageError, system_says
+from mtkit.errors import UsageError, system_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Wanted(Record):
+class FileKind(Record):
     """What is looked for.
 
     Attributes:
-        key: Name of the setting that holds the user's default.
         shipped: File in ``data`` that ships with mtkit.
         files: What stands for a folder, as published repositories call it: the first that is there.
-        lacks: What a folder without them is called.
         hint: What to name where there is no such file.
-        fetch: How to come by a repository that the cache lacks.
         elsewhere: The same for commands without ``--download``; empty: as ``fetch``.
-        takes_pipe: "-" is standard input.
-        takes_encodings: A name can be a published encoding in tiktoken's local cache.
     """
 
     key: str
@@ -45,7 +40,7 @@ class Wanted(Record):
     takes_encodings: bool = False
 
 
-TOKENIZER = Wanted(
+TOKENIZER = FileKind(
     "tokenizer",
     "default.mtok",
     (
@@ -74,7 +69,7 @@ TOKENIZER = Wanted(
     takes_pipe=True,
     takes_encodings=True,
 )
-MODEL = Wanted(
+MODEL = FileKind(
     "model",
     "default-model.gguf",
     ("*.gguf",),
@@ -84,11 +79,10 @@ MODEL = Wanted(
 )
 
 
-class Located(Record):
+class Location(Record):
     """The file that a name stands for.
 
     Attributes:
-        path: Where it is; "-" for standard input.
         overrides: What reading it needs that only the name tells: which published encoding it is.
         which: What a person is told of it where the name does not say which file it is, else "".
     """
@@ -107,27 +101,22 @@ _PROJECTOR = "mmproj"
 
 
 def locate(
-    name: str | None, wanted: Wanted = TOKENIZER, *, download: bool | None = None
-) -> Located:
+    name: str | None, wanted: FileKind = TOKENIZER, *, download: bool | None = None
+) -> Location:
     """Return the file that a name stands for.
 
     Args:
         name: A path, a folder, ORG/NAME, "-" where that is taken; None for the user's default.
-        wanted: What is looked for.
         download: Fetch the tokenizer of a repository that the hub's local cache lacks, or has
             other files of; None: the command has no such option, which an error takes into account.
-
-    Raises:
-        UsageError: There is no such file, or a folder holds nothing that is wanted.
-        MissingExtra: Downloading needs a package that is not installed.
     """
     hint, origin = wanted.hint, ""
     if name is None:
         from mtkit.sources import config
 
-        name, origin = config.found(wanted.key)
+        name, origin = config.find(wanted.key)
         if name is None:
-            return Located(shipped(wanted), None, f"the {wanted.key} that ships with mtkit")
+            return Location(shipped(wanted), None, f"the {wanted.key} that ships with mtkit")
         hint = f"the settings name it: mtkit config {wanted.key}, or MTKIT_{wanted.key.upper()}"
     path, overrides = os.path.expanduser(name), None
     if name == "-" and wanted.takes_pipe:
@@ -141,15 +130,11 @@ def locate(
         beside = sum(entry.endswith(".gguf") for entry in os.listdir(os.path.dirname(path)))
         if path.endswith(".gguf") and beside > 1:
             which += f", the first of {beside} .gguf files"
-    return Located(path, overrides, f"{path} ({origin})" if origin else which)
+    return Location(path, overrides, f"{path} ({origin})" if origin else which)
 
 
-def _of_folder(name: str, wanted: Wanted) -> str:
-    """Return the file that stands for a folder.
-
-    Raises:
-        UsageError: It has none.
-    """
+def _of_folder(name: str, wanted: FileKind) -> str:
+    """Return the file that stands for a folder."""
     found = in_folder(name, wanted.files)
     if found is None:
         _check_way(os.path.join(name, ADAPTER))  # a folder may be listed that cannot be entered
@@ -162,27 +147,23 @@ def _of_folder(name: str, wanted: Wanted) -> str:
     return found
 
 
-def shipped(wanted: Wanted) -> str:
+def shipped(wanted: FileKind) -> str:
     """Return the path of the file that ships with mtkit."""
     return package_file(wanted.shipped)
 
 
 def _check_way(name: str) -> None:
-    """See that no folder on the way keeps the file back.
-
-    Raises:
-        UsageError: One does.
-    """
+    """See that no folder on the way keeps the file back."""
     try:
         os.stat(name)
     except PermissionError as error:
-        raise UsageError(system_says(error), source=name) from None
+        raise UsageError(system_message(error), source=name) from None
     except (OSError, ValueError):
         pass  # it is not there, or no name of a file
 
 
 def _in_cache(
-    name: str, wanted: Wanted, hint: str, *, download: bool | None
+    name: str, wanted: FileKind, hint: str, *, download: bool | None
 ) -> tuple[str, Mapping[str, object] | None]:
     """Return the folder of a repository, or a published encoding and what reading it needs.
 
@@ -207,10 +188,10 @@ def _in_cache(
             raise UsageError(what, source=name, hint=f"looked for {', '.join(wanted.files)}")
         return made, None
     if wanted.takes_encodings:
-        from mtkit.sources import tiktoken_cache
+        from mtkit.sources import encodings
 
-        encoding = tiktoken_cache.encoding_of(name)
-        path = tiktoken_cache.find(encoding) if encoding is not None else None
+        encoding = encodings.encoding_of(name)
+        path = encodings.find_ranks(encoding) if encoding is not None else None
         if path is not None:  # the folder may be anybody's, as one in /tmp is: ranks are compared
             return path, {"encoding": encoding, "published": True}
         if encoding is not None and name != "gpt2":  # which is a repository, too

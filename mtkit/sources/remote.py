@@ -46,14 +46,6 @@ def open_remote(address: str, *, most: int = MOST_BYTES, seconds: float = SECOND
 
     Args:
         address: ``https://``, ``hf://``, ``s3://`` or another that fsspec knows.
-        most: Bytes to fetch.
-        seconds: For a connection, and for each answer.
-
-    Raises:
-        UsageError: There is no such file, or the server gives no ranges.
-        FormatError: The server gives something else than it says.
-        ResourceError: It is too slow, or more than ``most`` would have to be fetched.
-        MissingExtra: The scheme needs a package that is not installed.
     """
     scheme = address.partition("://")[0].lower()
     fetch = _http(address, seconds) if scheme in ("http", "https") else _fsspec(address, scheme)
@@ -89,11 +81,7 @@ def _missing(head: bytearray, size: int) -> int:
 
 
 def sparse(address: str, head: bytearray, size: int) -> mmap.mmap:
-    """Return the beginning of a file and zeros for what is not there, which take no room.
-
-    Raises:
-        ResourceError: The disk is full, or the file is too long to be mapped.
-    """
+    """Return the beginning of a file and zeros for what is not there, which take no room."""
     import tempfile
 
     try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from mtkit.errors import FormatError, UsageError, system_says
+from mtkit.errors import FormatError, UsageError, system_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +27,6 @@ def find(name: str) -> str | None:
     """Return the file or folder of a model that Ollama or LM Studio has; None: neither does.
 
     ``ollama:NAME`` and ``lmstudio:NAME`` ask one of them alone.
-
-    Raises:
-        UsageError: A program was named, and has no such model.
-        FormatError: Ollama's manifest is damaged, or its blob is not as long as that says.
     """
     if name.startswith(OLLAMA):
         found, hint = _ollama(name.removeprefix(OLLAMA)), "ollama pull fetches it"
@@ -76,11 +72,7 @@ def _ollama_folders() -> Iterator[str]:
 
 
 def _blob(manifest: str, folder: str) -> str:
-    """Return the path of the model that a manifest names.
-
-    Raises:
-        FormatError: The manifest is damaged, or the blob is missing or of another length.
-    """
+    """Return the path of the model that a manifest names."""
     import json
     import re
 
@@ -89,7 +81,7 @@ def _blob(manifest: str, folder: str) -> str:
             text = file.read(_MOST_BYTES + 1)
         document = json.loads(text) if len(text) <= _MOST_BYTES else None
     except OSError as error:
-        raise UsageError(system_says(error), source=manifest) from None
+        raise UsageError(system_message(error), source=manifest) from None
     except (ValueError, RecursionError):
         document = None
     layers = document.get("layers") if isinstance(document, dict) else None

@@ -4,6 +4,9 @@ A specification says what a tokenizer does and never which file it came from. Wh
 differ on "the same" component, the difference is a named field of that component. Every stage is
 a closed union of frozen records, one module a stage: normalizers, pre_tokenizers, models,
 post_processors, decoders.
+
+``components_of`` and ``user_defined_pieces`` walk over one; ``differing_fields`` says where two are
+not equal, and ``model_name`` what people call a model.
 """
 
 from __future__ import annotations
@@ -13,13 +16,15 @@ from mtkit.spec.vocabulary import AddedToken, AddedTokens, SpecialIds, TokenType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
+    from collections.abc import Collection, Iterator
+    from typing import Any, Literal
 
     from mtkit.spec.decoders import Decoder
     from mtkit.spec.models import Model
     from mtkit.spec.normalizers import Normalizer
     from mtkit.spec.post_processors import PostProcessor
     from mtkit.spec.pre_tokenizers import PreTokenizer
+
 
 __all__ = [
     "AddedToken",
@@ -129,3 +134,65 @@ class TokenizerSpec(Record, hidden=("name",)):
         """Number of ids: the highest id of vocabulary and added tokens, plus one."""
         added = max((token.id for token in self.added_tokens.tokens), default=-1)
         return max(len(self.vocabulary), added + 1)
+
+
+def components_of(component: Any) -> Iterator[Any]:
+    """Yield the components of a stage in order, those of a ``Sequence`` in its place."""
+    if component is None:
+        return
+    if type(component).__name__ != "Sequence":
+        yield component
+        return
+    for step in component.steps:
+        yield from components_of(step)
+
+
+def user_defined_pieces(spec: TokenizerSpec) -> tuple[bytes, ...]:
+    """Return the user-defined pieces of the vocabulary."""
+    pieces = spec.vocabulary.pieces
+    return tuple(pieces[number] for number in spec.vocabulary.of_type(TokenType.USER_DEFINED))
+
+
+def differing_fields(
+    left: TokenizerSpec, right: TokenizerSpec, named: Collection[str]
+) -> tuple[str, ...]:
+    """Return the fields that differ and are not named, dotted; the name does not count.
+
+    ``model.merges`` names that field of the model alone, and the whole model where the two are of
+    different classes: then there is no field to tell apart.
+    """
+    return tuple(_differing(left, right, "", named))
+
+
+def _differing(left: object, right: object, path: str, named: Collection[str]) -> Iterator[str]:
+    if path in named or left == right:
+        return
+    inside = path + "." if path else ""
+    if type(left) is type(right) and isinstance(left, Record):
+        for name in fields(left):
+            if inside or name != "name":
+                values = getattr(left, name), getattr(right, name)
+                yield from _differing(*values, inside + name, named)
+    elif not any(name.startswith(inside) for name in named):
+        yield path
+
+
+_MODEL_NAMES = {
+    "BPE": "BPE by merges",
+    "LooseBPE": "BPE by pairs",
+    "RankBPE": "BPE by rank",
+    "ScoreBPE": "BPE by score",
+    "SectionBPE": "BPE with sections",
+    "LatticeUnigram": "Unigram over bytes",
+    "Characters": "single characters",
+    "Words": "whole words",
+    "Trie": "greedy longest match",
+    "ShortestPath": "PLaMo-2's shortest path",
+}
+"""Record of a model -> its name, where people call it otherwise."""
+
+
+def model_name(model: Model) -> str:
+    """Return what people call a model, such as "BPE by score"."""
+    name = type(model).__name__
+    return _MODEL_NAMES.get(name, name)

@@ -9,25 +9,162 @@ that begins with ``$``.
 
 Long byte columns can be kept elsewhere: ``keep`` gets each column and its path on the way out and
 may return a reference, which comes back to ``fetch`` as the value of ``{"ref": …}``.
+
+Which type every field has is read from the annotations. They are strings (they cost nothing at
+start-up); this module understands the few forms that records use: plain names, ``X | None``,
+``Literal[…]``, ``tuple[X, …]`` and the names of the closed unions. A test holds ``UNIONS`` equal to
+the unions that type checkers see.
+
+``fingerprint`` is one hash of what a tokenizer does: equal for equal specifications of any file.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
+
 from mtkit.base.packed import Numbers, Pieces
+from mtkit.base.record import Record, fields
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.spec.schema import class_named, field_types, has_default
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable
     from typing import Any, Union
 
-    from mtkit.base.record import Record
-    from mtkit.spec.schema import Type
+    from mtkit.spec import TokenizerSpec
 
     Column = Union[Numbers, Pieces, bytes]
+
     Keep = Callable[[Column, str], object]
+
     Fetch = Callable[[object, str], Column]
+
+
+UNIONS = {
+    "Normalizer": ("mtkit.spec.normalizers", frozenset[str]()),
+    "PreTokenizer": ("mtkit.spec.pre_tokenizers", frozenset[str]()),
+    "Model": ("mtkit.spec.models", frozenset({"Merges"})),
+    "PostProcessor": ("mtkit.spec.post_processors", frozenset({"Slot"})),
+    "Decoder": ("mtkit.spec.decoders", frozenset[str]()),
+    "Pattern": ("mtkit.spec.text", frozenset[str]()),
+}
+"""Name of a union -> module, and the records there that are not members of it."""
+
+TYPE_ALIASES = {
+    "Behavior": 'Literal["removed", "isolated", "merged_with_previous", "merged_with_next", '
+    '"contiguous", "glued_to_previous"]',
+}
+"""Other names that exist for type checkers only."""
+
+PLAIN_TYPES = frozenset({"bool", "int", "float", "str", "bytes", "object", "Numbers", "Pieces"})
+
+
+class FieldType(Record):
+    """The type of a field; exactly one of name, choices, classes, item and items says which.
+
+    Attributes:
+        name: One of ``PLAIN``.
+        choices: Strings that are allowed.
+        classes: Records that are allowed.
+        item: Type of each member of a tuple of any length.
+        items: Types of the members of a tuple of fixed length.
+        optional: None is allowed.
+    """
+
+    name: str = ""
+    choices: frozenset[str] = frozenset()
+    classes: tuple[type[Record], ...] = ()
+    item: FieldType | None = None
+    items: tuple[FieldType, ...] = ()
+    optional: bool = False
+
+
+def field_types(cls: type[Record]) -> dict[str, FieldType]:
+    """Return the type of each field of a record class, in order."""
+    found = _FIELD_TYPES.get(cls)
+    if found is None:
+        import ast
+
+        annotations = cls.__annotations__
+        found = _FIELD_TYPES[cls] = {
+            name: _read_type(ast.parse(annotations[name], mode="eval").body, cls)
+            for name in fields(cls)
+        }
+    return found
+
+
+_FIELD_TYPES: dict[type[Record], dict[str, FieldType]] = {}
+
+
+def has_default(cls: type[Record], name: str) -> bool:
+    """Tell whether a field may be left out."""
+    return hasattr(cls, name)
+
+
+@cache
+def union_members(union: str) -> tuple[type[Record], ...]:
+    """Return the records of a closed union."""
+    module, others = UNIONS[union]
+    return tuple(
+        value
+        for name, value in vars(import_module(module)).items()
+        if isinstance(value, type)
+        and issubclass(value, Record)
+        and value.__module__ == module
+        and name not in others
+    )
+
+
+def class_named(name: object, classes: tuple[type[Record], ...], path: str) -> type[Record]:
+    """Return the record class called ``name``."""
+    if not isinstance(name, str):
+        raise FormatError("does not say its type", field=path)
+    for cls in classes:
+        if cls.__name__ == name:
+            return cls
+    raise UnsupportedError(
+        f"unknown component {name!r}", field=path, hint="a newer mtkit wrote the file"
+    )
+
+
+def _record_named(name: str, cls: type[Record]) -> type[Record]:
+    """Find a record by the name that a class of the same or another stage uses for it."""
+    for module in (cls.__module__, *(place for place, _ in UNIONS.values())):
+        found = getattr(import_module(module), name, None)
+        if isinstance(found, type) and issubclass(found, Record):
+            return found
+    raise AssertionError(f"{cls.__name__} has a field of the unknown class {name}")
+
+
+def _read_type(node: ast.expr, cls: type[Record]) -> FieldType:
+    import ast
+
+    match node:
+        case ast.BinOp(left=left, right=ast.Constant(value=None)):
+            inner = _read_type(left, cls)
+            return FieldType(
+                inner.name, inner.choices, inner.classes, inner.item, inner.items, optional=True
+            )
+        case ast.Name(id=name) if name in PLAIN_TYPES:
+            return FieldType(name)
+        case ast.Name(id=name) if name in UNIONS:
+            return FieldType(classes=union_members(name))
+        case ast.Name(id=name) if name in TYPE_ALIASES:
+            return _read_type(ast.parse(TYPE_ALIASES[name], mode="eval").body, cls)
+        case ast.Name(id=name):
+            return FieldType(classes=(_record_named(name, cls),))
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=inside):
+            nodes = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+            return FieldType(choices=frozenset(ast.literal_eval(each) for each in nodes))
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=nodes)):
+            if isinstance(nodes[-1], ast.Constant) and nodes[-1].value is ...:
+                return FieldType(item=_read_type(nodes[0], cls))
+            return FieldType(items=tuple(_read_type(each, cls) for each in nodes))
+        case _:
+            raise AssertionError(f"{cls.__name__} has a field of a type that no codec knows")
+
 
 DEPTH_LIMIT = 64
 NUMBER_CODES = "BbHhIiQqfd"
@@ -37,12 +174,7 @@ def encode(record: Record, *, brief: bool = False, keep: Keep | None = None) -> 
     """Give a record as JSON data.
 
     Args:
-        record: Any record.
-        brief: Leave out fields that have their default.
         keep: Returns a reference for a column that is kept elsewhere, or None to write it here.
-
-    Raises:
-        UnsupportedError: A value among the extras has no form in JSON.
     """
     return _Encoder(brief, keep).record(record, typed=True, path="")
 
@@ -51,13 +183,7 @@ def decode(data: object, cls: type[Record], *, fetch: Fetch | None = None) -> Re
     """Make a record of class ``cls`` from JSON data.
 
     Args:
-        data: What ``encode`` gave.
-        cls: Class of the record.
         fetch: Returns the column of a reference; the second argument is the path of the field.
-
-    Raises:
-        FormatError: A value has the wrong type or a field is missing.
-        UnsupportedError: A component or field is not known.
     """
     record: Record = _Decoder(fetch).record(data, (cls,), "", 0)
     return record
@@ -78,7 +204,7 @@ class _Encoder:
             out[name] = self.value(value, kind, f"{path}.{name}" if path else name)
         return out
 
-    def value(self, value: Any, kind: Type, path: str) -> Any:
+    def value(self, value: Any, kind: FieldType, path: str) -> Any:
         if value is None:
             return None
         if kind.classes:
@@ -90,7 +216,7 @@ class _Encoder:
         if kind.name in {"bytes", "Numbers", "Pieces"}:
             reference = None if self.keep is None else self.keep(value, path)
             return _column(value) if reference is None else {"ref": reference}
-        return _free(value, path) if kind.name == "object" else value
+        return _write_free(value, path) if kind.name == "object" else value
 
 
 def _column(value: Column) -> object:
@@ -110,18 +236,18 @@ def _base64(data: bytes | memoryview) -> str:
     return b2a_base64(data, newline=False).decode("ascii")
 
 
-def _free(value: object, path: str) -> object:
+def _write_free(value: object, path: str) -> object:
     """Write a value among the extras."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (bytes, memoryview)):
         return {"$bytes": _base64(value)}
     if isinstance(value, tuple):
-        return {"$tuple": [_free(each, path) for each in value]}
+        return {"$tuple": [_write_free(each, path) for each in value]}
     if isinstance(value, list):
-        return [_free(each, path) for each in value]
+        return [_write_free(each, path) for each in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        inside = {key: _free(each, path) for key, each in value.items()}
+        inside = {key: _write_free(each, path) for key, each in value.items()}
         return {"$dict": inside} if any(key.startswith("$") for key in value) else inside
     raise UnsupportedError(f"{type(value).__name__} has no form in JSON", field=path)
 
@@ -134,7 +260,7 @@ class _Decoder:
         if depth > DEPTH_LIMIT:
             raise FormatError(f"nests deeper than {DEPTH_LIMIT}", field=path)
         if not isinstance(data, dict):
-            raise _wrong(data, "an object", path)
+            raise _wrong_type(data, "an object", path)
         cls = classes[0]
         if len(classes) > 1 or "type" in data:
             cls = class_named(data.get("type"), classes, path)
@@ -155,7 +281,7 @@ class _Decoder:
                 raise FormatError("is missing", field=where)
         return cls(**values)
 
-    def value(self, data: Any, kind: Type, path: str, depth: int) -> Any:
+    def value(self, data: Any, kind: FieldType, path: str, depth: int) -> Any:
         if data is None and kind.optional:
             return None
         if kind.classes:
@@ -165,7 +291,7 @@ class _Decoder:
         if kind.choices:
             if not isinstance(data, str) or data not in kind.choices:
                 raise UnsupportedError(
-                    f"{_shown(data)} is none of {sorted(kind.choices)}", field=path
+                    f"{_printable(data)} is none of {sorted(kind.choices)}", field=path
                 )
             return data
         if kind.name in {"bytes", "Numbers", "Pieces"}:
@@ -176,16 +302,16 @@ class _Decoder:
         if wanted is float and type(data) is int:
             return float(data)
         if type(data) is not wanted:
-            raise _wrong(data, kind.name, path)
+            raise _wrong_type(data, kind.name, path)
         return data
 
-    def sequence(self, data: Any, kind: Type, path: str, depth: int) -> tuple[Any, ...]:
+    def sequence(self, data: Any, kind: FieldType, path: str, depth: int) -> tuple[Any, ...]:
         if not isinstance(data, list):
-            raise _wrong(data, "an array", path)
+            raise _wrong_type(data, "an array", path)
         if kind.item is not None:
             return tuple(self.value(each, kind.item, path, depth + 1) for each in data)
         if len(data) != len(kind.items):
-            raise _wrong(data, f"an array of {len(kind.items)}", path)
+            raise _wrong_type(data, f"an array of {len(kind.items)}", path)
         pairs = zip(data, kind.items, strict=True)
         return tuple(self.value(each, item, path, depth + 1) for each, item in pairs)
 
@@ -199,24 +325,20 @@ class _Decoder:
             try:
                 return data.encode("utf-8")
             except UnicodeEncodeError:
-                raise _wrong(data, "UTF-8 text", path) from None
+                raise _wrong_type(data, "UTF-8 text", path) from None
         keys = {"bytes": {"base64"}, "Numbers": {"code", "base64"}, "Pieces": {"ends", "base64"}}
         if not isinstance(data, dict) or set(data) != keys[name]:
-            raise _wrong(data, name, path)
+            raise _wrong_type(data, name, path)
         raw = _from_base64(data["base64"], path)
         if name == "bytes":
             return raw
         if name == "Numbers":
-            return numbers(data["code"], raw, path)
-        return pieces(raw, _from_base64(data["ends"], path), path)
+            return read_numbers(data["code"], raw, path)
+        return read_pieces(raw, _from_base64(data["ends"], path), path)
 
 
-def numbers(code: object, data: bytes | memoryview, path: str) -> Numbers:
-    """Make a checked column of numbers.
-
-    Raises:
-        FormatError: The code is none, or the bytes are not a whole number of them.
-    """
+def read_numbers(code: object, data: bytes | memoryview, path: str) -> Numbers:
+    """Make a checked column of numbers."""
     if not isinstance(code, str) or len(code) != 1 or code not in NUMBER_CODES:
         raise FormatError(f"{code!r} is not a type of number", field=path)
     try:
@@ -225,13 +347,9 @@ def numbers(code: object, data: bytes | memoryview, path: str) -> Numbers:
         raise FormatError(f"{len(data)} bytes are not an array of {code!r}", field=path) from None
 
 
-def pieces(blob: bytes | memoryview, ends: bytes | memoryview, path: str) -> Pieces:
-    """Make a checked column of byte strings from their bytes and u32 ends.
-
-    Raises:
-        FormatError: The ends fall, or do not end where the bytes do.
-    """
-    column = numbers("I", ends, path)
+def read_pieces(blob: bytes | memoryview, ends: bytes | memoryview, path: str) -> Pieces:
+    """Make a checked column of byte strings from their bytes and u32 ends."""
+    column = read_numbers("I", ends, path)
     places = column.view.tolist()
     if (places[-1] if places else 0) != len(blob) or places != sorted(places):
         raise FormatError("the ends do not fit the bytes", field=path)
@@ -264,10 +382,26 @@ def _read_free(data: Any, path: str, depth: int) -> object:
     return {key: _read_free(each, path, depth + 1) for key, each in data.items()}
 
 
-def _wrong(data: object, wanted: str, path: str) -> FormatError:
-    return FormatError(f"is {_shown(data)}, not {wanted}", field=path)
+def _wrong_type(data: object, wanted: str, path: str) -> FormatError:
+    return FormatError(f"is {_printable(data)}, not {wanted}", field=path)
 
 
-def _shown(data: object) -> str:
+def _printable(data: object) -> str:
     shown = repr(data)
     return shown if len(shown) < 60 else type(data).__name__
+
+
+def fingerprint(spec: TokenizerSpec) -> str:
+    """Return the SHA-256 of a specification, in hexadecimal.
+
+    Names, chat templates, what is asked of texts of other lengths, and what one format alone
+    understands do not count: they give no text other ids.
+    """
+    import hashlib
+    import json
+
+    from mtkit.spec import replace
+
+    bare = replace(spec, name="", extras=(), chat_templates=(), truncation=None, padding=None)
+    data = json.dumps(encode(bare, brief=True), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(data.encode()).hexdigest()

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def score_form(spec: TokenizerSpec) -> TokenizerSpec:
-    """Return a specification with scores in place of its merge list.
-
-    Raises:
-        UnsupportedError: Scores cannot say what the merge list says.
-    """
+    """Return a specification with scores in place of its merge list."""
     model = spec.model
     assert isinstance(model, BPE)
     for name, plain in (
@@ -49,11 +45,7 @@ def score_form(spec: TokenizerSpec) -> TokenizerSpec:
 
 
 def _places(spec: TokenizerSpec, model: BPE) -> dict[bytes, int]:
-    """Return token made -> place of its run of merges.
-
-    Raises:
-        UnsupportedError: The merges of a token do not stand together.
-    """
+    """Return token made -> place of its run of merges."""
     pieces = list(spec.vocabulary.pieces)
     places: dict[bytes, int] = {}
     last = b""
@@ -68,11 +60,7 @@ def _places(spec: TokenizerSpec, model: BPE) -> dict[bytes, int]:
 
 
 def _check_complete(spec: TokenizerSpec, model: BPE, places: dict[bytes, int]) -> None:
-    """Check that exactly the listed ways lead to tokens.
-
-    Raises:
-        UnsupportedError: Two symbols could merge by score that the list keeps apart.
-    """
+    """Check that exactly the listed ways lead to tokens."""
     pieces = list(spec.vocabulary.pieces)
     types = spec.vocabulary.types
     listed = {(pieces[a], pieces[b]) for a, b in model.merges.pairs.pairs()}

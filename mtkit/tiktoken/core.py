@@ -59,16 +59,9 @@ class Encoding:
         """Make an encoding of ranks.
 
         Args:
-            name: What it is called.
-            pat_str: Split pattern, in the syntax of Rust's fancy-regex.
             mergeable_ranks: Bytes of a token -> its rank, which is its id.
-            special_tokens: Special token -> id.
-            explicit_n_vocab: Number of tokens, if it is to be checked.
-
-        Raises:
-            ValueError: The pattern cannot be compiled, or the ranks are no vocabulary.
         """
-        from mtkit.formats.rank_spec import fancy_regex, rank_spec, rank_vocabulary
+        from mtkit.formats.ranks import fancy_regex, rank_spec, rank_vocabulary
         from mtkit.patterns.matcher import compile_pattern
         from mtkit.spec import SpecialIds
         from mtkit.tokenizer.tokenizer import Tokenizer
@@ -106,7 +99,7 @@ class Encoding:
 
     @cached_property
     def _ranks_and_pattern(self) -> tuple[dict[bytes, int], str]:
-        from mtkit.formats.rank_spec import ranks_of
+        from mtkit.formats.ranks import ranks_of
 
         try:
             ranks, pattern, _ = ranks_of(self._tokenizer.spec, "tiktoken")

@@ -15,19 +15,16 @@ __all__ = [
 
 
 def read_file_cached(blobpath: str, expected_hash: str | None = None) -> bytes:
-    """Return the content of a file, or of an address that tiktoken's cache has.
-
-    Raises:
-        ValueError: Its SHA-256 is another one.
-        UsageError: The cache does not have the address.
-    """
+    """Return the content of a file, or of an address that tiktoken's cache has."""
     from hashlib import sha1, sha256
 
-    from mtkit.sources.tiktoken_cache import folder
+    from mtkit.sources.encodings import rank_folder
 
     path = blobpath
     if "://" in blobpath:
-        path = os.path.join(folder(), sha1(blobpath.encode(), usedforsecurity=False).hexdigest())
+        path = os.path.join(
+            rank_folder(), sha1(blobpath.encode(), usedforsecurity=False).hexdigest()
+        )
         if not os.path.isfile(path):
             hint = "tiktoken.load of tiktoken itself fetches it"
             raise UsageError("is not in tiktoken's cache", source=blobpath, hint=hint)
@@ -39,11 +36,7 @@ def read_file_cached(blobpath: str, expected_hash: str | None = None) -> bytes:
 
 
 def load_tiktoken_bpe(tiktoken_bpe_file: str, expected_hash: str | None = None) -> dict[bytes, int]:
-    """Return byte string -> rank of a rank file.
-
-    Raises:
-        ValueError: A line is not base64 and a rank.
-    """
+    """Return byte string -> rank of a rank file."""
     from base64 import b64decode
 
     ranks: dict[bytes, int] = {}
@@ -61,7 +54,7 @@ def dump_tiktoken_bpe(bpe_ranks: dict[bytes, int], tiktoken_bpe_file: str) -> No
     """Write a rank file."""
     from base64 import b64encode
 
-    from mtkit.base.whole_files import write_files
+    from mtkit.base.files import write_files
 
     rows = sorted(bpe_ranks.items(), key=lambda item: item[1])
     lines = b"".join(b64encode(piece) + b" %d\n" % rank for piece, rank in rows)
@@ -78,21 +71,15 @@ def data_gym_to_mergeable_bpe_ranks(
     """Return byte string -> rank of the two files of GPT-2's encoder.
 
     Args:
-        vocab_bpe_file: The merges, under a line with the version.
         encoder_json_file: Piece -> id, which has to say the same.
-        vocab_bpe_hash: SHA-256 of the former.
-        encoder_json_hash: SHA-256 of the latter.
         clobber_one_byte_tokens: Take the ids of single bytes from the latter.
-
-    Raises:
-        ValueError: The two files do not belong together.
     """
     import json
 
-    from mtkit.unicode.byte_alphabet import to_bytes
+    from mtkit.unicode.utf8 import bytes_of_letters
 
     listed = json.loads(read_file_cached(encoder_json_file, encoder_json_hash))
-    known = {to_bytes(piece): number for piece, number in listed.items()}
+    known = {bytes_of_letters(piece): number for piece, number in listed.items()}
     known.pop(b"<|endoftext|>", None)
     known.pop(b"<|startoftext|>", None)
     single = [byte for byte in range(256) if chr(byte).isprintable() and byte != ord(" ")]
@@ -100,7 +87,7 @@ def data_gym_to_mergeable_bpe_ranks(
     ranks = {bytes([byte]): rank for rank, byte in enumerate(single)}
     lines = read_file_cached(vocab_bpe_file, vocab_bpe_hash).decode().split("\n")[1:-1]
     for rank, line in enumerate(lines, len(ranks)):
-        ranks[to_bytes("".join(line.split())) or b""] = rank
+        ranks[bytes_of_letters("".join(line.split())) or b""] = rank
     if clobber_one_byte_tokens:
         ranks.update({t: number for t, number in known.items() if t is not None and len(t) == 1})
     if ranks != known:

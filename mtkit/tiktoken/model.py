@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mtkit.sources.tiktoken_models import encoding_of_model, tables
+from mtkit.sources.encodings import model_encoding, model_tables
 from mtkit.tiktoken.registry import get_encoding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.tiktoken.core import Encoding
 
-MODEL_TO_ENCODING, MODEL_PREFIX_TO_ENCODING = tables()
+MODEL_TO_ENCODING, MODEL_PREFIX_TO_ENCODING = model_tables()
 
 
 def encoding_for_model(model_name: str) -> Encoding:
@@ -27,7 +27,7 @@ def encoding_name_for_model(model_name: str) -> str:
     Raises:
         KeyError: The model is unknown.
     """
-    name = encoding_of_model(model_name)
+    name = model_encoding(model_name)
     if name is None:
         raise KeyError(
             f"Could not automatically map {model_name} to a tokeniser: tiktoken.get_encoding takes "

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from functools import cached_property
 
-from mtkit.unicode.byte_alphabet import to_letters
+from mtkit.unicode.utf8 import letters_of_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ class SinglePieces:
     """The ranks of an encoding without its split pattern.
 
     Args:
-        spec: Of the encoding.
-        pattern: Its split pattern.
         ranks: Bytes -> id.
     """
 
@@ -54,16 +52,11 @@ class SinglePieces:
     def encode(self, raw: bytes) -> list[int]:
         """Return the ids of bytes that are one word."""
         rank = self._ranks.get(raw)
-        return self._tokenizer.encode_ids(to_letters(raw)) if rank is None else [rank]
+        return self._tokenizer.encode_ids(letters_of_bytes(raw)) if rank is None else [rank]
 
     def unstable(self, ids: list[int], last: str) -> tuple[list[int], bytes]:
-        """Return the ids in front of the unstable end of a text, and the bytes of that end.
-
-        Args:
-            ids: Of the text.
-            last: What stands behind its last special token.
-        """
-        from mtkit.formats.rank_spec import fancy_regex
+        """Return the ids in front of the unstable end of a text, and the bytes of that end."""
+        from mtkit.formats.ranks import fancy_regex
         from mtkit.patterns.matcher import compile_pattern
 
         words = compile_pattern(fancy_regex(self._pattern)).find(last)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mtkit.errors import UsageError
-from mtkit.sources import tiktoken_cache
+from mtkit.sources import encodings
 from mtkit.tiktoken.core import Encoding
 
 TYPE_CHECKING = False
@@ -40,17 +40,17 @@ def get_encoding(encoding_name: str) -> Encoding:
 
 def list_encoding_names() -> list[str]:
     """Return the names that ``get_encoding`` knows."""
-    return list(dict.fromkeys([*tiktoken_cache.names(), *_plugged_in()]))
+    return list(dict.fromkeys([*encodings.encoding_names(), *_plugged_in()]))
 
 
 def _made(name: str) -> Encoding:
-    if name not in tiktoken_cache.names():
+    if name not in encodings.encoding_names():
         constructor = _plugged_in().get(name)
         if constructor is None:
             known = ", ".join(list_encoding_names())
             raise ValueError(f"Unknown encoding {name}.\nThere are: {known}")
         return Encoding(**constructor())
-    if tiktoken_cache.find(name) is None:
+    if encodings.find_ranks(name) is None:
         raise UsageError(
             "is not in tiktoken's cache",
             source=name,

@@ -84,17 +84,10 @@ def load_source(
     """Load a tokenizer from an open source.
 
     Args:
-        source: The file.
         overrides: GGUF metadata keys replaced while loading.
         reader: As ``load`` takes it.
         cache_bytes: As ``load`` takes it.
         verify_tables: As ``load`` takes it.
-
-    Raises:
-        FormatError: The file is damaged, its format is unknown, or its tables
-            contradict its specification.
-        UnsupportedError: The tokenizer has a part that mtkit does not support.
-        UsageError: The file's format has no other reading of that name.
     """
     try:
         return _load_source(source, overrides, reader, cache_bytes, verify_tables)

@@ -7,7 +7,7 @@ import time
 from functools import partial
 
 from mtkit.base.record import Record
-from mtkit.errors import UsageError, system_says
+from mtkit.errors import UsageError, system_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ class TextSpeed(Record):
     """What one text takes: seconds of CPU time, the median of the rounds.
 
     Attributes:
-        name: Of the text.
-        n_bytes: Its length as UTF-8.
-        n_ids: Its length in ids.
-        fresh: Encoding it with a tokenizer that has seen no text.
-        again: Encoding it once more.
         decode: Decoding all of its ids.
     """
 
@@ -95,9 +90,6 @@ def texts_of(paths: Sequence[str], size: int) -> dict[str, str]:
     """Return the beginning of each file, "-" for a pipe, by its name, in whole characters.
 
     Without paths: English and code that come with Python.
-
-    Raises:
-        UsageError: A file cannot be read, is empty or not UTF-8.
     """
     from codecs import getincrementaldecoder
 
@@ -111,7 +103,7 @@ def texts_of(paths: Sequence[str], size: int) -> dict[str, str]:
                 data = file.read(size)
             whole = getincrementaldecoder("utf-8")().decode(data, len(data) < size)
         except OSError as error:
-            raise UsageError(system_says(error), source=path) from None
+            raise UsageError(system_message(error), source=path) from None
         except UnicodeDecodeError as error:
             what = "is not valid UTF-8"
             raise UsageError(what, source=path, offset=error.start, field="text") from None

@@ -66,9 +66,9 @@ class Spelling:
     def text_of(self, piece: bytes) -> bytes:
         """Return the bytes of text that a piece stands for by itself, added tokens aside."""
         if self._byte_level:
-            from mtkit.unicode.byte_alphabet import to_bytes
+            from mtkit.unicode.utf8 import bytes_of_letters
 
-            raw = to_bytes(piece.decode("utf-8", "replace"))
+            raw = bytes_of_letters(piece.decode("utf-8", "replace"))
             return piece if raw is None else raw
         if len(piece) == 6 and piece.startswith(b"<0x") and piece.endswith(b">"):
             try:
@@ -79,9 +79,9 @@ class Spelling:
 
     def ids_of_text(self, text: bytes) -> list[int]:
         """Return the ids that stand for a text by themselves, in order."""
-        from mtkit.unicode.byte_alphabet import to_letters
+        from mtkit.unicode.utf8 import letters_of_bytes
 
-        spelled = [text, to_letters(text).encode(), text.replace(b" ", MARK.encode())]
+        spelled = [text, letters_of_bytes(text).encode(), text.replace(b" ", MARK.encode())]
         spelled += [f"<0x{byte:02X}>".encode() for byte in text if len(text) == 1]
         ids = {self.id_of(piece) for piece in spelled}
         return sorted(i for i in ids if i is not None and self.text(i) == text)

@@ -2,15 +2,20 @@
 
 A ``Tokenizer`` is an engine and a specification. The engine answers; the specification is
 decoded only when somebody asks for it.
+
+What a tokenizer is called for most are functions of its engine (``Calls``). Where the native core
+encodes, each stands behind a function of the core that takes the same arguments and needs no frame
+of Python: for a short text that would take as long as encoding it. What the core cannot answer
+alone (text that is the pipeline's, an error) comes here.
 """
 
 from __future__ import annotations
 
+from _weakref import ref  # what weakref has besides would be a twentieth of the time to start
 from functools import partial
 from operator import index
 
-from mtkit.errors import Naming
-from mtkit.tokenizer.calls import Calls, check_ids, explain, explain_batch
+from mtkit.errors import ErrorSource, MtkitError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,13 +27,135 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from mtkit.engine import AnyEngine
-    from mtkit.pipeline.decoders.stream import DecodeStream
-    from mtkit.pipeline.result import EncodeOptions, Encoding, TextOptions
-    from mtkit.pipeline.trace.records import DecodeTrace, Trace
+    from mtkit.pipeline.decoding import DecodeStream
+    from mtkit.pipeline.encoding import EncodeOptions, Encoding, TextOptions
+    from mtkit.pipeline.trace import DecodeTrace, Trace
     from mtkit.spec import TokenizerSpec
     from mtkit.tokenizer.spelling import Spelling
 
     _Text = TypeVar("_Text")
+
+
+class Calls:
+    """The functions of one engine."""
+
+    def __init__(self, tokenizer: object, engine: AnyEngine, naming: ErrorSource) -> None:
+        ids = _Encode(tokenizer, "encode_ids", engine.encode_ids, naming)
+        array = _Encode(tokenizer, "encode_array", engine.encode_array, naming)
+        self.encode_ids: Callable[..., list[int]] = engine.direct("encode_ids", ids)
+        self.encode_array: Callable[..., memoryview] = engine.direct("encode_array", array)
+        self.decode: Callable[..., str] = engine.direct(
+            "decode", _Decode(tokenizer, "decode", engine)
+        )
+
+
+def check_ids(engine: AnyEngine, ids: Sequence[int]) -> None:
+    """Raise for a number that is not an id."""
+    outside = engine.first_outside(ids)
+    if outside is not None:
+        hint = f"the vocabulary has ids 0 to {engine.vocab_size - 1}"
+        raise UsageError(f"there is no id {outside}", hint=hint)
+
+
+def explain_error(naming: ErrorSource, error: Exception, *texts: object) -> None:
+    """Say of an error of encoding what can be said where the file is known."""
+    if isinstance(error, TypeError):
+        from mtkit.unicode.utf8 import check_type
+
+        for text in texts:
+            check_type(text)
+        if "incompatible function arguments" in str(error):  # of the core, which names its own
+            raise TypeError(
+                "threads is a number from 0 on, add_special_tokens True or False, "
+                "parse_special True, False or None"
+            ) from None
+    naming.name(error)
+
+
+def explain_batch_error(
+    naming: ErrorSource,
+    error: Exception,
+    entries: Iterable[tuple[Any, ...]],
+    encode: Callable[[Any], object],
+) -> None:
+    """Say of an error of a batch what ``explain`` says, and which text it is about."""
+    if isinstance(error, TypeError):
+        from mtkit.unicode.utf8 import is_text
+
+        for number, entry in enumerate(entries):
+            for text in entry:
+                if not is_text(text):
+                    what = f"texts[{number}] is {type(text).__name__}, not str or bytes"
+                    raise TypeError(what) from None
+    elif isinstance(error, MtkitError) and error.is_about_text:
+        refused = first_refused(entries, encode)
+        if refused is not None:
+            error.which = f"texts[{refused}]"
+    explain_error(naming, error)
+
+
+def first_refused(
+    entries: Iterable[tuple[Any, ...]], encode: Callable[[Any], object]
+) -> int | None:
+    """Return the index of the first entry with a text that cannot be encoded, None: all can."""
+    for number, entry in enumerate(entries):
+        try:
+            for text in entry:
+                encode(text)
+        except MtkitError as error:
+            if error.is_about_text:
+                return number
+    return None
+
+
+class _Method:
+    """Stands for a method of a tokenizer, and is pickled as that; it does not keep it alive."""
+
+    def __init__(self, tokenizer: object, name: str) -> None:
+        method = getattr(type(tokenizer), name)
+        self.__name__, self.__qualname__ = name, method.__qualname__
+        self.__doc__ = method.__doc__
+        self._tokenizer = ref(tokenizer)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self._tokenizer(), self.__name__)
+
+
+class _Encode(_Method):
+    def __init__(
+        self,
+        tokenizer: object,
+        name: str,
+        encode: Callable[[str | bytes, bool, bool | None], Any],
+        naming: ErrorSource,
+    ) -> None:
+        super().__init__(tokenizer, name)
+        self._encode = encode
+        self._naming = naming
+
+    def __call__(
+        self,
+        text: str | bytes,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> Any:
+        try:
+            return self._encode(text, add_special_tokens, parse_special)
+        except Exception as error:
+            explain_error(self._naming, error, text)
+            raise
+
+
+class _Decode(_Method):
+    def __init__(self, tokenizer: object, name: str, engine: AnyEngine) -> None:
+        super().__init__(tokenizer, name)
+        self._engine = engine
+
+    def __call__(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        listed = ids if type(ids) is list else list(ids)
+        check_ids(self._engine, listed)
+        return self._engine.decode(listed, skip_special_tokens=skip_special_tokens)
 
 
 class Tokenizer:
@@ -63,7 +190,7 @@ class Tokenizer:
         self.warnings = warnings
         self._spelled: Spelling | None = None
         self._calls: Calls | None = None
-        self._naming = Naming(source)  # what a file asks for may turn out only when it is used
+        self._naming = ErrorSource(source)  # what a file asks for may turn out only when it is used
         if engine is not None:
             self._use(engine)
 
@@ -231,7 +358,7 @@ class Tokenizer:
         try:
             ids, places = self.engine.encode_offsets(text, **options)
         except Exception as error:
-            explain(self._naming, error, text)
+            explain_error(self._naming, error, text)
             raise
         return np.asarray(ids, np.int32), np.asarray(places, np.int32).reshape(-1, 2)
 
@@ -256,7 +383,7 @@ class Tokenizer:
         try:
             done = self.engine.encode(text, pair, **options)
         except Exception as error:
-            explain(self._naming, error, text, "" if pair is None else pair)
+            explain_error(self._naming, error, text, "" if pair is None else pair)
             raise
         return done.about(text) if pair is None else done.about(text, pair)
 
@@ -287,11 +414,11 @@ class Tokenizer:
         self, error: Exception, entries: Iterable[tuple[Any, ...]], parse_special: bool | None
     ) -> None:
         encode = partial(self.engine.encode_ids, parse_special=parse_special)
-        explain_batch(self._naming, error, entries, encode)
+        explain_batch_error(self._naming, error, entries, encode)
 
     def surround(self, encoding: Encoding, front: list[int], back: list[int]) -> Encoding:
         """Return an encoding with ids added before and after."""
-        from mtkit.pipeline.result import Encoding
+        from mtkit.pipeline.encoding import Encoding
 
         added = len(front), len(back)
         spelled = [[self.id_to_token(i) or "" for i in ids] for ids in (front, back)]
@@ -340,14 +467,14 @@ class Tokenizer:
 
     def trace(self, text: str | bytes, **options: Unpack[TextOptions]) -> Trace:
         """Encode a text and record the result of every stage."""
-        from mtkit.pipeline.trace.trace import trace
+        from mtkit.pipeline.trace import trace
 
         with self._naming:
             return trace(self.engine.pipeline, text, **options)
 
     def trace_decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> DecodeTrace:
         """Decode ids and record the result of every stage."""
-        from mtkit.pipeline.trace.trace import trace_decode
+        from mtkit.pipeline.trace import trace_decode
 
         return trace_decode(self.engine.pipeline, ids, skip_special_tokens=skip_special_tokens)
 
@@ -439,10 +566,10 @@ class Tokenizer:
         Raises:
             UnsupportedError: The tokenizer has no chat template.
         """
-        from mtkit.chat.reading import parse_response
-        from mtkit.chat.template import choose, special_tokens
+        from mtkit.chat.answer_reader import parse_response
+        from mtkit.chat.template import choose_template, special_tokens
 
-        template = choose(self.spec, chat_template, has_tools=tools is not None)
+        template = choose_template(self.spec, chat_template, has_tools=tools is not None)
         eos = special_tokens(self.spec).get("eos_token")
         return parse_response(template, text, tools=tools, prompt=prompt, eos=eos)
 

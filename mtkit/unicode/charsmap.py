@@ -20,11 +20,7 @@ class Charsmap:
     """A map that was checked once and can be asked for the matches at the start of some bytes."""
 
     def __init__(self, blob: bytes) -> None:
-        """Read a map.
-
-        Raises:
-            FormatError: It is cut off or its trie leads outside itself.
-        """
+        """Read a map."""
         size = int.from_bytes(blob[:4], "little")
         if len(blob) < 4 or size > len(blob) - 4:
             raise FormatError(

@@ -35,11 +35,7 @@ def _sections() -> dict[str, memoryview]:
 
 
 def numbers(name: str) -> array[int]:
-    """Return a section as unsigned 32-bit numbers.
-
-    Raises:
-        UnsupportedError: There is none of that name, as for the categories of another version.
-    """
+    """Return a section as unsigned 32-bit numbers."""
     import sys
     from array import array
 
@@ -63,9 +59,6 @@ def ranges(name: str) -> dict[str, list[int]]:
 
     ``gc.VERSION`` is the general category, ``sc`` the script. Edges: start, end, start, end … with
     ends exclusive.
-
-    Raises:
-        UnsupportedError: There are no categories of that version.
     """
     runs = numbers(name)
     found = names(name.partition(".")[0])

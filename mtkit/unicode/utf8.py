@@ -1,7 +1,12 @@
-"""Bytes to text and back, by what becomes of bytes that are not valid UTF-8.
+"""Bytes as text and back: UTF-8, with what becomes of bytes that are not valid; byte alphabet.
 
-Where they are kept, such bytes travel as surrogate escapes (U+DC80 for byte 80 and so on), one
+Where such bytes are kept, they travel as surrogate escapes (U+DC80 for byte 80 and so on), one
 character a byte.
+
+The byte alphabet has one printable letter for each of the 256 bytes: printable bytes of Latin-1
+stand for themselves, the other 68 get U+0100 onwards, in order.
+
+Source: openai/gpt-2, src/encoder.py, ``bytes_to_unicode``.
 """
 
 from __future__ import annotations
@@ -16,19 +21,14 @@ if TYPE_CHECKING:
 
 
 def to_text(data: str | bytes, rule: Rule, field: str = "text") -> str:
-    """Return input as text.
-
-    Raises:
-        UsageError: A str has a lone surrogate, or the rule does not take the bytes.
-        TypeError: It is neither text nor bytes.
-    """
+    """Return input as text."""
     if isinstance(data, str):
         if not data.isascii():
-            _check(data, field)
+            _check_surrogates(data, field)
         return data
     check_type(data)
     if rule in {"loose", "wide"}:
-        return _loose(bytes(data), field, wide=rule == "wide")
+        return _decode_loosely(bytes(data), field, wide=rule == "wide")
     if rule == "error":
         try:
             return bytes(data).decode("utf-8")
@@ -74,7 +74,7 @@ def to_bytes(text: str) -> bytes:
         return b"".join(parts)
 
 
-def _check(text: str, field: str) -> None:
+def _check_surrogates(text: str, field: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -85,7 +85,7 @@ def _check(text: str, field: str) -> None:
         ) from None
 
 
-def _loose(data: bytes, field: str, *, wide: bool) -> str:
+def _decode_loosely(data: bytes, field: str, *, wide: bool) -> str:
     """Decode byte by byte: any lead byte with its continuation bytes counts."""
     text, at = [], 0
     while at < len(data):
@@ -109,3 +109,29 @@ def _loose(data: bytes, field: str, *, wide: bool) -> str:
             text.append(chr(code_point))
         at += size
     return "".join(text)
+
+
+_PRINTABLE_BYTES = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_OTHER_BYTES = [byte for byte in range(256) if byte not in _PRINTABLE_BYTES]
+
+BYTE_LETTERS = tuple(
+    chr(byte if byte in _PRINTABLE_BYTES else 0x100 + _OTHER_BYTES.index(byte))
+    for byte in range(256)
+)
+"""Byte -> letter."""
+
+BYTE_OF_LETTER = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
+"""Letter -> byte."""
+
+
+def letters_of_bytes(data: bytes) -> str:
+    """Spell bytes in the alphabet."""
+    return "".join([BYTE_LETTERS[byte] for byte in data])
+
+
+def bytes_of_letters(text: str) -> bytes | None:
+    """Read bytes back; None where a character is not a letter of the alphabet."""
+    try:
+        return bytes([BYTE_OF_LETTER[letter] for letter in text])
+    except KeyError:
+        return None

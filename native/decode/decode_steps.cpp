@@ -1,4 +1,4 @@
-// Steps over the tokens of a sequence; each does what mtkit/pipeline/decoders/components.py or
+// Steps over the tokens of a sequence; each does what mtkit/pipeline/decoders.py or
 // bytewise.py says of the component that it comes from.
 #include "decode/decode_steps.hpp"
 

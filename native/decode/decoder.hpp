@@ -26,7 +26,7 @@ struct TokenTexts {
     std::vector<std::size_t> ends;
     std::size_t given = 0; // bytes that the ids stand for, and one for each
 
-    // Bytes that may become of them, as in mtkit/pipeline/normalizers/growth.py.
+    // Bytes that may become of them, as in mtkit/pipeline/growth.py.
     [[nodiscard]] std::size_t most() const {
         return given + std::max(Arena::GROWTH_BYTES, Arena::GROWTH_FACTOR * given);
     }

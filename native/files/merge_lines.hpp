@@ -1,4 +1,4 @@
-// The merges of a GGUF: lines of two parts; mtkit/formats/gguf/merges.py says what they mean.
+// The merges of a GGUF: lines of two parts; mtkit/formats/gguf/vocabulary.py says what they mean.
 #pragma once
 
 #include <cstdint>

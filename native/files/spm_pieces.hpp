@@ -1,6 +1,6 @@
 // The pieces of a SentencePiece model, which are nearly all of it, and the model without them.
 //
-// mtkit/formats/spm/pieces.py says what they mean. This takes what trainers write: of each piece
+// mtkit/formats/spm/message.py says what they mean. This takes what trainers write: of each piece
 // its text, then its score, then its type. Whatever else a file has (damage above all) makes it
 // give up, and the readable code reads it. It never takes what that refuses, but for equal pieces,
 // which the caller looks for.

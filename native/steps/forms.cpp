@@ -3,7 +3,7 @@
 // Stretches of characters that no form changes are copied; what is between is decomposed, put in
 // canonical order and, for the composed forms, joined. Hangul syllables are arithmetic.
 // Source: Unicode Standard Annex 15, and the crate that tokenizers uses (see
-// pipeline/normalizers/forms.py).
+// pipeline/aligned_text.py).
 #include <bitset>
 
 #include "base/made_once.hpp"

@@ -1,6 +1,6 @@
 // Writing a text, and what each of its characters stands for where that is asked.
 //
-// The rules are those of mtkit/pipeline/normalizers/aligned.py; each byte has the extent of its
+// The rules are those of mtkit/pipeline/aligned_text.py; each byte has the extent of its
 // character. What the pipeline answers with an error, or in an odd way, is Deferred to it.
 #pragma once
 

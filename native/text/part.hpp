@@ -69,7 +69,7 @@ template <typename T> class Pool {
 // Working memory of the steps, and how much longer they may make a text in all.
 class Arena {
   public:
-    // As in mtkit/pipeline/normalizers/growth.py.
+    // As in mtkit/pipeline/growth.py.
     static constexpr std::size_t GROWTH_BYTES = 1U << 20;
     static constexpr std::size_t GROWTH_FACTOR = 64;
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mtkit.architectures import architectures, of_class
-from mtkit.architectures.common_keys import only
 from mtkit.architectures.config import Config
-from mtkit.architectures.keys import keys_of, replaced, rotary_dim, u32
+from mtkit.architectures.decoder_rows import only
+from mtkit.architectures.metadata import keys_of, replaced, rotary_dim, u32
 from mtkit.base.record import replace
-from mtkit.conversion.model_keys import of_model
+from mtkit.conversion.model_keys import architecture_keys
 from mtkit.errors import FormatError, UnsupportedError
 
 
@@ -47,10 +47,10 @@ def test_every_check_is_asked() -> None:
     llama = architectures()["LlamaForCausalLM"]
     checks = (only("first", 1), only("second", 2))
     strict = replace(llama, keys=replaced((u32("a", "a"),), u32("b", "b")), checks=checks)
-    assert of_model(strict, Config({"first": 1}), 0)
+    assert architecture_keys(strict, Config({"first": 1}), 0)
     for field in ("first", "second"):
         with pytest.raises(UnsupportedError, match=field):
-            of_model(strict, Config({field: 3}), 0)
+            architecture_keys(strict, Config({field: 3}), 0)
     assert not list(keys_of(strict.name, strict.keys, Config({"first": 3})))
 
 

@@ -15,7 +15,7 @@ from mtkit.architectures import architectures
 from mtkit.architectures.config import class_named
 from mtkit.checkpoints import model_folder
 from mtkit.conversion.folder_writer import convert_to_folder
-from mtkit.conversion.whole_model import convert_model
+from mtkit.conversion.model import convert_model
 from mtkit.gguf import open_gguf
 from mtkit.gguf.digests import digests
 

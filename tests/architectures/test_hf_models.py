@@ -14,8 +14,7 @@ from support import reference
 from mtkit.architectures import architectures
 from mtkit.checkpoints import model_folder
 from mtkit.conversion.folder_writer import convert_to_folder
-from mtkit.conversion.gguf_plan import plan_gguf
-from mtkit.conversion.whole_model import convert_model
+from mtkit.conversion.model import convert_model, plan_gguf
 from mtkit.gguf import open_gguf
 
 NAMES = hf_models.names()

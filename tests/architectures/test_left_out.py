@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from model_folders import write_folder
 
-from mtkit.conversion.gguf_plan import plan_gguf
+from mtkit.conversion.model import plan_gguf
 from mtkit.errors import FormatError
 
 if TYPE_CHECKING:

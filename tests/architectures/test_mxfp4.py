@@ -12,14 +12,13 @@ import pytest
 from support import reference
 
 from mtkit.checkpoints import model_folder
-from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
+from mtkit.checkpoints.safetensors import NewWeight, file_chunks
 from mtkit.checks import check
-from mtkit.conversion.folder_side import folder_side
-from mtkit.conversion.gguf_plan import plan_gguf
-from mtkit.conversion.whole_model import convert_model
+from mtkit.conversion.folder_report import folder_side
+from mtkit.conversion.model import convert_model, plan_gguf
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf import open_gguf
-from mtkit.inspection.difference import difference
+from mtkit.inspection.difference import find_difference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +52,7 @@ def packed_folder(path: Path, kind: str = "U8", **fields: Any) -> dict[str, Any]
             NewWeight(name, kind, array.shape, array.nbytes, lambda a=array: iter([a.tobytes()]))
         )
     path.mkdir()
-    (path / "model.safetensors").write_bytes(b"".join(map(bytes, chunks(weights))))
+    (path / "model.safetensors").write_bytes(b"".join(map(bytes, file_chunks(weights))))
     config = {**folder.config, "quantization_config": {"quant_method": "mxfp4"}, **fields}
     (path / "config.json").write_text(json.dumps(config))
     return made
@@ -116,7 +115,7 @@ def test_a_packed_folder_is_sound_and_equal_to_its_file(tmp_path: Path) -> None:
     assert not check(str(path)).findings
     convert_model(path, target)
     assert not [one for one in check(str(target)).findings if one.rule.code.startswith("model-")]
-    done = difference(folder_side(str(path)), open_gguf(str(target)), values=True)
+    done = find_difference(folder_side(str(path)), open_gguf(str(target)), values=True)
     assert done.is_made
     assert done.sums is not None
     assert done.sums.rmse == 0

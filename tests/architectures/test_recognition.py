@@ -8,9 +8,9 @@ import pytest
 from model_folders import write_folder
 
 from mtkit.architectures import of_name, recognition
-from mtkit.architectures.recognition import recognized
+from mtkit.architectures.recognition import recognize
 from mtkit.base.record import replace
-from mtkit.conversion.whole_model import convert_model
+from mtkit.conversion.model import convert_model
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mtkit.architectures import Architecture
-    from mtkit.architectures.recognition import Recognized
+    from mtkit.architectures.recognition import Recognition
 
 CLASSES = ("Olmo3ForCausalLM", "Olmo2ForCausalLM", "MixtralForCausalLM", "RobertaModel")
 
 
-def found(path: Path) -> Recognized:
+def found(path: Path) -> Recognition:
     file = open_gguf(str(path))
     shapes = {tensor.name: tuple(reversed(tensor.shape)) for tensor in file.tensors}
-    return recognized(file.metadata, shapes)
+    return recognize(file.metadata, shapes)
 
 
 def changed(path: Path, *keys: Key) -> Path:

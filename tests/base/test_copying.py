@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mtkit.base import copying
+from mtkit.base import files
 from mtkit.base.binary import map_file
-from mtkit.base.whole_files import write_files
+from mtkit.base.files import write_files
 from mtkit.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_any_parts_in_any_way(
     tmp_path: Path, sparse: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """The file has the bytes that were given, whatever the system can do."""
-    monkeypatch.setattr(copying, "LEAST_BYTES", 1000)
+    monkeypatch.setattr(files, "LEAST_COPIED_BYTES", 1000)
     real = os.copy_file_range
     data = memoryview(map_file(str(sparse)))
     if way == "short":  # less than asked for, at last nothing

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support import posix
 
-from mtkit.base import whole_files
-from mtkit.base.whole_files import WholeFiles, check_target, folder_for, write_files
+from mtkit.base import files as whole_files
+from mtkit.base.files import WholeFiles, check_target, folder_for, write_files
 from mtkit.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:

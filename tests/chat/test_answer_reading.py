@@ -38,20 +38,20 @@ OSLO = ("get_weather", {"city": "Oslo"})
 
 
 def form(name: str) -> Any:
-    from mtkit.chat.answer_analysis import form_of
+    from mtkit.chat.answer_analysis import find_form
 
     path = shared(f"tokenizers/chat/templates/{name}.jinja")
-    return form_of(path.read_text(encoding="utf-8"), EOS)
+    return find_form(path.read_text(encoding="utf-8"), EOS)
 
 
 def read(
     made: Any, text: str, cuts: Sequence[int] = (), **options: Any
 ) -> tuple[str, str, list[tuple[str, Any]]]:
     """Return reasoning, text and calls of an answer that comes in pieces."""
-    from mtkit.chat.answer_parts import calls_in, reasoning_in, text_in
-    from mtkit.chat.reading import reader_of
+    from mtkit.chat.answer import calls_in, reasoning_in, text_in
+    from mtkit.chat.answer_reader import open_reader
 
-    reader = reader_of(made, **{"tools": TOOLS, "prompt": made.header or "x", **options})
+    reader = open_reader(made, **{"tools": TOOLS, "prompt": made.header or "x", **options})
     parts: list[Any] = []
     for first, last in zip([0, *cuts], [*cuts, len(text)], strict=True):
         parts += reader.push(text[first:last])
@@ -118,10 +118,10 @@ def test_a_call_that_is_cut_is_text_where_the_answer_is_whole(name: str) -> None
     text = written(made, "Oslo or Bergen")
     cut = text[: text.index("Bergen")]
     assert read(made, cut, streams=False)[1:] == (cut, [])
-    from mtkit.chat.answer_parts import CallStart, CallText
-    from mtkit.chat.reading import reader_of
+    from mtkit.chat.answer import CallStart, CallText
+    from mtkit.chat.answer_reader import open_reader
 
-    reader = reader_of(made, TOOLS, "x")
+    reader = open_reader(made, TOOLS, "x")
     parts = [*reader.push(cut), *reader.finish()]
     (start,) = (part for part in parts if isinstance(part, CallStart))
     told = "".join(part.text for part in parts if isinstance(part, CallText))
@@ -142,12 +142,12 @@ def test_one_call_where_several_are_not_wanted(name: str) -> None:
 
 @forms
 def test_arguments_are_told_as_they_come(name: str) -> None:
-    from mtkit.chat.answer_parts import CallText
-    from mtkit.chat.reading import reader_of
+    from mtkit.chat.answer import CallText
+    from mtkit.chat.answer_reader import open_reader
 
     made = form(name)
     text = written(made, "long " * 200)
-    reader = reader_of(made, TOOLS, "x")
+    reader = open_reader(made, TOOLS, "x")
     told = 0
     for at, one in enumerate(text):
         told += sum(len(part.text) for part in reader.push(one) if isinstance(part, CallText))
@@ -172,9 +172,9 @@ def test_long_nonsense_is_read_in_time_that_grows_with_it(name: str) -> None:
 
 
 def read_any(made: Any, text: str) -> None:
-    from mtkit.chat.reading import reader_of
+    from mtkit.chat.answer_reader import open_reader
 
-    reader = reader_of(made, TOOLS, "x")
+    reader = open_reader(made, TOOLS, "x")
     for at in range(0, len(text), 5):
         reader.push(text[at : at + 5])
     reader.finish()
@@ -240,7 +240,7 @@ def test_a_prompt_that_ends_in_a_reasoning() -> None:
 
 def test_reading_takes_no_time_worth_telling() -> None:
     """Two percent of a token of the model that ships, 1 ms, is 20 microseconds."""
-    from mtkit.chat.reading import reader_of
+    from mtkit.chat.answer_reader import open_reader
 
     words = "The quick brown fox jumps over the lazy dog. " * 100
     made = form("Qwen-Qwen3-0.6B")
@@ -249,7 +249,7 @@ def test_reading_takes_no_time_worth_telling() -> None:
     pieces = [text[at : at + 4] for at in range(0, len(text), 4)]
     best = 1.0
     for _ in range(5):
-        reader = reader_of(made, TOOLS, "x")
+        reader = open_reader(made, TOOLS, "x")
         began = time.perf_counter()
         for piece in pieces:
             reader.push(piece)
@@ -267,10 +267,10 @@ def test_a_call_beyond_the_first_is_left_out_where_it_is_cut(name: str) -> None:
 
 
 def test_odd_schemas_of_arguments_are_no_schemas() -> None:
-    from mtkit.chat.value_kinds import kinds_of
+    from mtkit.chat.value_reader import kinds_in
 
     for odd in ({"anyOf": 5}, {"oneOf": {"a": 1}}, {"type": [5]}, {"enum": 3}, {"anyOf": [3]}):
-        assert kinds_of(odd) == kinds_of({})
+        assert kinds_in(odd) == kinds_in({})
 
 
 @forms

@@ -145,10 +145,10 @@ class Rendered:
 
     def _begin(self) -> str:
         """Return a prompt for templates whose answers do not begin as their prompts end."""
-        from mtkit.chat.answer_analysis import form_of
+        from mtkit.chat.answer_analysis import find_form
 
         at = self.whole.rindex(str(USER["content"])) + len(str(USER["content"]))
-        header = form_of(self._template, EOS).header
+        header = find_form(self._template, EOS).header
         assert self.whole.startswith(header, at)
         return self.whole[: at + len(header)]
 
@@ -191,11 +191,11 @@ class Rendered:
 def read(
     rendered: Rendered, template: str, text: str, tools: Any, *, streams: bool
 ) -> dict[str, Any]:
-    from mtkit.chat.answer_analysis import form_of
-    from mtkit.chat.answer_parts import calls_in, reasoning_in, text_in
-    from mtkit.chat.reading import reader_of
+    from mtkit.chat.answer import calls_in, reasoning_in, text_in
+    from mtkit.chat.answer_analysis import find_form
+    from mtkit.chat.answer_reader import open_reader
 
-    reader = reader_of(form_of(template, EOS), tools or None, rendered.prompt, streams=streams)
+    reader = open_reader(find_form(template, EOS), tools or None, rendered.prompt, streams=streams)
     parts = []
     if streams:
         for one in text:

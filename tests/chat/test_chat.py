@@ -11,8 +11,7 @@ import pytest
 from support import FIXTURES, SHARED, absent, latest_transformers
 
 from mtkit.base.binary import Source
-from mtkit.chat.rendering import TemplateRefusal
-from mtkit.chat.template import apply, render
+from mtkit.chat.template import TemplateRefusal, apply, render
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.formats import hf
 from mtkit.spec import ChatTemplate, replace

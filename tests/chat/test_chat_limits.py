@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 from child_processes import alone, children  # noqa: F401  alone is a fixture
 
-from mtkit.chat import pool as chat_pool
-from mtkit.chat.rendering import TemplateRefusal
-from mtkit.chat.template import render
+from mtkit.chat import process as chat_pool
+from mtkit.chat.template import TemplateRefusal, render
 from mtkit.errors import MtkitError, ResourceError, UsageError
 
 USER = [{"role": "user", "content": "hi"}]
@@ -90,9 +89,9 @@ def test_a_process_is_kept_for_its_template_alone() -> None:
     assert set(children()) == first
     render("b{{ messages }}", USER)
     assert set(children()) > first
-    for number in range(chat_pool.MOST_WAITING + 2):
+    for number in range(chat_pool.MOST_IDLE + 2):
         render(str(number), USER)
-    assert len(children()) == chat_pool.MOST_WAITING
+    assert len(children()) == chat_pool.MOST_IDLE
     assert "Z" not in children().values()
 
 

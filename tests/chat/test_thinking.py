@@ -26,11 +26,11 @@ OWN = (
 
 @pytest.mark.parametrize("name", SWITCHES)
 def test_switches_of_published_templates(name: str) -> None:
-    from mtkit.chat.answer_analysis import form_of
+    from mtkit.chat.answer_analysis import find_form
     from mtkit.chat.template import render
 
     text = shared(f"tokenizers/chat/templates/{name}.jinja").read_text(encoding="utf-8")
-    form = form_of(text)
+    form = find_form(text)
     off = form.thinking_values(thinks=False)
     assert off == SWITCHES[name]
 
@@ -44,9 +44,9 @@ def test_switches_of_published_templates(name: str) -> None:
 
 def test_a_switch_with_a_name_of_its_own() -> None:
     from mtkit.chat import parse_response
-    from mtkit.chat.answer_analysis import form_of
+    from mtkit.chat.answer_analysis import find_form
 
-    form = form_of(OWN)
+    form = find_form(OWN)
     assert form.thinking_values(thinks=True) == {"thinking_option": "on"}
     assert form.thinking_values(thinks=False) == {"thinking_option": "off"}
     found = parse_response(OWN, "Well.</x>So.", prompt="[user]hi[assistant]<x>")

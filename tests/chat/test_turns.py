@@ -10,8 +10,8 @@ import pytest
 from published_templates import templates
 from support import reference
 
-from mtkit.chat.rendering import TemplateRefusal
-from mtkit.chat.turns import written
+from mtkit.chat.conversation import render_or_simplify
+from mtkit.chat.template import TemplateRefusal
 
 reference("jinja2")
 
@@ -52,7 +52,7 @@ def test_every_template_says_all_that_an_agent_sends(shape: str) -> None:
     for name, template in templates().items():
         if name in ALONE:
             continue
-        text = written(messages, rendering(template))
+        text = render_or_simplify(messages, rendering(template))
         lost += [(name, one) for one in messages if one["content"] not in text]
     assert not lost
 
@@ -67,7 +67,7 @@ def test_what_a_template_takes_stays_as_it_is() -> None:
                 plain = rendered(messages)
             except TemplateRefusal:
                 continue
-            assert written(messages, rendered) == plain, name
+            assert render_or_simplify(messages, rendered) == plain, name
 
 
 def only(*roles: str) -> Any:
@@ -86,16 +86,16 @@ def only(*roles: str) -> Any:
 
 def test_what_is_simpler() -> None:
     messages = conversation("ssusuaus")
-    with_system = written(messages, only("system", "user"))
+    with_system = render_or_simplify(messages, only("system", "user"))
     assert with_system == (
         "s:Text0s\n\nText1s|u:Text2u\n\nText3s\n\nText4u|a:Text5a|u:Text6u\n\nText7s"
     )
-    without = written(messages, only("user"))
+    without = render_or_simplify(messages, only("user"))
     assert without == (
         "u:Text0s\n\nText1s\n\nText2u\n\nText3s\n\nText4u|a:Text5a|u:Text6u\n\nText7s"
     )
     calls = conversation("sucsu")
-    said = written(calls, only("system", "user"))
+    said = render_or_simplify(calls, only("system", "user"))
     assert said == "s:Text0s|u:Text1u|a:|t:Text2c|u:Text3s\n\nText4u"
 
 
@@ -108,5 +108,5 @@ def test_what_no_simpler_one_helps_with() -> None:
 
     for messages in (conversation("susu"), conversation("u"), [], [{"role": "user"}], ["odd"]):
         with pytest.raises(TemplateRefusal):
-            written(messages, never)
-        assert written(messages, silent) == "nothing"
+            render_or_simplify(messages, never)
+        assert render_or_simplify(messages, silent) == "nothing"

@@ -13,7 +13,7 @@ from support import reference, shared
 from mtkit import checkpoints
 from mtkit.base.binary import Source
 from mtkit.cli import main
-from mtkit.conversion.checkpoint import convert_checkpoint
+from mtkit.conversion.model import convert_checkpoint
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.tokenizer.load import load
@@ -123,7 +123,7 @@ def test_convert_and_read_back(folder: Path) -> None:
 @pytest.mark.parametrize("shared_head", [True, False])
 def test_llama_cpp_loads_it(folder: Path, shared_head: bool) -> None:
     reference("llama_cpp")
-    from mtkit.llm.generate import generate
+    from mtkit.api.generation import generate
 
     (folder / "model.bin").write_bytes(checkpoint(shared=shared_head))
     done = convert_checkpoint(folder / "model.bin", load(folder / "tokenizer.bin"))

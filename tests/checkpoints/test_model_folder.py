@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from model_folders import write_folder
 
-from mtkit.checkpoints import folder_survey, model_folder
-from mtkit.checkpoints.folder_files import CONFIG, INDEX, WEIGHTS
+from mtkit.checkpoints import model_folder
+from mtkit.checkpoints.folder_files import INDEX, MODEL_CONFIG, WEIGHTS
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def cut(path: Path) -> None:
 
 
 def quantized(path: Path) -> None:
-    config = json.loads((path / CONFIG).read_text())
+    config = json.loads((path / MODEL_CONFIG).read_text())
     config["quantization_config"] = {"quant_method": "gptq"}
-    (path / CONFIG).write_text(json.dumps(config))
+    (path / MODEL_CONFIG).write_text(json.dumps(config))
 
 
 def as_pipes(path: Path) -> None:
@@ -59,11 +59,11 @@ def twice(path: Path) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Path], None], type[MtkitError], str]] = {
-    "config": (lambda path: without(path, CONFIG), UsageError, f"has no {CONFIG}; "),
+    "config": (lambda path: without(path, MODEL_CONFIG), UsageError, f"has no {MODEL_CONFIG}; "),
     "no object": (
-        lambda path: (path / CONFIG).write_text("[1]") and None,
+        lambda path: (path / MODEL_CONFIG).write_text("[1]") and None,
         FormatError,
-        f"{CONFIG}: is not a JSON object",
+        f"{MODEL_CONFIG}: is not a JSON object",
     ),
     "index": (
         lambda path: without(path, SECOND),
@@ -83,7 +83,11 @@ FAULTS: dict[str, tuple[Callable[[Path], None], type[MtkitError], str]] = {
     ),
     "pickle": (pickled, UnsupportedError, "is a pickle, which runs code when it is loaded; in"),
     "cut": (cut, FormatError, f"{SECOND}: data at offset "),
-    "quantized": (quantized, UnsupportedError, f"{CONFIG}: quantization_config: the weights are"),
+    "quantized": (
+        quantized,
+        UnsupportedError,
+        f"{MODEL_CONFIG}: quantization_config: the weights are",
+    ),
     "unlisted": (unlisted, FormatError, f"{INDEX}: weight_map: "),
     "twice": (twice, FormatError, f"{SECOND}: tensor "),
     "none": (
@@ -110,6 +114,6 @@ def test_a_fault_is_an_error_of_its_kind(name: str, tmp_path: Path) -> None:
 
 
 def test_what_is_refused_is_a_rule_of_the_survey() -> None:
-    from mtkit.checkpoints import safetensors_index
+    from mtkit.checkpoints import safetensors
 
-    assert model_folder.REFUSED.keys() <= {*folder_survey.RULES, *safetensors_index.RULES}
+    assert model_folder.REFUSED_RULES.keys() <= {*model_folder.RULES, *safetensors.INDEX_RULES}

@@ -11,7 +11,7 @@ import pytest
 from support import one_line, reference
 
 from mtkit.base.binary import Source
-from mtkit.checkpoints import safetensors, safetensors_index
+from mtkit.checkpoints import safetensors
 from mtkit.checkpoints.safetensors import read, sniff
 from mtkit.checks import check
 from mtkit.errors import FormatError
@@ -200,7 +200,7 @@ def test_an_index_breaks_one_rule(tmp_path: Path, code: str) -> None:
 
 
 def test_every_rule_of_an_index_is_tried() -> None:
-    assert {rule.code for rule in safetensors_index.RULES} == MAPS.keys()
+    assert {rule.code for rule in safetensors.INDEX_RULES} == MAPS.keys()
 
 
 def test_damage_of_an_index_gives_a_value_or_an_error(tmp_path: Path) -> None:
@@ -213,6 +213,6 @@ def test_damage_of_an_index_gives_a_value_or_an_error(tmp_path: Path) -> None:
                 data[rng.randrange(len(data))] = rng.randrange(256)
         source = Source(str(path), bytes(data), folder=str(tmp_path))
         try:
-            safetensors_index.read(source, strict=False)
+            safetensors.read_index(source, strict=False)
         except FormatError as error:
             assert str(error).isprintable()

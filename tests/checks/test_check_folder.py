@@ -11,10 +11,10 @@ import pytest
 from model_folders import write_folder, write_weights
 from support import FIXTURES, shared
 
-from mtkit.checkpoints import folder_survey
-from mtkit.checkpoints.folder_files import CONFIG, INDEX, WEIGHTS
-from mtkit.checks import check, folder, folder_reading
-from mtkit.conversion.whole_model import convert_model, prepare
+from mtkit.checkpoints import model_folder
+from mtkit.checkpoints.folder_files import INDEX, MODEL_CONFIG, WEIGHTS
+from mtkit.checks import check, folder, tokenizer_rules
+from mtkit.conversion.model import convert_model, prepare_gguf
 from mtkit.errors import MtkitError
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def codes(report: Report) -> list[str]:
 
 def edited(path: Path, **fields: object) -> Path:
     """Change fields of config.json; None takes one away."""
-    config = {**json.loads((path / CONFIG).read_text()), **fields}
+    config = {**json.loads((path / MODEL_CONFIG).read_text()), **fields}
     kept = {name: value for name, value in config.items() if value is not None}
-    (path / CONFIG).write_text(json.dumps(kept))
+    (path / MODEL_CONFIG).write_text(json.dumps(kept))
     return path
 
 
@@ -76,8 +76,8 @@ def retyped(path: Path) -> Path:
 
 
 BROKEN: list[tuple[str, Callable[[Path], Path]]] = [
-    ("folder-config", lambda path: added(write_folder(path), CONFIG, b"[1]")),
-    ("folder-config", lambda path: without(write_folder(path), CONFIG)),
+    ("folder-config", lambda path: added(write_folder(path), MODEL_CONFIG, b"[1]")),
+    ("folder-config", lambda path: without(write_folder(path), MODEL_CONFIG)),
     ("folder-weights", lambda path: without(write_folder(path), WEIGHTS)),
     ("folder-pickle", pickled),
     ("folder-quantized",
@@ -118,7 +118,7 @@ def test_a_broken_rule_is_found_and_no_other(
     if severities == {"note"} and code != "folder-weights":
         return
     with pytest.raises(MtkitError):
-        prepare(str(path))
+        prepare_gguf(str(path))
 
 
 def test_rules_of_several_files(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_rules_of_several_files(tmp_path: Path) -> None:
 
 
 def test_every_rule_is_tried() -> None:
-    rules = {rule.code for rule in (*folder.RULES, *folder_survey.RULES)}
+    rules = {rule.code for rule in (*folder.FOLDER_RULES, *model_folder.RULES)}
     several = {"folder-tensor-twice", "folder-shard", "folder-type"}
     assert rules == {code for code, _ in BROKEN} | several
 
@@ -191,7 +191,7 @@ def test_a_folder_without_weights_or_with_gguf_alone_is_as_before(tmp_path: Path
     assert check(str(tokenizer)).kind == "hf"
     made = tmp_path / "ggufs"
     made.mkdir()
-    (made / CONFIG).write_text("{}")
+    (made / MODEL_CONFIG).write_text("{}")
     shutil.copy(tokenizer / "vocab.gguf", made)
     assert check(str(made)).kind == "gguf"
 
@@ -214,12 +214,12 @@ def test_published_shapes_and_their_files_break_no_rule(hf_models: tuple[Path, A
     folder_of_all, make_models = hf_models
     known, tried = architectures(), 0
     for name, case in make_models.cases().items():
-        if case["files"][CONFIG]["architectures"][0] not in known:
+        if case["files"][MODEL_CONFIG]["architectures"][0] not in known:
             continue
         make_models.write_case(folder_of_all, name, case)
         path = folder_of_all / name
         # Their small tokenizers are no model's own: some classes of transformers read them anew.
-        aside = (folder.NO_TOKENIZER, *folder_reading.FOLDER)
+        aside = (folder.NO_TOKENIZER, *tokenizer_rules.CLASS_RULES)
         found = [one for one in check(str(path)).findings if one.rule not in aside]
         assert not found, (name, found)
         target = path / "made.gguf"

@@ -19,25 +19,31 @@ from gguf_layout import Layout
 from support import SHARED, VOCABULARIES, absent, posix, reference, shared
 
 import mtkit
-from mtkit.checks import check, model_tensors
-from mtkit.checks.checking import RULES
+from mtkit.checks import check, loader
+from mtkit.checks.checker import RULES
 from mtkit.checks.gguf_keys import KEYS, MERGES, PARTS
-from mtkit.checks.loader import ARCHITECTURES_RULE, CONTAINER, MODEL, OPENED, wanted_types
-from mtkit.checks.tensors import _FLOATS, _WIDTHS, DATA, UNFINISHED
+from mtkit.checks.loader import (
+    ARCHITECTURE_RULES,
+    CONTAINER_RULES,
+    MODEL_RULES,
+    OPENING_RULES,
+    needed_types,
+)
+from mtkit.checks.tensors import _FLOATS, _WIDTHS, DATA_RULES, UNFINISHED_RULES
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft
-from mtkit.gguf.shard_files import numbered
-from mtkit.gguf.shard_files import split as cut
+from mtkit.gguf.shards import shard_file_names
+from mtkit.gguf.shards import split_model as cut
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
-from mtkit.unicode.byte_alphabet import LETTERS
+from mtkit.unicode.utf8 import BYTE_LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 V3 = Layout()
 TOKENIZER = b"tokenizer.ggml."
-TOKENS = [letter.encode() for letter in LETTERS] + [b"he", b"<|end|>"]
+TOKENS = [letter.encode() for letter in BYTE_LETTERS] + [b"he", b"<|end|>"]
 END = len(TOKENS) - 1
 Keys = dict[bytes, tuple[int, Any]]
 BASE: Keys = {
@@ -253,7 +259,7 @@ def test_all_files_of_a_set_are_read(tmp_path: Path) -> None:
     """A set is named by its first file, which may hold no tensor at all."""
     whole = open_gguf(Path(mtkit.__file__).parent / "data" / "default-model.gguf")
     parts = cut(whole, max_tensors=20, first_without_tensors=True)
-    paths = numbered(str(tmp_path / "m.gguf"), len(parts))
+    paths = shard_file_names(str(tmp_path / "m.gguf"), len(parts))
     for path, part in zip(paths, parts, strict=True):
         Path(path).write_bytes(b"".join(part.chunks()))
     assert check(paths[0], deep=True).findings == ()
@@ -401,20 +407,22 @@ def decodes(token: bytes) -> bool:
 
 def test_every_rule_about_a_gguf_is_tried() -> None:
     rows = (
-        *CONTAINER,
-        *OPENED,
-        *ARCHITECTURES_RULE,
-        *MODEL,
+        *CONTAINER_RULES,
+        *OPENING_RULES,
+        *ARCHITECTURE_RULES,
+        *MODEL_RULES,
         *KEYS,
         *MERGES,
         *PARTS.values(),
-        *DATA,
-        *UNFINISHED,
-        *model_tensors.RULES,
+        *DATA_RULES,
+        *UNFINISHED_RULES,
+        *loader.TENSOR_RULES,
     )
     bare_files = {"loader-tokenizer", "loader-empty"}
     assert {row.code for row in rows} == {code for code, _ in BROKEN} | SCORED | bare_files
-    assert {row.code for row in (*CONTAINER, *MODEL, *KEYS, *MERGES)} <= {row.code for row in RULES}
+    assert {row.code for row in (*CONTAINER_RULES, *MODEL_RULES, *KEYS, *MERGES)} <= {
+        row.code for row in RULES
+    }
 
 
 @pytest.mark.parametrize("name", sorted({t.name for t in TENSOR_TYPES.values()} & set(_FLOATS)))
@@ -482,7 +490,7 @@ def test_llama_cpp_takes_one_type_of_each_hyperparameter(tmp_path: Path) -> None
     source = open_gguf(Path(mtkit.__file__).parent / "data" / "default-model.gguf")
     values = {"u32": ("i32", 1), "f32": ("f64", 1.0), "string": ("u32", 1), "bool": ("u8", 1)}
     paths = []
-    wrong = [Key(key, *values[kind]) for key, kind in wanted_types("llama").items()]
+    wrong = [Key(key, *values[kind]) for key, kind in needed_types("llama").items()]
     layers = int(source.metadata["llama.block_count"])
     for kind, value in (("string", "1"), ("f32", 1.0), ("bool", True)):
         wrong.append(Key("llama.attention.head_count", f"{kind}[]", [value] * layers))

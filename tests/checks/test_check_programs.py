@@ -9,15 +9,13 @@ import pytest
 from llama import Llama
 from support import FIXTURES, one_line, reference
 
-from mtkit.checks import check
-from mtkit.checks.programs import findings
-from mtkit.checks.programs.comparison import compare_as
-from mtkit.checks.programs.reading import read_by
-from mtkit.conversion.convert import convert
+from mtkit.checks import check, programs
+from mtkit.checks.programs import compare_as, read_with
+from mtkit.conversion.programs import PROGRAMS, find_program
+from mtkit.conversion.tokenizer import convert
 from mtkit.errors import FormatError, UsageError
-from mtkit.programs import PROGRAMS, program_named
+from mtkit.tokenizer.comparison import probe_texts
 from mtkit.tokenizer.load import load
-from mtkit.tokenizer.probes import texts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,9 +59,9 @@ def test_llama_cpp_gives_the_ids_that_are_told(tmp_path: Path) -> None:
     source = FIXTURES / "wordpiece"
     assert "runs-ids" in told(source, "llama.cpp")
     done = convert(load(source), tmp_path / "x.gguf", allow_loss=("ids", "ids-possible"))
-    asked = texts()
+    asked = probe_texts()
     tokenizer = load(source)
-    reading = read_by(PROGRAMS["llama.cpp"], tokenizer, asked)
+    reading = read_with(PROGRAMS["llama.cpp"], tokenizer, asked)
     real = Llama(type(source)(done.path))
     try:
         for text, there in zip(asked, reading.there, strict=True):
@@ -100,13 +98,13 @@ def test_transformers_when_a_class_overrides_the_file(tmp_path: Path) -> None:
 
 def test_executorch_and_onnxruntime_as_their_libraries_say(tmp_path: Path) -> None:
     """Each answer is the library's, asked here without a process between."""
-    tokenizer, asked = load(HF), texts()
-    reading = read_by(PROGRAMS["executorch"], tokenizer, asked)
+    tokenizer, asked = load(HF), probe_texts()
+    reading = read_with(PROGRAMS["executorch"], tokenizer, asked)
     library = reference("pytorch_tokenizers").CppHFTokenizer()
     library.load(str(HF / "tokenizer.json"))
     for text, there in zip(asked, reading.there, strict=True):
         assert there.ids == tuple(library.encode(text, 0, 0))
-    reading = read_by(PROGRAMS["onnxruntime"], tokenizer, asked)
+    reading = read_with(PROGRAMS["onnxruntime"], tokenizer, asked)
     options = {"add_special_tokens": False}
     other = reference("onnxruntime_extensions.pp_api").Tokenizer(str(HF), options)
     for text, there in zip(asked, reading.there, strict=True):
@@ -117,8 +115,8 @@ def test_executorch_and_onnxruntime_as_their_libraries_say(tmp_path: Path) -> No
 def test_sentencepiece_as_the_library_says(tmp_path: Path, name: str) -> None:
     library = reference("sentencepiece")
     path = FIXTURES / name / "tokenizer.model"
-    tokenizer, asked = load(path), texts()
-    reading = read_by(PROGRAMS["sentencepiece"], tokenizer, asked)
+    tokenizer, asked = load(path), probe_texts()
+    reading = read_with(PROGRAMS["sentencepiece"], tokenizer, asked)
     there = library.SentencePieceProcessor(model_file=str(path))
     for text, answer in zip(asked, reading.there, strict=True):
         assert answer.ids == tuple(there.encode(text))
@@ -186,12 +184,12 @@ def test_a_tokenizer_that_mtkit_cannot_read_is_not_content(tmp_path: Path) -> No
 
 
 def test_every_rule_has_its_program() -> None:
-    assert {rule.code for rule in findings.RULES} == {
+    assert {rule.code for rule in programs.PROGRAM_RULES} == {
         "runs-unknown", "runs-refused", "runs-text", "runs-ids", "runs-special-ids", "runs-around",
         "runs-decoding", "runs-lacks",
     }  # fmt: skip
     with pytest.raises(UsageError, match=r"known: llama\.cpp, mnn"):
-        program_named("llama")
+        find_program("llama")
 
 
 def test_compare_as_another_program(mtkit: Run) -> None:

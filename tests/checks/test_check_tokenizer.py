@@ -10,11 +10,17 @@ from support import FIXTURES
 
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.checks import check
-from mtkit.checks.checking import RULES
+from mtkit.checks.checker import RULES
 from mtkit.checks.explanations import EXPLANATIONS, explain, rules
-from mtkit.checks.report import surveyed
-from mtkit.checks.templates import AGAINST, TEMPLATE, Trial
-from mtkit.checks.vocabulary import RUN, TOKENIZER, VOCABULARY
+from mtkit.checks.report import survey_findings
+from mtkit.checks.tokenizer_rules import (
+    AGAINST_RULES,
+    RUN_RULES,
+    TEMPLATE_RULES,
+    TOKENIZER_RULES,
+    VOCABULARY_RULES,
+    TemplateTrial,
+)
 from mtkit.errors import UsageError
 from mtkit.spec import (
     AddedToken,
@@ -32,12 +38,12 @@ from mtkit.spec import (
 from mtkit.spec.models import Merges
 from mtkit.spec.vocabulary import BYTE_TOKENS, Spelling, TokenType
 from mtkit.tokenizer.tokenizer import Tokenizer
-from mtkit.unicode.byte_alphabet import LETTERS
+from mtkit.unicode.utf8 import BYTE_LETTERS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-WORDS = [letter.encode() for letter in LETTERS] + [b"he", b"<|end|>"]
+WORDS = [letter.encode() for letter in BYTE_LETTERS] + [b"he", b"<|end|>"]
 COUNT, END = len(WORDS), len(WORDS) - 1
 SOUND = TokenizerSpec(
     Vocabulary(Pieces.of(WORDS), Numbers.of("B", [1] * END + [TokenType.CONTROL])),
@@ -93,7 +99,7 @@ BROKEN: list[tuple[str, TokenizerSpec]] = [
     ("token-empty", with_pieces(b"")),
     ("token-unreachable", with_pieces(b"hello")),
     ("byte-letters", replace(SOUND, vocabulary=Vocabulary(
-        Pieces.of([b"?" if w == LETTERS[0].encode() else w for w in WORDS]),
+        Pieces.of([b"?" if w == BYTE_LETTERS[0].encode() else w for w in WORDS]),
         SOUND.vocabulary.types))),
     ("merge-product", merges((H, E), (E, E))),
     ("merge-twice", merges((H, E), (H, E))),
@@ -109,14 +115,17 @@ BROKEN: list[tuple[str, TokenizerSpec]] = [
 
 
 def codes(spec: TokenizerSpec) -> set[str]:
-    found = (*surveyed(VOCABULARY, spec.vocabulary), *surveyed(TOKENIZER, spec))
+    found = (
+        *survey_findings(VOCABULARY_RULES, spec.vocabulary),
+        *survey_findings(TOKENIZER_RULES, spec),
+    )
     return {finding.rule.code for finding in found}
 
 
 @pytest.mark.parametrize("spec", [SOUND, UNIGRAM])
 def test_a_sound_tokenizer_breaks_no_rule(spec: TokenizerSpec) -> None:
     assert not codes(spec)
-    assert not list(surveyed(RUN, Tokenizer(spec)))
+    assert not list(survey_findings(RUN_RULES, Tokenizer(spec)))
 
 
 @pytest.mark.parametrize(("code", "spec"), BROKEN)
@@ -133,13 +142,13 @@ def test_ids_filled_up_are_no_tokens_twice() -> None:
 
 def test_a_map_that_leads_nowhere_does_not_run() -> None:
     broken = replace(SOUND, normalizer=normalizers.Precompiled(b"\x10\0\0\0" + b"\xff" * 16))
-    (finding,) = surveyed(RUN, Tokenizer(broken))
+    (finding,) = survey_findings(RUN_RULES, Tokenizer(broken))
     assert finding.rule.code == "tokenizer-runs"
 
 
-def chat(text: str, **fields: Any) -> Trial:
+def chat(text: str, **fields: Any) -> TemplateTrial:
     spec = replace(SOUND, **fields) if fields else SOUND
-    return Trial(ChatTemplate("default", text), Tokenizer(spec))
+    return TemplateTrial(ChatTemplate("default", text), Tokenizer(spec))
 
 
 OPENS = "{% if add_generation_prompt %}> {% endif %}"
@@ -156,11 +165,11 @@ TEMPLATES = [
 
 @pytest.mark.parametrize(("code", "text"), TEMPLATES)
 def test_a_template_breaks_one_rule(code: str, text: str) -> None:
-    assert [finding.rule.code for finding in surveyed(TEMPLATE, chat(text))] == [code]
+    assert [finding.rule.code for finding in survey_findings(TEMPLATE_RULES, chat(text))] == [code]
 
 
 def test_a_sound_template_breaks_none() -> None:
-    assert not list(surveyed(TEMPLATE, chat(PLAIN)))
+    assert not list(survey_findings(TEMPLATE_RULES, chat(PLAIN)))
 
 
 def test_bos_of_the_template_and_of_encoding() -> None:
@@ -168,16 +177,29 @@ def test_bos_of_the_template_and_of_encoding() -> None:
     ids = SpecialIds(eos=END, bos=END)
     both = chat("{{ bos_token }}" + PLAIN, special_ids=ids,
                 post_processor=around(END).post_processor)  # fmt: skip
-    assert [finding.rule.code for finding in surveyed(TEMPLATE, both)] == ["template-bos-twice"]
-    assert not list(surveyed(TEMPLATE, chat("{{ bos_token }}" + PLAIN, special_ids=ids)))
+    assert [finding.rule.code for finding in survey_findings(TEMPLATE_RULES, both)] == [
+        "template-bos-twice"
+    ]
+    assert not list(
+        survey_findings(TEMPLATE_RULES, chat("{{ bos_token }}" + PLAIN, special_ids=ids))
+    )
 
 
 def test_every_rule_about_tokenizers_is_tried() -> None:
     tried = {code for code, _ in (*BROKEN, *TEMPLATES)} | {"template-bos-twice", "tokenizer-runs"}
-    assert {row.code for row in (*VOCABULARY, *TOKENIZER, *RUN, *TEMPLATE)} == tried
-    assert {row.code for row in (*VOCABULARY, *TOKENIZER, *RUN, *TEMPLATE, *AGAINST)} <= {
-        row.code for row in RULES
-    }
+    assert {
+        row.code for row in (*VOCABULARY_RULES, *TOKENIZER_RULES, *RUN_RULES, *TEMPLATE_RULES)
+    } == tried
+    assert {
+        row.code
+        for row in (
+            *VOCABULARY_RULES,
+            *TOKENIZER_RULES,
+            *RUN_RULES,
+            *TEMPLATE_RULES,
+            *AGAINST_RULES,
+        )
+    } <= {row.code for row in RULES}
 
 
 def test_every_code_is_explained() -> None:

@@ -18,7 +18,7 @@ from support import reference
 
 from mtkit.architectures import of_name
 from mtkit.checks import check
-from mtkit.conversion.whole_model import convert_model
+from mtkit.conversion.model import convert_model
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.types import TENSOR_TYPES

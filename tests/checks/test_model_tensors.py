@@ -9,8 +9,8 @@ import pytest
 from model_folders import write_folder
 
 from mtkit.architectures import of_name
-from mtkit.checks import check, model_tensors
-from mtkit.conversion.whole_model import convert_model
+from mtkit.checks import check, loader
+from mtkit.conversion.model import convert_model
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.types import TENSOR_TYPES
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CLASSES = ("LlamaForCausalLM", "MixtralForCausalLM", "Qwen2ForCausalLM", "Qwen3MoeForCausalLM",
            "Gemma2ForCausalLM", "Phi3ForCausalLM", "OlmoeForCausalLM")  # fmt: skip
 F32 = TENSOR_TYPES[0]
-CODES = {rule.code for rule in model_tensors.RULES}
+CODES = {rule.code for rule in loader.TENSOR_RULES}
 
 
 def found(path: Path, draft: Draft) -> list[tuple[str, str]]:
@@ -31,7 +31,7 @@ def found(path: Path, draft: Draft) -> list[tuple[str, str]]:
     path.unlink()
     path.write_bytes(data)
     report = check(str(path))
-    assert model_tensors.PART not in dict(report.skipped)
+    assert loader.TENSORS_PART not in dict(report.skipped)
     return [(one.rule.code, one.field) for one in report.findings if one.rule.code in CODES]
 
 
@@ -88,9 +88,9 @@ def test_what_was_not_looked_at_is_said(tmp_path: Path) -> None:
     target.write_bytes(b"".join(draft.chunks()))
     report = check(str(target))
     assert [one.rule.code for one in report.findings] == ["loader-heads"]
-    said = dict(report.skipped)[model_tensors.PART]
+    said = dict(report.skipped)[loader.TENSORS_PART]
     assert said == "the problems above have to be solved first"
     draft.set(Key("general.architecture", "string", "minicpm"))
     target = tmp_path / "unknown.gguf"
     target.write_bytes(b"".join(draft.chunks()))
-    assert model_tensors.PART in dict(check(str(target)).skipped)
+    assert loader.TENSORS_PART in dict(check(str(target)).skipped)

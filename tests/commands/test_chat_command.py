@@ -254,11 +254,11 @@ def test_an_echoed_prompt_stands_out(tmp_path: Path, env: dict[str, str], dim: b
 def test_text_cannot_steer_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    from mtkit.commands.generate.screen import TextOut
+    from mtkit.commands.generation import TextOutput
 
     family = "\U0001f468\u200d\U0001f469 \t语\n"  # a joiner is no danger
     monkeypatch.setenv("FORCE_COLOR", "always")
-    out = TextOut()
+    out = TextOutput()
     out.write(f"{family}a\x1b[2J\u202e\r")
     out.flush()
     shown = capsysbinary.readouterr().out.decode()

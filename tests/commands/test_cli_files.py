@@ -17,8 +17,8 @@ from screens import check_screens, screen
 from support import FIXTURES, one_line
 
 from mtkit.commands.output import write_json
-from mtkit.formats.mtok.extension import append, find
-from mtkit.gguf.magic import HEAD_BYTES, other_kind
+from mtkit.formats.mtok.extension import append_extension, find_extension
+from mtkit.gguf.file import HEAD_BYTES, other_kind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,12 +80,12 @@ def test_tables_of_another_version_are_named_once_and_not_used(
 ) -> None:
     target = tmp_path / "old.mtok"
     assert mtkit("convert", BBPE, "--to", "mtok", "-o", target).returncode == 0
-    whole = find(target.read_bytes())
+    whole = find_extension(target.read_bytes())
     assert whole is not None
     sections = {tag: bytes(content) for tag, content in whole.sections.items()}
     sections[table] = (9999).to_bytes(4, "little") + sections[table][4:]
     parts = [(tag, whole.flags[tag], content) for tag, content in sections.items()]
-    target.write_bytes(append(target.read_bytes()[: whole.base_length], parts))
+    target.write_bytes(append_extension(target.read_bytes()[: whole.base_length], parts))
     done = mtkit("encode", "-t", target, "Hello, MNN!")
     right = mtkit("encode", "-t", BBPE, "Hello, MNN!")
     assert (done.returncode, done.stdout) == (0, right.stdout)

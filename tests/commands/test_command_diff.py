@@ -19,7 +19,7 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
-from mtkit.inspection.difference import difference
+from mtkit.inspection.difference import find_difference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ def test_every_key_that_differs_and_no_other(
         read([Key(name, kind, value) for name, (kind, value) in made.items()])
         for made in (one, other)
     ]
-    found = {change.key: change for change in difference(*files).keys}
+    found = {change.key: change for change in find_difference(*files).keys}
     wanted = {name for name in {*one, *other} if repr(one.get(name)) != repr(other.get(name))}
     assert found.keys() == wanted
     for name, change in found.items():
@@ -67,7 +67,7 @@ def test_every_key_that_differs_and_no_other(
             assert isinstance(after, list)
             apart = sum(a != b for a, b in zip(before, after, strict=False))
             assert change.different == apart + abs(len(before) - len(after))
-    assert difference(files[0], files[0]).equal
+    assert find_difference(files[0], files[0]).equal
 
 
 def test_errors_are_those_of_the_numbers() -> None:
@@ -81,7 +81,7 @@ def test_errors_are_those_of_the_numbers() -> None:
         read([], [NewTensor("t", (512,), F32, before.tobytes())]),
         read([], [NewTensor("t", (512,), BY_NAME["Q8_0"], packed.tobytes())]),
     )
-    done = difference(*files, values=True)
+    done = find_difference(*files, values=True)
     assert done.is_quantization
     errors = done.tensors[0].errors
     assert errors is not None
@@ -89,7 +89,7 @@ def test_errors_are_those_of_the_numbers() -> None:
     assert errors.largest == pytest.approx(numpy.abs(apart).max())
     assert errors.rmse == pytest.approx(numpy.sqrt((apart**2).mean()))
     assert 0.999 < errors.cosine < 1
-    assert difference(*files).tensors[0].errors is None
+    assert find_difference(*files).tensors[0].errors is None
 
 
 def test_one_byte_is_enough() -> None:
@@ -97,9 +97,9 @@ def test_one_byte_is_enough() -> None:
     one = read([], [NewTensor("t", (1 << 21,), F32, bytes(data))])
     data[(1 << 22) + 17] = 1
     other = read([], [NewTensor("t", (1 << 21,), F32, bytes(data))])
-    (change,) = difference(one, other).tensors
+    (change,) = find_difference(one, other).tensors
     assert (change.name, change.change) == ("t", "changed")
-    assert not difference(one, other).is_quantization
+    assert not find_difference(one, other).is_quantization
 
 
 def edited(folder: Path) -> Path:

@@ -89,14 +89,14 @@ def elements(drawn: str) -> set[str]:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(), max_size=40) | st.just(HOSTILE), file=st.sampled_from(FILES))
 def test_no_text_becomes_markup(text: str, file: Path) -> None:
-    from mtkit.commands.explain import picture
-    from mtkit.commands.explain.tokens import tokens_of
+    from mtkit.commands import explain
+    from mtkit.commands.explain import token_rows
 
     tokenizer = LOADED[file]
     trace = tokenizer.trace(text)
-    rows = picture.rows_of(trace, tokens_of(trace, tokenizer))
-    assert elements(picture.drawing(rows)) <= {"svg", "style", "rect", "text"}
-    page = picture.page(rows)
+    rows = explain.trace_rows(trace, token_rows(trace, tokenizer))
+    assert elements(explain.svg_drawing(rows)) <= {"svg", "style", "rect", "text"}
+    page = explain.html_page(rows)
     tags = set(re.findall(r"<([!/]?[a-zA-Z]+)", page.partition("<table>")[2]))
     assert tags <= {"tr", "th", "td", "span", "small", "/tr", "/th", "/td", "/span", "/small",
                     "/table", "/body", "/html"}  # fmt: skip

@@ -101,7 +101,7 @@ def test_a_note_is_no_warning(
     report = replace(inspect_gguf(Source.open(str(model))), findings=(found,))
     monkeypatch.setattr(gguf, "inspect_gguf", lambda _: report)
     asked = {"sections": ("places",), "everything": False, "pattern": None, "sort": None}
-    gguf.show(Source.open(str(model)), **asked, as_json=False, quiet=False)
+    gguf.show_gguf(Source.open(str(model)), **asked, as_json=False, quiet=False)
     assert ("warning" in capsys.readouterr().err) == (severity == "warning")
 
 

@@ -13,14 +13,14 @@ from screens import check_screens
 from support import one_line
 
 from mtkit.checkpoints import model_folder
-from mtkit.checkpoints.folder_files import CONFIG, WEIGHTS
-from mtkit.conversion.folder_side import folder_side
-from mtkit.conversion.whole_model import convert_model
+from mtkit.checkpoints.folder_files import MODEL_CONFIG, WEIGHTS
+from mtkit.conversion.folder_report import folder_side
+from mtkit.conversion.model import convert_model
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft
-from mtkit.gguf.values import decoded, encoded
+from mtkit.gguf.values import decode_values, encode_values
 from mtkit.gguf.writer import Key
-from mtkit.inspection.difference import difference
+from mtkit.inspection.difference import find_difference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,11 +42,11 @@ def test_a_converted_file_is_equal(
     path = write_folder(tmp_path / "model", architecture, kind=weights)
     target = tmp_path / "made.gguf"
     convert_model(path, target, kind=kind)
-    done = difference(folder_side(str(path)), open_gguf(str(target)), values=True)
+    done = find_difference(folder_side(str(path)), open_gguf(str(target)), values=True)
     assert (done.equal, done.is_made, done.same_names) == (True, True, True)
     assert {one.key for one in done.naming} <= {"general.file_type"}
     assert {one.change for one in done.measured} <= {"same"}
-    back = difference(open_gguf(str(target)), folder_side(str(path)))
+    back = find_difference(open_gguf(str(target)), folder_side(str(path)))
     assert back.is_made
 
 
@@ -54,14 +54,16 @@ def test_the_error_is_that_of_each_tensor(mtkit: Run, tmp_path: Path) -> None:
     path = write_folder(tmp_path / "model")
     target = tmp_path / "made.gguf"
     convert_model(path, target, kind="q8_0")
-    done = difference(folder_side(str(path)), open_gguf(str(target)), values=True)
+    done = find_difference(folder_side(str(path)), open_gguf(str(target)), values=True)
     found = {one.name: one.errors for one in done.measured}
     for name, source in (("blk.1.ffn_down.weight", "model.layers.1.mlp.down_proj.weight"),
                          ("blk.1.attn_q.weight", Q)):  # fmt: skip
         shape = model_folder.read(str(path)).tensors[source].weight.shape
         bf16 = TYPES["BF16"]
-        before = decoded(encoded(values(source, shape), bf16), "BF16").astype("f8")
-        after = decoded(encoded(before.astype("f4"), TYPES["Q8_0"]), "Q8_0").astype("f8")
+        before = decode_values(encode_values(values(source, shape), bf16), "BF16").astype("f8")
+        after = decode_values(encode_values(before.astype("f4"), TYPES["Q8_0"]), "Q8_0").astype(
+            "f8"
+        )
         apart = ((before - after) ** 2).reshape(shape)
         errors = found[name]
         assert errors is not None
@@ -90,7 +92,7 @@ def test_the_error_is_that_of_each_tensor(mtkit: Run, tmp_path: Path) -> None:
 def changed(path: Path, name: str, array: Any) -> None:
     """Write other values into a tensor of a folder of BF16."""
     found = model_folder.read(str(path)).tensors[name]
-    data = encoded(np.asarray(array, "<f4"), TYPES["BF16"]).tobytes()
+    data = encode_values(np.asarray(array, "<f4"), TYPES["BF16"]).tobytes()
     assert len(data) == len(found.data)
     whole = (path / WEIGHTS).read_bytes()
     head = 8 + int.from_bytes(whole[:8], "little")
@@ -104,7 +106,7 @@ def test_other_weights_are_found(mtkit: Run, tmp_path: Path) -> None:
     convert_model(path, target, kind="q8_0")
     shape = (64, 64)
     changed(path, Q, values("others", shape))
-    done = difference(folder_side(str(path)), open_gguf(str(target)), values=True)
+    done = find_difference(folder_side(str(path)), open_gguf(str(target)), values=True)
     assert [(one.name, one.change) for one in done.tensors] == [("blk.1.attn_q.weight", "changed")]
     assert [one.name for one in done.foreign] == ["blk.1.attn_q.weight"]
     (errors,) = [one.errors for one in done.foreign]
@@ -123,7 +125,7 @@ def test_one_row_is_enough(tmp_path: Path) -> None:
     array = values(K, (32, 64)).copy()
     array[17] += 1
     changed(path, K, array)
-    done = difference(folder_side(str(path)), open_gguf(str(target)), values=True)
+    done = find_difference(folder_side(str(path)), open_gguf(str(target)), values=True)
     (one,) = done.tensors
     assert one.errors is not None
     # Row 17 of a head of 16 is row 1 of the second head, in the first half: pairs come together.
@@ -172,8 +174,8 @@ def test_what_cannot_be_compared_is_one_error(mtkit: Run, tmp_path: Path) -> Non
     path = write_folder(tmp_path / "model")
     target = tmp_path / "made.gguf"
     convert_model(path, target)
-    config = json.loads((path / CONFIG).read_text())
-    (path / CONFIG).write_text(json.dumps({**config, "architectures": ["NoSuchLM"]}))
+    config = json.loads((path / MODEL_CONFIG).read_text())
+    (path / MODEL_CONFIG).write_text(json.dumps({**config, "architectures": ["NoSuchLM"]}))
     assert "does not convert" in one_line(mtkit("diff", path, target), 4)
     shutil.rmtree(path)
     assert mtkit("diff", path, target).returncode == 2

@@ -16,8 +16,7 @@ import pytest
 from support import FIXTURES, llama_cpp_for
 
 from mtkit.cli import COMMANDS, main
-from mtkit.commands.first_words import _ELSEWHERE, _WORDS, meant
-from mtkit.commands.topics import TOPICS
+from mtkit.commands.help import _ELSEWHERE, _WORDS, TOPICS, unknown_command
 from mtkit.formats.contract import LOSS_CODES
 from mtkit.sources.locate import MODEL, shipped
 
@@ -229,7 +228,7 @@ def test_what_is_named_exists() -> None:
 
 
 def test_a_line_of_options_alone_is_a_usage_error() -> None:
-    assert meant("--nothing", (), [*COMMANDS]).exit_code == 2
+    assert unknown_command("--nothing", (), [*COMMANDS]).exit_code == 2
 
 
 @pytest.mark.parametrize("name", TOPICS)

@@ -12,7 +12,7 @@ from support import one_line
 
 from mtkit.checkpoints.folder_files import WEIGHTS
 from mtkit.conversion.folder_report import folder_report
-from mtkit.conversion.whole_model import convert_model
+from mtkit.conversion.model import convert_model
 from mtkit.inspection.document import gguf_document
 from mtkit.inspection.gguf import inspect_gguf
 

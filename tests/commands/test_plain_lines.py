@@ -9,20 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mtkit.commands.encode import run
-from mtkit.commands.encode.options import OPTIONS
-from mtkit.commands.options import application
-from mtkit.commands.plain import ENCODE, plain_line, values_of
+from mtkit.commands import encode
+from mtkit.commands.application import application
+from mtkit.commands.options import ENCODE_OPTIONS
+from mtkit.commands.plain_line import ENCODE_SPELLINGS, parse_plain, plain_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from conftest import Run
 
-WORDS = [*ENCODE, "a text", "two", "", "-", "a=b", "\udcff", "--ids=1", "--jso", "-tx", "-ft", "--"]
+WORDS = [
+    *ENCODE_SPELLINGS,
+    "a text",
+    "two",
+    "",
+    "-",
+    "a=b",
+    "\udcff",
+    "--ids=1",
+    "--jso",
+    "-tx",
+    "-ft",
+    "--",
+]
 WORDS += ["--truncate", "8", "--messages", "--trace", "--as", "--help", "-x", "-1"]
 DEFAULTS = {
-    name: parameter.default for name, parameter in inspect.signature(run.run).parameters.items()
+    name: parameter.default for name, parameter in inspect.signature(encode.run).parameters.items()
 }
 
 
@@ -30,7 +43,9 @@ def read_by_typer(args: Sequence[str]) -> dict[str, Any]:
     """Return what typer calls ``run`` with."""
     calls: list[dict[str, Any]] = []
     app = application()
-    app.command("encode", options=OPTIONS)(wraps(run.run)(lambda **values: calls.append(values)))
+    app.command("encode", options=ENCODE_OPTIONS)(
+        wraps(encode.run)(lambda **values: calls.append(values))
+    )
     app([*args], prog_name="mtkit encode", standalone_mode=False)
     (found,) = calls
     return found
@@ -42,7 +57,7 @@ def test_both_readings_of_plain_lines_are_one() -> None:
     plain = 0
     for _ in range(4000):
         args = random.choices(WORDS, k=random.randrange(5))
-        values = values_of(args, ENCODE, "text")
+        values = parse_plain(args, ENCODE_SPELLINGS, "text")
         if values is not None:
             plain += 1
             assert {**DEFAULTS, **values} == read_by_typer(args), args
@@ -50,7 +65,7 @@ def test_both_readings_of_plain_lines_are_one() -> None:
 
 
 def test_every_option_of_the_table_is_one_of_typer_s() -> None:
-    for option, (parameter, kind) in ENCODE.items():
+    for option, (parameter, kind) in ENCODE_SPELLINGS.items():
         args = [option] if kind is bool else [option, "value"]
         wanted = {bool: True, str: "value", list: ["value"]}[kind]
         assert read_by_typer(args)[parameter] == wanted
@@ -77,7 +92,7 @@ def test_all_else_is_typer_s(args: list[str]) -> None:
 
 
 def test_every_parameter_is_declared_once() -> None:
-    assert set(DEFAULTS) <= set(OPTIONS)
+    assert set(DEFAULTS) <= set(ENCODE_OPTIONS)
 
 
 def test_a_plain_line_answers_as_the_same_line_read_by_typer(mtkit: Run) -> None:

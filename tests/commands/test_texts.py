@@ -16,8 +16,8 @@ from support import FIXTURES
 from tokenizers import Tokenizer
 
 from mtkit import load
-from mtkit.commands.encode.run import truncated
-from mtkit.commands.texts import lines_of
+from mtkit.commands.encode import truncate
+from mtkit.commands.inputs import read_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,7 +128,7 @@ def test_truncation_is_that_of_the_tokenizers_library(mtkit: Run, most: int) -> 
 @given(st.text(max_size=60), st.integers(2, 30))
 def test_what_is_kept_of_a_truncated_text_is_its_beginning(text: str, most: int) -> None:
     encoding = load(str(WORDPIECE)).encode(text)
-    cut = truncated(encoding, most)
+    cut = truncate(encoding, most)
     assert len(cut.ids) == min(most, len(encoding.ids))
     assert cut.ids == [*encoding.ids[: len(cut.ids) - 1], encoding.ids[-1]]
 
@@ -140,7 +140,7 @@ def test_lines_are_those_of_the_file(parts: list[bytes], end: bytes) -> None:
     with os.fdopen(write, "wb") as out:
         out.write(data)
     with os.fdopen(read, "rb") as file:
-        found = [line for group in lines_of(file) for line in group]
+        found = [line for group in read_lines(file) for line in group]
     lines = data.split(b"\n") if data else []
     if lines and not lines[-1]:
         lines.pop()

@@ -10,9 +10,8 @@ import pytest
 from screens import screen
 from support import FIXTURES, one_line, reference
 
-from mtkit.conversion.convert import convert
-from mtkit.conversion.refusal import refusal
-from mtkit.errors import LossError, texts_that
+from mtkit.conversion.tokenizer import convert, find_refusal
+from mtkit.errors import LossError, format_texts
 from mtkit.formats.contract import WriteOptions
 from mtkit.sources.locate import MODEL, shipped
 from mtkit.tokenizer.load import load
@@ -100,10 +99,10 @@ def test_a_refusal_counts_the_same_on_a_terminal_and_in_a_row(tmp_path: Path) ->
         LossError, match=r"different ids, the first is .*; possible causes: "
     ) as caught:
         convert(load(str(source)), target)
-    found = refusal(load(str(source)), "gguf", WriteOptions())
+    found = find_refusal(load(str(source)), "gguf", WriteOptions())
     assert found is not None
     assert str(caught.value.what).startswith(
-        texts_that(found.different, found.total, "get different ids")
+        format_texts(found.different, found.total, "get different ids")
     )
     shown = screen("convert", source, "--to", "gguf", "-o", target)
     assert f"not written: {found.different} of {found.total} text" in " ".join(shown.lines)
@@ -120,6 +119,6 @@ def test_a_text_of_a_refusal_is_escaped_once(tmp_path: Path) -> None:
 
 
 def test_one_text_takes_the_verb_of_one() -> None:
-    assert texts_that(1, 9, "get different ids") == "1 of 9 texts gets different ids"
-    assert texts_that(2, 9, "are refused in x") == "2 of 9 texts are refused in x"
-    assert texts_that(1, 1, "are refused") == "1 of 1 text is refused"
+    assert format_texts(1, 9, "get different ids") == "1 of 9 texts gets different ids"
+    assert format_texts(2, 9, "are refused in x") == "2 of 9 texts are refused in x"
+    assert format_texts(1, 1, "are refused") == "1 of 1 text is refused"

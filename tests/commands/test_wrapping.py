@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from mtkit.commands.chat.wrapping import Wrapping
+from mtkit.commands.chat.screen import LineWrapper
 
 
 def screen(written: str) -> list[str]:
@@ -29,7 +29,7 @@ def test_lines_fit_and_words_are_whole(width: int) -> None:
     random.seed(width)
     words = ["".join(random.choices("abcxyz", k=random.randint(1, 6))) for _ in range(200)]
     text = " ".join(words)
-    wrapping, written, at = Wrapping(width), "", 0
+    wrapping, written, at = LineWrapper(width), "", 0
     while at < len(text):
         step = random.randint(1, 9)
         written += wrapping.push(text[at : at + step])
@@ -40,13 +40,13 @@ def test_lines_fit_and_words_are_whole(width: int) -> None:
 
 
 def test_wide_characters_break_anywhere() -> None:
-    lines = screen(Wrapping(9).push("世界你好" * 4))
+    lines = screen(LineWrapper(9).push("世界你好" * 4))
     assert "".join(lines) == "世界你好" * 4
     assert {cell_len(line) for line in lines} == {8}
 
 
 def test_code_and_long_words_stay_as_they_are() -> None:
     code = "```\nint main(int argc, char **argv) { return 0; }\n```\n"
-    assert Wrapping(20).push(code) == code
-    assert screen(Wrapping(10).push("a" * 25)) == ["a" * 9, "a" * 9, "a" * 7]
-    assert screen(Wrapping(10).push("ab 12345678901234")) == ["ab ", "123456789", "01234"]
+    assert LineWrapper(20).push(code) == code
+    assert screen(LineWrapper(10).push("a" * 25)) == ["a" * 9, "a" * 9, "a" * 7]
+    assert screen(LineWrapper(10).push("ab 12345678901234")) == ["ab ", "123456789", "01234"]

@@ -13,8 +13,8 @@ from hf_models import _maker, cases, folder
 from model_folders import write_folder
 
 from mtkit.architectures import architectures, described
-from mtkit.architectures.in_layers import every_match
-from mtkit.architectures.keys import keys_of
+from mtkit.architectures.metadata import keys_of
+from mtkit.architectures.tensor_match import every_match
 from mtkit.checkpoints import adapter_folder
 from mtkit.conversion.adapter import convert_adapter
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError

@@ -20,16 +20,15 @@ from support import FIXTURES, SHARED, reference, shared_tokenizer
 
 import mtkit
 from mtkit.base.binary import Source
-from mtkit.conversion.convert import asked_for, convert
-from mtkit.conversion.targets import format_of
-from mtkit.conversion.verify import memory_source, verify
+from mtkit.conversion.tokenizer import apply_options, convert, target_format
+from mtkit.conversion.verification import memory_source, verify
 from mtkit.errors import AnswerNo, LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.formats import FORMATS, get_format, hf, mtok
 from mtkit.formats.contract import LOSS_CODES, WriteOptions
 from mtkit.formats.mtok import writer as mtok_write
 from mtkit.spec import AddedTokens, TokenizerSpec, decoders, replace
+from mtkit.tokenizer.comparison import special_token_texts
 from mtkit.tokenizer.load import load, load_source
-from mtkit.tokenizer.probes import special_texts
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -90,13 +89,13 @@ def same_in_every_way(left: Tokenizer, right: Tokenizer, texts: tuple[str, ...])
 
 def tables_and_specification_agree(source: Tokenizer, options: WriteOptions) -> None:
     """Write a .mtok with tables; both must say what was asked for."""
-    asked, _ = asked_for(source, mtok, options)
+    asked, _ = apply_options(source, mtok, options)
     file = memory_source(mtok.write(asked.spec, options))
     tabled = load_source(file)
     assert tabled.engine.name == "native"
     stored = Tokenizer(mtok.read(file, {}).spec)
     assert stored.spec == asked.spec
-    same_in_every_way(stored, tabled, (*TEXTS, *special_texts(asked.spec)[:4]))
+    same_in_every_way(stored, tabled, (*TEXTS, *special_token_texts(asked.spec)[:4]))
 
 
 @pytest.mark.parametrize(("bos", "eos"), FLAGS)
@@ -297,7 +296,7 @@ def test_the_name_of_what_is_written_says_its_format(name: str) -> None:
             continue
         main = next(iter(written.files))
         file = f"x{main}" if main.startswith(".") else main
-        assert format_of(f"some/folder.gguf/{file}") == format_of(file.upper()) == name
+        assert target_format(f"some/folder.gguf/{file}") == target_format(file.upper()) == name
         return
     pytest.fail(f"no fixture becomes {name}")
 
@@ -306,12 +305,12 @@ def test_the_name_of_what_is_written_says_its_format(name: str) -> None:
 def test_a_fixed_name_says_its_format(name: str) -> None:
     source = getsource(cast("ModuleType", get_format(name)))
     assert f'Written({{"{NAMED[name]}": ' in source
-    assert format_of(NAMED[name]) == name
+    assert target_format(NAMED[name]) == name
 
 
 def test_no_format_is_guessed_of_other_names() -> None:
     for dst in (None, "", "out/", "x", "x.txt", "x.gguf.bak"):
-        assert format_of(dst) == ""
+        assert target_format(dst) == ""
     model = FIXTURES / "spm-bpe" / "tokenizer.model"
     with pytest.raises(UsageError, match=r"'x\.txt' does not say a format; one of gguf"):
         convert(model, "x.txt")

@@ -12,8 +12,8 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import UsageError
 from mtkit.pipeline import Pipeline
 from mtkit.spec import SpecialIds, TokenizerSpec, Vocabulary, models, replace
-from mtkit.spec.family import with_special_ids
 from mtkit.spec.post_processors import Bert, ByteLevel, Roberta, Sequence, Slot, Template
+from mtkit.spec.special_tokens import with_special_ids
 
 if TYPE_CHECKING:
     from mtkit.spec.post_processors import PostProcessor

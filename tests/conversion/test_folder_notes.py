@@ -10,10 +10,10 @@ import pytest
 from support import reference
 
 import mtkit
-from mtkit.checks.checking import check
+from mtkit.checks.checker import check
 from mtkit.cli import main
-from mtkit.conversion.folder_notes import notes, unlike_transformers
-from mtkit.unicode.byte_alphabet import LETTERS
+from mtkit.conversion.folder_notes import compare_transformers, folder_notes
+from mtkit.unicode.utf8 import BYTE_LETTERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ ADDED = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": F
 def document() -> dict[str, Any]:
     """Digits by threes and line ends of their own, which GPT-2's split does not have."""
     merges = [["2", "0"], ["20", "2"], ["202", "3"], ["Ċ", "Ċ"], ["l", "o"]]
-    pieces = [*LETTERS, *("".join(pair) for pair in merges)]
+    pieces = [*BYTE_LETTERS, *("".join(pair) for pair in merges)]
     pattern = r"\p{N}{1,3}|\s*[\r\n]+|\s+(?!\S)|\s+| ?[^\s\p{N}]+"
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
     letters = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
@@ -67,8 +67,8 @@ def test_another_class(tmp_path, capsys) -> None:
     for text in ("2023", "in 2023\n\nlo"):
         assert there.encode_ids(text) == theirs.encode(text) != here.encode_ids(text)
     said = "transformers 5 builds a GPT2Tokenizer instead: '2023' gives 258 there, but 257 51 here"
-    assert notes(here) == (said,)
-    assert notes(there) == ()
+    assert folder_notes(here) == (said,)
+    assert folder_notes(there) == ()
     assert codes(folder) == {
         "tokenizer-class": f"{said}; --as transformers gives the ids of transformers"
     }
@@ -129,7 +129,7 @@ def test_drawn_tokens_beside_a_generic_class(seed, tmp_path) -> None:
     for _ in range(40):
         text = "".join(rng.choices([*texts, "a", " ", "2023", "<|end|>", "é"], k=6))
         assert here.encode_ids(text) == theirs.encode(text), (config, files, text)
-    assert unlike_transformers(here) is None
+    assert compare_transformers(here) is None
 
 
 def test_a_class_that_is_not_known(tmp_path) -> None:
@@ -146,7 +146,7 @@ def test_a_model_with_more_rows_than_tokens(tmp_path, capsys) -> None:
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|end|>"}
     folder = write(tmp_path / "a", config=model, tokenizer=plain, tokenizer_config=config)
     said = "config.json has a vocab_size of 320: 58 ids have no token"
-    assert notes(mtkit.load(folder)) == (said,)
+    assert folder_notes(mtkit.load(folder)) == (said,)
     assert main(["inspect", str(folder / "tokenizer.json"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["notes"] == [said]
     lost = ["ids", "ids-possible"]

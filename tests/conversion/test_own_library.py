@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import FIXTURES, reference
 
-from mtkit.conversion.convert import convert
+from mtkit.conversion.tokenizer import convert
 from mtkit.errors import AnswerNo
 from mtkit.formats.contract import LOSS_CODES
 from mtkit.tokenizer.load import load
@@ -15,7 +15,7 @@ from mtkit.tokenizer.load import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mtkit.conversion.verify import Verified
+    from mtkit.conversion.verification import Verification
 
 UNIGRAM = FIXTURES / "spm-unigram" / "tokenizer.model"
 BPE = FIXTURES / "spm-bpe"
@@ -31,7 +31,7 @@ class SentencePieceProcessor:
 """
 
 
-def row(source: Path, target: Path) -> Verified:
+def row(source: Path, target: Path) -> Verification:
     """The last row of a conversion's proof."""
     return convert(source, target, allow_loss=LOSS_CODES).verified[-1]
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from model_folders import write_folder
 
-from mtkit.checkpoints import model_card
-from mtkit.checkpoints.folder_files import CONFIG
+from mtkit.checkpoints import folder_files
+from mtkit.checkpoints.folder_files import MODEL_CONFIG
 from mtkit.conversion.folder_writer import convert_to_folder
-from mtkit.conversion.whole_model import convert_model
+from mtkit.conversion.model import convert_model
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.values import F32
 from mtkit.gguf.writer import Key, NewTensor, gguf_chunks
-from mtkit.llm.preflight import ModelHeader
+from mtkit.llm.header import ModelHeader
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -29,7 +29,7 @@ Change = Callable[[Path], object]
 
 
 def change_config(folder: Path, **fields: Any) -> None:
-    path = folder / CONFIG
+    path = folder / MODEL_CONFIG
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
@@ -99,7 +99,7 @@ def test_half_a_folder(mtkit: Run, tmp_path: Path) -> None:
     """A tokenizer's often has a config.json; with weights and none it is a damaged model's."""
     for name, code, said in (
         ("model.safetensors", 0, b"has a config.json and no weights; its tokenizer alone"),
-        (CONFIG, 2, b"has weights but no config.json"),
+        (MODEL_CONFIG, 2, b"has weights but no config.json"),
     ):
         folder = write_folder(tmp_path / name)
         (folder / name).unlink()
@@ -114,7 +114,7 @@ def test_half_a_folder(mtkit: Run, tmp_path: Path) -> None:
     assert b"--type is for a model folder" in typed.stderr
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", CONFIG, "tokenizer.json"])
+@pytest.mark.parametrize("name", ["model.safetensors", MODEL_CONFIG, "tokenizer.json"])
 def test_a_model_does_not_become_a_file_of_itself(name: str, tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "model")
     before = (folder / name).read_bytes()
@@ -166,14 +166,14 @@ CARDS = (
 @pytest.mark.parametrize("number", range(len(CARDS)))
 def test_no_card_stops_a_conversion(number: int, tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "model", config={"_name_or_path": 5})
-    (folder / model_card.CARD).write_bytes(CARDS[number])
+    (folder / folder_files.CARD).write_bytes(CARDS[number])
     assert convert_model(folder, tmp_path / "x.gguf", allow_loss=LOSSES).model is not None
 
 
 def test_a_card_is_kept(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "A-Model-7B-v2")
     text = "---\nlicense: mit\ntags:\n- a\n- b\nlanguage: en\nbase_model: Org/Base-7B\n---\n# A\n"
-    (folder / model_card.CARD).write_text(text)
+    (folder / folder_files.CARD).write_text(text)
     (folder / "generation_config.json").write_text('{"temperature": 0.5, "top_k": "many"}')
     done = convert_model(folder, tmp_path / "x.gguf", allow_loss=LOSSES)
     found = open_gguf(done.path).metadata

@@ -27,13 +27,10 @@ from pyarrow import parquet
 from support import one_line
 
 import mtkit
-from mtkit.corpus import documents as reading_of_documents
-from mtkit.corpus import files
-from mtkit.corpus.documents import documents
-from mtkit.corpus.files import Reading, units_of
-from mtkit.corpus.job import Job
-from mtkit.corpus.parts import Parts
-from mtkit.corpus.run import Settings, encode
+from mtkit.corpus import documents
+from mtkit.corpus.documents import Reading, read_documents, units_of
+from mtkit.corpus.job import Job, Parts
+from mtkit.corpus.run import JobSettings, encode
 from mtkit.errors import UsageError
 from mtkit.tokenizer.load import load as mtkit_load
 
@@ -124,10 +121,10 @@ def test_ranges_lose_no_line_and_double_none(texts, size, closed, tmp_path_facto
     if not content:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "_UNIT_BYTES", size)
+        patch.setattr(documents, "_UNIT_BYTES", size)
         units, _ = units_of([str(path)], Reading(by_line=True))
     reading = Reading(by_line=True)
-    found = [text for u in units for block in documents(u, reading) for text in block.texts]
+    found = [text for u in units for block in read_documents(u, reading) for text in block.texts]
     lines = content.split(b"\n")
     assert found == (lines if lines[-1] else lines[:-1])
     assert len(units) == -(-len(content) // size)
@@ -179,9 +176,9 @@ def test_lines_of_json_are_read_as_each_alone(lines, closed, block, tmp_path_fac
     if not path.stat().st_size:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading_of_documents, "_BLOCK_BYTES", block)
+        patch.setattr(documents, "_BLOCK_BYTES", block)
         (unit,), _ = units_of([str(path)], Reading())
-        blocks = list(documents(unit, Reading()))
+        blocks = list(read_documents(unit, Reading()))
     texts = [pair for b in blocks for pair in zip(b.places, b.texts, strict=True)]
     assert texts == good
     assert [at for b in blocks for at, _ in b.bad] == [at for at, _ in bad]
@@ -207,10 +204,10 @@ def test_large_vocabularies_take_four_bytes(tmp_path) -> None:
     units, _ = units_of([str(tmp_path / "a.txt")], Reading())
     job = Job(str(TOKENIZER / "tokenizer.json"), width=4)
     path = tmp_path / "o.bin"
-    encode(job, units, str(path), Settings(), lambda done, total: None)
+    encode(job, units, str(path), JobSettings(), lambda done, total: None)
     assert read_bin(path) == expected(["Hello, world!"], [])
     path = tmp_path / "o.npy"
-    encode(job, units, str(path), Settings(), lambda done, total: None)
+    encode(job, units, str(path), JobSettings(), lambda done, total: None)
     assert np.load(path).dtype == np.uint32
 
 
@@ -220,7 +217,7 @@ def test_megatrons_own_reader_reads_it(width, tmp_path) -> None:
     units, _ = units_of([str(tmp_path / "a.jsonl")], Reading())
     job = Job(str(TOKENIZER / "tokenizer.json"), width=width)
     path = tmp_path / "o.bin"
-    encode(job, units, str(path), Settings(), lambda done, total: None)
+    encode(job, units, str(path), JobSettings(), lambda done, total: None)
     assert megatron.read(path) == expected(TEXTS * 20, [])
 
 
@@ -485,7 +482,7 @@ def test_errors_of_a_place_are_told(monkeypatch) -> None:
     monkeypatch.setattr(fsspec, "open", failing)
     with (
         pytest.raises(mtkit.MtkitError, match=r"a\.txt: cannot be read: connection lost"),
-        files.opened("http://x/a.txt"),
+        documents.open_source("http://x/a.txt"),
     ):
         pass
 
@@ -504,7 +501,7 @@ def test_without_pyarrow_nothing_is_begun(monkeypatch, tmp_path) -> None:
     units, _ = units_of([str(tmp_path / "a.txt")], reading)
     target = str(tmp_path / "o.parquet")
     with pytest.raises(mtkit.MtkitError, match="needs the package pyarrow"):
-        encode(Job(str(TOKENIZER), width=2), units, target, Settings(), lambda *_: None)
+        encode(Job(str(TOKENIZER), width=2), units, target, JobSettings(), lambda *_: None)
     assert not os.path.exists(f"{target}.parts")
 
 

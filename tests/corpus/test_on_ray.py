@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.corpus.files import Reading, units_of
+from mtkit.corpus.documents import Reading, units_of
 from mtkit.corpus.job import Job
-from mtkit.corpus.run import Settings, count, encode
+from mtkit.corpus.run import JobSettings, count, encode
 
 TOKENIZER = Path(__file__).parents[1] / "fixtures" / "bbpe-8k" / "tokenizer.json"
 
@@ -30,7 +30,7 @@ def test_a_node_is_lost(tmp_path) -> None:
     reading = Reading()
     units, _ = units_of([str(folder)], reading)
     job = Job(str(TOKENIZER), reading=reading, width=2)
-    encode(job, units, str(tmp_path / "local.npy"), Settings(), lambda done, total: None)
+    encode(job, units, str(tmp_path / "local.npy"), JobSettings(), lambda done, total: None)
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     lost = cluster.add_node(num_cpus=1)
@@ -49,7 +49,7 @@ def test_a_node_is_lost(tmp_path) -> None:
     try:
         killer = threading.Thread(target=lose, args=(tmp_path / "ray.npy.parts",))
         killer.start()
-        on_ray = Settings(ray=True)
+        on_ray = JobSettings(ray=True)
         encode(job, units, str(tmp_path / "ray.npy"), on_ray, lambda done, total: None)
         killer.join()
         counting = Job(str(TOKENIZER), reading=reading)
@@ -59,5 +59,5 @@ def test_a_node_is_lost(tmp_path) -> None:
         cluster.shutdown()
     assert killed_at[0] < len(units)
     assert (tmp_path / "ray.npy").read_bytes() == (tmp_path / "local.npy").read_bytes()
-    count(counting, units, str(tmp_path / "local.json"), Settings(), lambda done, total: None)
+    count(counting, units, str(tmp_path / "local.json"), JobSettings(), lambda done, total: None)
     assert (tmp_path / "ray.json").read_bytes() == (tmp_path / "local.json").read_bytes()

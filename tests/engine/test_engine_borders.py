@@ -15,7 +15,7 @@ from mtkit.engine import Engine, load_engine
 from mtkit.spec import TokenizerSpec, TokenType, models
 from mtkit.spec import pre_tokenizers as pre
 from mtkit.spec.vocabulary import Vocabulary
-from mtkit.unicode.byte_alphabet import to_letters
+from mtkit.unicode.utf8 import letters_of_bytes
 
 LETTERS = "的一是不かなカ한글é。 aא🙂"
 """Of one to four bytes, three mostly; several share their first or last bytes."""
@@ -40,7 +40,7 @@ def drawn(rng: random.Random, count: int, ignore_merges: bool) -> TokenizerSpec:
         # Tokens that merges do not make.
         symbols += {text[:9] for text in texts} - set(symbols)
     vocabulary = Vocabulary(
-        Pieces.of([to_letters(symbol).encode() for symbol in symbols]),
+        Pieces.of([letters_of_bytes(symbol).encode() for symbol in symbols]),
         Numbers.of("B", [TokenType.NORMAL] * len(symbols)),
         Numbers.of("f", [0.0] * len(symbols)),
     )

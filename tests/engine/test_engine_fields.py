@@ -21,12 +21,12 @@ from mtkit.spec import (
     TokenizerSpec,
     Truncation,
     Vocabulary,
+    codec,
     decoders,
     fields,
     models,
     normalizers,
     replace,
-    schema,
 )
 from mtkit.spec import post_processors as post
 from mtkit.spec import pre_tokenizers as pre
@@ -171,7 +171,7 @@ def spec_with(union: str, component: Any) -> TokenizerSpec:
     return replace(base, **{stages[union]: component})
 
 
-def others(kind: schema.Type, value: Any) -> Iterator[Any]:
+def others(kind: codec.FieldType, value: Any) -> Iterator[Any]:
     """Yield other values of a field; records in it are changed field by field."""
     if kind.optional and value is not None:
         yield None
@@ -209,7 +209,7 @@ def others(kind: schema.Type, value: Any) -> Iterator[Any]:
 
 def changed(record: Record, name: str) -> Iterator[Record]:
     """Yield a record with another value in one field."""
-    kind = schema.field_types(type(record))[name]
+    kind = codec.field_types(type(record))[name]
     for other in others(kind, getattr(record, name)):
         yield replace(record, **{name: other})
 
@@ -221,7 +221,7 @@ def compiled(spec: TokenizerSpec) -> object:
         return str(error)
 
 
-MEMBERS = [(union, cls) for union in schema.UNIONS for cls in schema.members(union)]
+MEMBERS = [(union, cls) for union in codec.UNIONS for cls in codec.union_members(union)]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from mtkit.pipeline import Pipeline
 from mtkit.spec import AddedToken, AddedTokens, TokenizerSpec, models, normalizers, replace
 from mtkit.spec import pre_tokenizers as pre
 from mtkit.spec.vocabulary import Vocabulary
-from mtkit.unicode.byte_alphabet import LETTERS
+from mtkit.unicode.utf8 import BYTE_LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +98,13 @@ def lattice_unigram(rng: random.Random) -> tuple[Vocabulary, models.Model]:
 def section_bpe(rng: random.Random) -> tuple[Vocabulary, models.Model]:
     runs = [run + "\ue000".encode() for run in (b"ABABAB", b"AABCAA", b"ABCAAA", b"A\xc3\xa9AAA")]
     drawn = random_vocabulary(rng, "\u2581")
-    pieces = [*drawn.pieces, *(LETTERS[byte].encode() for byte in range(256)), b"<>", b"ab", *runs]
+    pieces = [
+        *drawn.pieces,
+        *(BYTE_LETTERS[byte].encode() for byte in range(256)),
+        b"<>",
+        b"ab",
+        *runs,
+    ]
     pieces = list(dict.fromkeys(pieces))
     vocabulary = Vocabulary(Pieces.of(pieces))
     begin, end = vocabulary.ids[b"<>"], vocabulary.ids[rng.choice((b"<>", b"ab", b"1"))]

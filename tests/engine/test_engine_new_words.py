@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 pytest.importorskip("mtkit._native")
 from mtkit import load
 from mtkit.engine import Engine, load_engine, tables
-from mtkit.unicode.byte_alphabet import to_letters
+from mtkit.unicode.utf8 import letters_of_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,7 @@ def _file(*, ignore_merges: bool = False, merged: int = 70_000, in_order: bool =
         merges = list({"".join(pair): pair for pair in merges}.values())
     else:
         rng.shuffle(merges)
-    symbols = [to_letters(bytes((byte,))) for byte in range(256)]
+    symbols = [letters_of_bytes(bytes((byte,))) for byte in range(256)]
     vocabulary = dict.fromkeys([*symbols, *map("".join, merges)])
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     model = {

@@ -17,7 +17,7 @@ from mtkit.errors import FormatError
 from mtkit.spec import TokenizerSpec, models
 from mtkit.spec import pre_tokenizers as pre
 from mtkit.spec.vocabulary import Vocabulary
-from mtkit.unicode.byte_alphabet import to_letters
+from mtkit.unicode.utf8 import letters_of_bytes
 
 BYTES = [bytes((byte,)) for byte in range(256)]
 
@@ -38,7 +38,7 @@ def drawn(rng: random.Random) -> TokenizerSpec:
         rng.shuffle(pairs)
     merges = Numbers.of("I", [part for pair in pairs for part in pair])
     return TokenizerSpec(
-        Vocabulary(Pieces.of([to_letters(symbol).encode() for symbol in symbols])),
+        Vocabulary(Pieces.of([letters_of_bytes(symbol).encode() for symbol in symbols])),
         models.BPE(models.Merges(merges, Pieces.of([])), ignore_merges=rng.random() < 0.3),
         pre_tokenizer=pre.ByteLevel(add_prefix_space=False),
     )

@@ -13,7 +13,7 @@ import pytest
 from support import golden_inputs, shared, shared_json_lines, shared_tokenizer
 
 import mtkit
-from mtkit.conversion.convert import convert
+from mtkit.conversion.tokenizer import convert
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,8 @@ from mtkit.base.binary import Source
 from mtkit.base.packed import Pieces
 from mtkit.errors import MtkitError
 from mtkit.formats import get_format, hf, spm, tiktoken
-from mtkit.formats.gguf.merges import parse_merges
-from mtkit.formats.spm.wire import field, parse
+from mtkit.formats.gguf.vocabulary import parse_merges
+from mtkit.formats.spm.message import encode_field, parse_fields
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -88,7 +88,7 @@ FILES: dict[str, tuple[ModuleType, bytes]] = {
 def spm_small() -> bytes:
     """Return a SentencePiece model: the first pieces of a real one, and its other fields."""
     whole = (FIXTURES / "spm-unigram" / "tokenizer.model").read_bytes()
-    fields = list(parse(whole, "model"))
+    fields = list(parse_fields(whole, "model"))
     pieces = [part.raw for part in fields if part.number == 1]
     others = [part.raw for part in fields if part.number != 1]
     return b"".join([*pieces[:40], *others])
@@ -128,17 +128,17 @@ def test_changed_files_are_read_alike(name: str, monkeypatch: pytest.MonkeyPatch
 def test_pieces_of_all_shapes_are_read_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long ones and short ones, with and without score and type, more than room was made for."""
     rng = random.Random(7)
-    others = [part.raw for part in parse(FILES["spm"][1], "model") if part.number != 1]
+    others = [part.raw for part in parse_fields(FILES["spm"][1], "model") if part.number != 1]
     by_core = 0
     for _ in range(60):
-        parts = [field(1, field(1, b"<unk>") + b"\x15\0\0\0\0\x18\2")]
+        parts = [encode_field(1, encode_field(1, b"<unk>") + b"\x15\0\0\0\0\x18\2")]
         for number in range(rng.choice((3, 40, 300))):
             size = rng.choice((1, 1, 1, 2, 3, 9, 15, 16, 17, *range(112, 132), 300))
             text = b"%d" % number + rng.randbytes(size).replace(b"\0", b"o")
             score = b"\x15" + struct.pack("<f", rng.choice((0.0, -1.0, -7.25)))
             kind = rng.choice((b"\x18\1", b"\x18\4", b"\x18\5", b"\x18\3"))
             shape = rng.choice((score, score, score, score + kind, kind, b""))
-            parts.append(field(1, field(1, text) + shape))
+            parts.append(encode_field(1, encode_field(1, text) + shape))
             if rng.random() < 0.01:
                 parts.append(rng.choice(others))
         data = b"".join([*parts, *others])
@@ -211,7 +211,7 @@ def test_pieces_are_found_without_an_index(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_equal_pieces_are_refused_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     data = FILES["spm"][1]
-    pieces = [part.raw for part in parse(data, "model") if part.number == 1]
+    pieces = [part.raw for part in parse_fields(data, "model") if part.number == 1]
     twice = pieces[7] + data
     assert native.read_spm_pieces(twice) is not None
     found = outcome(spm, twice)

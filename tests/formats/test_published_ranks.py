@@ -14,9 +14,8 @@ from support import golden_inputs, reference, shared_tokenizer
 
 import mtkit
 from mtkit.errors import FormatError
-from mtkit.formats.tiktoken import parse_ranks
-from mtkit.formats.tiktoken_encodings import ENCODINGS, names_of
-from mtkit.unicode.byte_alphabet import to_bytes
+from mtkit.formats.tiktoken import ENCODINGS, encodings_of_ranks, parse_ranks
+from mtkit.unicode.utf8 import bytes_of_letters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +33,7 @@ def ranks(name: str) -> dict[bytes, int]:
     """Read the ranks out of a tokenizer.json, whose vocabulary spells them as letters."""
     source, count = SOURCES[name]
     table = json.loads((shared_tokenizer(source) / "tokenizer.json").read_bytes())
-    found = {to_bytes(text): rank for text, rank in table["model"]["vocab"].items()}
+    found = {bytes_of_letters(text): rank for text, rank in table["model"]["vocab"].items()}
     return {piece: rank for piece, rank in found.items() if piece is not None and rank < count}
 
 
@@ -58,10 +57,10 @@ def encodings() -> list[tuple[str, str]]:
 def test_a_published_file_is_known_by_its_ranks(name: str, tmp_path: Path) -> None:
     path = tmp_path / "x.tiktoken"
     path.write_bytes(spelled(ranks(name)))
-    assert names_of(path.read_bytes())[0] == name
+    assert encodings_of_ranks(path.read_bytes())[0] == name
     ours = mtkit.load(path)
     assert f"of {name}, known by its ranks" in ours.assumptions[0]
-    for other in names_of(path.read_bytes())[1:]:
+    for other in encodings_of_ranks(path.read_bytes())[1:]:
         assert other in ours.assumptions[0]
     done = mtkit.convert(path, tmp_path / "again.tiktoken", to="tiktoken")
     assert not done.losses

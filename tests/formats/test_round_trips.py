@@ -16,10 +16,10 @@ from llama import Llama
 from support import FIXTURES, SHARED, golden_inputs, shared_tokenizer
 
 import mtkit
-from mtkit.conversion.verify import spec_equal
+from mtkit.conversion.verification import spec_equal
 from mtkit.formats.contract import Loss
 from mtkit.spec import replace
-from mtkit.tokenizer import probes
+from mtkit.tokenizer import comparison
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +78,7 @@ def check(path: Path, texts: list[str]) -> None:
 
 @pytest.mark.parametrize("name", own())
 def test_own_fixture(name: str) -> None:
-    check(FIXTURES / name, probes.texts())
+    check(FIXTURES / name, comparison.probe_texts())
 
 
 @pytest.mark.parametrize("name", stored())

@@ -17,7 +17,7 @@ from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import tekken
 from mtkit.formats.contract import WriteOptions
-from mtkit.formats.rank_spec import rank_spec, rank_vocabulary
+from mtkit.formats.ranks import rank_spec, rank_vocabulary
 from mtkit.formats.tekken import UNLISTED
 from mtkit.spec import SpecialIds, replace
 

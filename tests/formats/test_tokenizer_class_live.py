@@ -14,7 +14,7 @@ import mtkit
 from mtkit.errors import UnsupportedError
 from mtkit.formats import get_format
 from mtkit.formats.contract import WriteOptions
-from mtkit.unicode.byte_alphabet import LETTERS
+from mtkit.unicode.utf8 import BYTE_LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +107,7 @@ def draw_texts(rng: random.Random) -> list[str]:
 
 def bpe_files(rng: random.Random) -> tuple[bytes, bytes]:
     """Draw vocab.json, with holes at times, and merges.txt, with pairs that occur twice."""
-    pieces = list(LETTERS)
+    pieces = list(BYTE_LETTERS)
     merges = []
     for _ in range(60):
         left, right = rng.choice("abeÃ©Ġ1" + "".join(pieces[-6:])), rng.choice("abeĠ©1'")

@@ -69,8 +69,8 @@ def test_verdict(folder: Path, case: dict[str, Any]) -> None:
     else:
         report = inspect(str(path))
         json.dumps(gguf_document(report), allow_nan=False)
-        view = inspect_gguf.View(report, None, None)
-        assert list(inspect_gguf._rows(view, SECTIONS))
+        view = inspect_gguf.GgufView(report, None, None)
+        assert list(inspect_gguf._pipe_rows(view, SECTIONS))
         if case["class"] in CONTAINER:
             assert bool(report.findings) == (case["want"] == "lenient" or is_later_shard(case))
     assert time.process_time() - begin < 1

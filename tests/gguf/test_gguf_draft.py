@@ -25,11 +25,10 @@ from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.digests import digests
-from mtkit.gguf.draft import Draft
+from mtkit.gguf.draft import Draft, parse_key
+from mtkit.gguf.file import is_edit_unfinished
 from mtkit.gguf.in_place import InPlace
-from mtkit.gguf.journal import was_interrupted
-from mtkit.gguf.shard_files import merge, numbered, split
-from mtkit.gguf.typed_values import typed
+from mtkit.gguf.shards import merge_shards, shard_file_names, split_model
 from mtkit.gguf.types import BY_NAME, TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 
@@ -101,8 +100,8 @@ def test_cut_and_joined_is_the_file(
 ) -> None:
     folder = tmp_path_factory.mktemp("split")
     file = read(data)
-    parts = split(file, max_bytes=limit, max_tensors=tensors, first_without_tensors=first)
-    paths = numbered(str(folder / "m.gguf"), len(parts))
+    parts = split_model(file, max_bytes=limit, max_tensors=tensors, first_without_tensors=first)
+    paths = shard_file_names(str(folder / "m.gguf"), len(parts))
     for path, part in zip(paths, parts, strict=True):
         with open(path, "wb") as out:
             out.write(bytes_of(part))
@@ -113,34 +112,34 @@ def test_cut_and_joined_is_the_file(
         assert limit is None or len(part.tensors) < 2 or room <= limit
     assert not parts[0].tensors or not first
     if len(parts) > 1:
-        assert bytes_of(merge(open_gguf(paths[0]))) == data
+        assert bytes_of(merge_shards(open_gguf(paths[0]))) == data
 
 
 def test_a_set_that_is_not_whole_is_not_joined(tmp_path: Path) -> None:
-    parts = split(open_gguf(MODEL), max_tensors=10)
-    paths = numbered(str(tmp_path / "m.gguf"), len(parts))
+    parts = split_model(open_gguf(MODEL), max_tensors=10)
+    paths = shard_file_names(str(tmp_path / "m.gguf"), len(parts))
     for path, part in zip(paths, parts, strict=True):
         with open(path, "wb") as out:
             out.write(bytes_of(part))
     with pytest.raises(UsageError, match="is file 2 of"):
-        merge(open_gguf(paths[1]))
-    again = split(open_gguf(paths[0]), max_tensors=3)
-    assert [*map(bytes_of, again)] == [*map(bytes_of, split(open_gguf(MODEL), max_tensors=3))]
+        merge_shards(open_gguf(paths[1]))
+    again = split_model(open_gguf(paths[0]), max_tensors=3)
+    assert [*map(bytes_of, again)] == [*map(bytes_of, split_model(open_gguf(MODEL), max_tensors=3))]
     os.unlink(paths[2])
     with pytest.raises(FormatError, match=r"1 of \d files is missing"):
-        merge(open_gguf(paths[0]))
+        merge_shards(open_gguf(paths[0]))
     with pytest.raises(UsageError, match="is not a shard"):
-        merge(open_gguf(MODEL))
+        merge_shards(open_gguf(MODEL))
     with pytest.raises(UsageError, match="nothing to split"):
-        split(read(gguf_bytes([Key("a", "u8", 1)])), max_tensors=1)
+        split_model(read(gguf_bytes([Key("a", "u8", 1)])), max_tensors=1)
 
 
 def test_a_set_of_one_file_is_joined(tmp_path: Path) -> None:
     """A model below --max-size is one part, as gguf-split makes it."""
-    (part,) = split(open_gguf(MODEL), max_bytes=1 << 40)
-    (path,) = numbered(str(tmp_path / "m.gguf"), 1)
+    (part,) = split_model(open_gguf(MODEL), max_bytes=1 << 40)
+    (path,) = shard_file_names(str(tmp_path / "m.gguf"), 1)
     Path(path).write_bytes(bytes_of(part))
-    assert bytes_of(merge(open_gguf(path))) == Path(MODEL).read_bytes()
+    assert bytes_of(merge_shards(open_gguf(path))) == Path(MODEL).read_bytes()
 
 
 WRITTEN: list[tuple[str, list[str]]] = [
@@ -208,7 +207,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("text", "kind", "value"), VALUES)
 def test_values_as_they_are_typed(text: str, kind: str, value: object) -> None:
-    key = typed("k", text, read(gguf_bytes([])).metadata)
+    key = parse_key("k", text, read(gguf_bytes([])).metadata)
     assert (key.type, key.value) == (kind, value)
     made = read(gguf_bytes([key])).metadata
     assert made.type_name("k") == kind
@@ -223,13 +222,13 @@ def test_values_as_they_are_typed(text: str, kind: str, value: object) -> None:
 )  # fmt: skip
 def test_values_that_are_none(text: str) -> None:
     with pytest.raises(UsageError):
-        typed("k", text, read(gguf_bytes([])).metadata)
+        parse_key("k", text, read(gguf_bytes([])).metadata)
 
 
 def test_a_key_keeps_its_type() -> None:
     metadata = read(lay.sample(Layout())).metadata
-    assert typed("a.i8", "-5", metadata).type == "i8"
-    assert typed("a.string", "https://a.b", metadata).value == "https://a.b"
+    assert parse_key("a.i8", "-5", metadata).type == "i8"
+    assert parse_key("a.string", "https://a.b", metadata).value == "https://a.b"
     assert set(BY_NAME) >= {metadata.type_name("a.i8")}
 
 
@@ -294,7 +293,7 @@ def test_killed_at_any_moment_leaves_the_old_or_the_new(tmp_path: Path, command:
         time.sleep(rng.uniform(0.2, 1.1) * took)
         process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
-        if was_interrupted(str(new)):
+        if is_edit_unfinished(str(new)):
             InPlace(str(new)).close()
         for path in out.iterdir():
             if path.name.endswith(".gguf"):

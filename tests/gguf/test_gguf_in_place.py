@@ -17,8 +17,8 @@ import mtkit
 from mtkit.errors import FormatError, ResourceError, UsageError
 from mtkit.gguf import in_place, open_gguf
 from mtkit.gguf.draft import Draft
+from mtkit.gguf.file import JOURNAL_SUFFIX, is_edit_unfinished
 from mtkit.gguf.in_place import InPlace
-from mtkit.gguf.journal import SUFFIX, was_interrupted
 from mtkit.gguf.rules import UNFINISHED
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
@@ -137,7 +137,7 @@ def test_a_process_that_ends_at_any_call(tmp_path: Path, seed: int) -> None:
     while True:
         path.write_bytes(old)
         died = dies_at(number, seed, lambda: change(path, key))
-        while was_interrupted(str(path)):
+        while is_edit_unfinished(str(path)):
             seen.add("journal")
             if rng.random() < 0.5:
                 dies_at(rng.randrange(1, 8), seed, lambda: InPlace(str(path)).close())
@@ -172,11 +172,11 @@ def test_a_disk_that_fails_in_the_middle(model: Path, monkeypatch: pytest.Monkey
         patched.setattr(os, "write", full)
         with pytest.raises(ResourceError, match=r"No space left on device.*next mtkit edit"):
             change(model, key)
-    assert was_interrupted(str(model))
+    assert is_edit_unfinished(str(model))
     change(model, Key("general.file_type", "u32", 7))
     assert set(open_gguf(model).metadata[NAME]) == {"#"}
     assert open_gguf(model).metadata["general.file_type"] == 7
-    assert not was_interrupted(str(model))
+    assert not is_edit_unfinished(str(model))
 
 
 def test_who_reads_a_file_whose_edit_was_cut_short_is_told(model: Path, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_who_reads_a_file_whose_edit_was_cut_short_is_told(model: Path, tmp_path
     link = tmp_path / "link.gguf"
     link.symlink_to(model)
     assert open_gguf(link).findings == ()
-    Path(f"{model}{SUFFIX}").write_bytes(b"")
+    Path(f"{model}{JOURNAL_SUFFIX}").write_bytes(b"")
     for path in (model, link):
         (finding,) = open_gguf(path).findings
         assert finding.rule is UNFINISHED
@@ -211,16 +211,16 @@ def test_no_room_for_the_journal_changes_nothing(
     with pytest.raises(ResourceError):
         change(model, renamed(model))
     assert model.read_bytes() == before
-    assert not was_interrupted(str(model))
+    assert not is_edit_unfinished(str(model))
 
 
 @pytest.mark.parametrize("damage", ["cut", "bent", "empty", "another file", "longer"])
 def test_a_journal_that_does_not_belong_here(model: Path, damage: str) -> None:
     key = renamed(model)
     before = model.read_bytes()
-    assert any(dies_at(n, 0, lambda: change(model, key)) and was_interrupted(str(model))
+    assert any(dies_at(n, 0, lambda: change(model, key)) and is_edit_unfinished(str(model))
                for n in range(1, 20))  # fmt: skip
-    journal = Path(f"{model}{SUFFIX}")
+    journal = Path(f"{model}{JOURNAL_SUFFIX}")
     data = bytearray(journal.read_bytes())
     model.write_bytes(before)
     if damage == "another file":
@@ -239,7 +239,7 @@ def test_a_journal_that_does_not_belong_here(model: Path, damage: str) -> None:
 @pytest.mark.parametrize("size", [0, 16, 40, 41])
 def test_a_forged_journal(model: Path, size: int) -> None:
     body = (b"mtkit journal 1\n" + b"\xff" * 40)[:size]
-    Path(f"{model}{SUFFIX}").write_bytes(body + hashlib.sha256(body).digest())
+    Path(f"{model}{JOURNAL_SUFFIX}").write_bytes(body + hashlib.sha256(body).digest())
     before = model.read_bytes()
     with pytest.raises(UsageError, match="is not a journal"):
         InPlace(str(model))

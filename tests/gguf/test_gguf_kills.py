@@ -15,8 +15,8 @@ from support import reference
 import mtkit
 from mtkit.errors import UsageError
 from mtkit.gguf import open_gguf
-from mtkit.gguf.in_place import settle, write_ggufs
-from mtkit.gguf.journal import SUFFIX
+from mtkit.gguf.file import JOURNAL_SUFFIX
+from mtkit.gguf.in_place import settle_journal, write_ggufs
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def test_old_new_or_nothing(tmp_path: Path, work: Work) -> None:
 def test_the_journal_of_a_file_that_is_replaced(tmp_path: Path) -> None:
     """It would be taken for the new file's; without a file it belongs to nothing."""
     path = tmp_path / "a.gguf"
-    journal = Path(f"{path}{SUFFIX}")
+    journal = Path(f"{path}{JOURNAL_SUFFIX}")
     journal.write_bytes(b"of another program")
     with pytest.raises(UsageError, match="is not a journal"):
         write_ggufs({str(path): MODEL.read_bytes()})
@@ -47,6 +47,6 @@ def test_the_journal_of_a_file_that_is_replaced(tmp_path: Path) -> None:
     assert open_gguf(path).findings == ()
     journal.write_bytes(b"of another file")
     with pytest.raises(UsageError, match="is not a journal"):
-        settle(str(path), force=True)
+        settle_journal(str(path), force=True)
     with pytest.raises(UsageError, match="already exists"):
-        settle(str(path), force=False)
+        settle_journal(str(path), force=False)

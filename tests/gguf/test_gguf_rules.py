@@ -129,7 +129,7 @@ BROKEN: list[tuple[str, str, int, Callable[[], bytes]]] = [
      lambda: head(1, 0) + row() + b"\1" * 7 + bytes(16)),
     ("trailing-bytes", "trailing bytes", 96, lambda: tensors(row(), data=bytes(33))),
 ]  # fmt: skip
-SEVERITY = {rule.code: rule.severity for rule in (*rules.RULES, *shards.RULES)}
+SEVERITY = {rule.code: rule.severity for rule in (*rules.RULES, *shards.SHARD_RULES)}
 CONSEQUENT = {"key-count": "truncated", "tensor-count": "truncated",
               "tensor-elements": "tensor-no-elements"}  # fmt: skip
 """What a tolerant reading meets next."""

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.errors import FormatError
-from mtkit.gguf import strings
-from mtkit.gguf.array_reader import LENGTHS, ArrayReader
+from mtkit.gguf import arrays
+from mtkit.gguf.arrays import LENGTH_STRUCTS, ArrayReader
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -23,15 +23,15 @@ def native() -> ModuleType:
 
 def result(data: bytes, count: int, *, wide: bool, big: bool, pure: bool) -> object:
     """End, positions and packed strings, or the message."""
-    reader = ArrayReader(memoryview(data), LENGTHS[wide, big], big_endian=big, offset=3)
+    reader = ArrayReader(memoryview(data), LENGTH_STRUCTS[wide, big], big_endian=big, offset=3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strings, "_FEW", 0)
+        patch.setattr(arrays, "_FEW", 0)
         if pure:
-            patch.setattr(strings, "_native", lambda _: None)
+            patch.setattr(arrays, "_native_core", lambda _: None)
         try:
-            marks = strings.walk(reader, "key", count)
+            marks = arrays.walk_strings(reader, "key", count)
             end = reader.offset
-            pieces = strings.pack(reader, 3, end, count)
+            pieces = arrays.pack_strings(reader, 3, end, count)
         except FormatError as error:
             return str(error)
     return end, list(marks), list(pieces)
@@ -52,7 +52,7 @@ def test_native_is_python(
     damage: tuple[float, int] | None,
     cut: int,
 ) -> None:
-    length = LENGTHS[wide, big]
+    length = LENGTH_STRUCTS[wide, big]
     data = bytearray(b"abc" + b"".join(length.pack(len(text)) + text for text in texts) + b"tail")
     if damage:
         data[3 + int(damage[0] * (len(data) - 4))] = damage[1]
@@ -70,7 +70,7 @@ def marks_of(texts: list[bytes], width: int) -> list[int]:
 
 def test_lengths_beyond_the_file(native: ModuleType) -> None:
     for forged in (2**31, 2**32 - 1, 2**63, 2**64 - 1, 2**64 - 8):
-        data = b"abc" + LENGTHS[True, False].pack(forged) + b"x" * 20
+        data = b"abc" + LENGTH_STRUCTS[True, False].pack(forged) + b"x" * 20
         shown = result(data, 1, wide=True, big=False, pure=True)
         assert shown == result(data, 1, wide=True, big=False, pure=False)
         assert str(shown).startswith("key[0] at offset 11: needs ")

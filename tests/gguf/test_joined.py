@@ -11,8 +11,7 @@ from support import one_line, reference
 
 import mtkit as package
 from mtkit.gguf import open_gguf
-from mtkit.gguf.joined import open_whole
-from mtkit.gguf.shard_files import numbered, split
+from mtkit.gguf.shards import open_whole, shard_file_names, split_model
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -23,9 +22,9 @@ MODEL = Path(package.__file__).parent / "data" / "default-model.gguf"
 @pytest.fixture
 def first(tmp_path: Path) -> Path:
     """Return the first of three or more files."""
-    parts = split(open_gguf(MODEL), max_tensors=12)
+    parts = split_model(open_gguf(MODEL), max_tensors=12)
     assert len(parts) > 2
-    paths = numbered(str(tmp_path / "model.gguf"), len(parts))
+    paths = shard_file_names(str(tmp_path / "model.gguf"), len(parts))
     for path, part in zip(paths, parts, strict=True):
         Path(path).write_bytes(b"".join(part.chunks()))
     return Path(paths[0])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.inspection import errors_of
+from mtkit.inspection import difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +46,8 @@ def test_errors_are_those_of_the_whole(
     before = rng.normal(size=(rows, width), loc=0.5).astype(np.float32)
     after = (before + rng.normal(size=before.shape, scale=0.1)).astype(np.float32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(errors_of, "STEP", step)
-        found = errors_of.errors_of(Given(before, mine), Given(after, theirs))
+        patch.setattr(difference, "STEP", step)
+        found = difference.measure_errors(Given(before, mine), Given(after, theirs))
     assert found is not None
     x, y = before.astype(np.float64), after.astype(np.float64)
     apart = ((x - y) ** 2).mean(1)
@@ -59,14 +59,14 @@ def test_errors_are_those_of_the_whole(
     assert found.worst_rmse == pytest.approx(np.sqrt(apart.max()))
     wanted = float((x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum()))
     assert found.cosine == pytest.approx(wanted)
-    assert found.relative == errors_of.share(found.rmse, found.deviation)
+    assert found.relative == difference.quotient(found.rmse, found.deviation)
 
 
 def test_equal_tensors_have_no_error() -> None:
     array = np.ones((3, 4), np.float32)
-    found = errors_of.errors_of(Given(array, [5]), Given(array, [7]))
+    found = difference.measure_errors(Given(array, [5]), Given(array, [7]))
     assert found is not None
     assert (found.rmse, found.relative, found.worst_row, found.largest) == (0, 0, -1, 0)
-    constant = errors_of.errors_of(Given(array, [5]), Given(array + 1, [7]))
+    constant = difference.measure_errors(Given(array, [5]), Given(array + 1, [7]))
     assert constant is not None
     assert constant.relative == float("inf")

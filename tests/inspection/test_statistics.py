@@ -14,7 +14,7 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
 from mtkit.inspection import statistics as module
-from mtkit.inspection.statistics import BINS, statistics
+from mtkit.inspection.statistics import BINS, tensor_statistics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ def test_statistics_are_numpys_of_the_dequantized(
     wanted = quants.dequantize(data, kind).astype(numpy.float64).reshape(-1)
     tensor = NewTensor("t", (256, 12), TYPES[name], data.tobytes())
     file = open_gguf(str(write(tmp_path / "t.gguf", tensor)))
-    found = statistics(file, file.tensors[0])
+    found = tensor_statistics(file, file.tensors[0])
     assert (found.count, found.finite, found.nan) == (3072, 3072, 0)
     assert found.zeros == int((wanted == 0).sum())
     assert (found.least, found.greatest) == (wanted.min(), wanted.max())
@@ -93,11 +93,11 @@ def test_extremes_do_not_overflow(mtkit: Run, tmp_path: Path) -> None:
         tmp_path / "t.gguf", NewTensor("a", (2,), TYPES["F64"], big), floats("b", 3.0, 3.0)
     )
     file = open_gguf(str(path))
-    assert statistics(file, file.names["a"]).histogram == ((1.7e308 * -1, 1.7e308, 2),)
+    assert tensor_statistics(file, file.names["a"]).histogram == ((1.7e308 * -1, 1.7e308, 2),)
     done = mtkit("inspect", path, "--tensor", "a", "--json")
     assert json.loads(done.stdout)["deviation"] == "Infinity"
     assert done.stderr == b""
-    same = statistics(file, file.names["b"])
+    same = tensor_statistics(file, file.names["b"])
     assert (same.deviation, same.histogram) == (0.0, ((3.0, 3.0, 2),))
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from llm_models import tiny
 from support import reference
 
+from mtkit.api.generation import generate
 from mtkit.errors import ResourceError, UsageError
 from mtkit.llama import Chain, Grammar, LoadSettings, Model
 from mtkit.llama.gbnf import lark_of
-from mtkit.llm.generate import generate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

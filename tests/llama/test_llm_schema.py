@@ -14,7 +14,7 @@ from support import reference
 
 from mtkit.errors import MtkitError
 from mtkit.llama import Grammar, LoadSettings, Model, check_schema
-from mtkit.llama.formats import PATTERNS
+from mtkit.llama.schema_keywords import FORMAT_PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ TAKEN: list[Any] = [
      "deprecated": True, "x-of-ours": 1, "contentEncoding": "base64", "uniqueItems": False},
     {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": ["integer", "null"]}},
      "required": ["a", "b"], "additionalProperties": False},
-    *({"type": "string", "format": name} for name in PATTERNS),
+    *({"type": "string", "format": name} for name in FORMAT_PATTERNS),
 ]  # fmt: skip
 REFUSED: list[tuple[Any, str]] = [
     ({"type": "array", "uniqueItems": True}, "uniqueItems"), ({"not": {"const": 1}}, "not"),
@@ -203,7 +203,7 @@ bounds = st.fixed_dictionaries({"type": st.sampled_from(["integer", "number"])},
 lengths = st.fixed_dictionaries({"type": st.just("string")}, optional={
     "minLength": st.integers(0, 4), "maxLength": st.integers(0, 9),
     "pattern": st.sampled_from(["a", "^a", "b$", "^[a-c]*$", "\\d\\w", "[^x]{2}", "^(a|bc)?$"]),
-    "format": st.sampled_from(sorted(PATTERNS)),
+    "format": st.sampled_from(sorted(FORMAT_PATTERNS)),
 })  # fmt: skip
 values = st.sampled_from([None, True, False, 0, 1, 1.5, "a", "", [], [1], {}, {"a": 1}])
 

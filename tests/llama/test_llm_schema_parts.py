@@ -18,7 +18,7 @@ from support import reference
 
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.llama import Grammar, LoadSettings, Model, check_schema, one_of
-from mtkit.llama.formats import PATTERNS
+from mtkit.llama.schema_keywords import FORMAT_PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -216,7 +216,7 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", FORMAT_PATTERNS)
 def test_formats(drawer: Drawer, name: str) -> None:
     for places, right in zip(FORMATS[name], (True, False), strict=True):
         for text in places.split():

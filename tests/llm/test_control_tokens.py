@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from published_templates import templates
 from support import reference
 
-from mtkit.chat.rendering import TemplateRefusal
-from mtkit.chat.template import render
-from mtkit.chat.turns import written
+from mtkit.chat.conversation import render_or_simplify
+from mtkit.chat.template import TemplateRefusal, render
 from mtkit.errors import MtkitError, UsageError
-from mtkit.llm.message_ids import message_ids
+from mtkit.llm.chat_prompt import message_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -120,7 +119,7 @@ def rendering(template: str) -> Callable[[Any, Any], str]:
     values = {"bos_token": "<s>", "eos_token": "</s>"}
 
     def rendered(messages: Any, tools: Any) -> str:
-        return written(
+        return render_or_simplify(
             messages,
             lambda given: (
                 render(template, given, tools=tools, add_generation_prompt=True, values=values).text

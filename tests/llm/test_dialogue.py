@@ -10,7 +10,7 @@ from support import reference
 def test_turns_reuse_the_memory() -> None:
     reference("llama_cpp")
     from mtkit.llm.dialogue import Dialogue
-    from mtkit.llm.open_model import open_model
+    from mtkit.llm.runner import open_model
     from mtkit.llm.sampling import Sampler
     from mtkit.settings import AnswerSettings, SamplerSettings
     from mtkit.settings.declaration import settings_of
@@ -44,7 +44,7 @@ def test_a_conversation_outgrows_the_context() -> None:
     reference("llama_cpp")
     from mtkit.errors import ResourceError
     from mtkit.llm.dialogue import Dialogue
-    from mtkit.llm.open_model import open_model
+    from mtkit.llm.runner import open_model
     from mtkit.llm.sampling import Sampler
     from mtkit.settings import AnswerSettings, SamplerSettings
     from mtkit.settings.declaration import settings_of

@@ -10,7 +10,7 @@ from model_folders import write_folder
 
 from mtkit.checkpoints.model_folder import read
 from mtkit.errors import FormatError, UnsupportedError, UsageError
-from mtkit.llm.forward.decoder import Decoder
+from mtkit.llm.forward import Decoder
 
 if TYPE_CHECKING:
     from pathlib import Path

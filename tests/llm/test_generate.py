@@ -12,9 +12,9 @@ from llm_models import chatting, reciting, tiny
 from support import reference
 
 import mtkit as package
+from mtkit.api.generation import generate
 from mtkit.errors import UsageError
-from mtkit.llm.generate import generate
-from mtkit.llm.whole_characters import TextStream
+from mtkit.llm.runner import TextStream
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -267,12 +267,12 @@ def test_devices(mtkit: Run) -> None:
 def test_check_tokenizer_shows_a_difference(mtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     done = mtkit("generate", "Hello 你", "-m", tiny(), "-n", 1, "-q", "--check-tokenizer")
     assert done.stderr == b""
+    from mtkit.api.generation import tokenizer_difference
     from mtkit.llama import Model
-    from mtkit.llm.tokenizer_check import difference
 
     with Model(str(chatting())) as model:
         monkeypatch.setattr(
             "mtkit.tokenizer.tokenizer.Tokenizer.encode_ids", lambda *_, **__: [1, 5], raising=True
         )
-        found = difference(model, b"Hello", add_special=True, parse_special=True)
+        found = tokenizer_difference(model, b"Hello", add_special=True, parse_special=True)
     assert found.startswith("the tokenizers differ from token 1 on: llama.cpp has ")

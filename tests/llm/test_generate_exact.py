@@ -8,7 +8,7 @@ import pytest
 from llm_models import ARCHITECTURES, OWN, own, tiny
 from support import reference
 
-from mtkit.llm.generate import generate
+from mtkit.api.generation import generate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ import pytest
 from llm_models import tiny
 from support import reference, shared
 
+from mtkit.api.generation import generate
 from mtkit.cli import main
-from mtkit.conversion.checkpoint import convert_checkpoint
-from mtkit.llm.generate import generate
+from mtkit.conversion.model import convert_checkpoint
 from mtkit.tokenizer.load import load
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from whole_windows import SIZE, STORIES, STORY, squares, windows
 
 from mtkit.cli import main
 from mtkit.gguf import open_gguf
-from mtkit.gguf.importance import read_importance
+from mtkit.llama.importance import read_importance
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,7 +28,7 @@ SECONDS = 120
 
 def test_random_kills(tmp_path: Path) -> None:
     reference("llama_cpp")
-    from mtkit.llm.preflight import ModelHeader
+    from mtkit.llm.header import ModelHeader
 
     model = tiny(n_embd=512, n_layer=8, n_ff=2048)
     found_hash = model_hash(ModelHeader(str(model)))

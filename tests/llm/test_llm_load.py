@@ -12,7 +12,7 @@ from support import reference
 
 from mtkit.errors import UsageError
 from mtkit.llama import Device, LoadSettings, Model, library
-from mtkit.llama import load as backend_load
+from mtkit.llama import model as backend_load
 
 if TYPE_CHECKING:
     from typing import Any
@@ -34,7 +34,7 @@ def lib(monkeypatch: pytest.MonkeyPatch) -> Any:
 )
 def test_devices_end_with_null(lib: Any, names: tuple[str, ...], handles: list[int]) -> None:
     """An empty list, for the CPU alone, is no NULL pointer: that would mean all devices."""
-    params, arrays = backend_load.parameters(lib, LoadSettings(devices=names))
+    params, arrays = backend_load.model_parameters(lib, LoadSettings(devices=names))
     gc.collect()
     assert params.devices == ctypes.addressof(arrays[0])
     count = len(handles) + 1
@@ -43,14 +43,14 @@ def test_devices_end_with_null(lib: Any, names: tuple[str, ...], handles: list[i
 
 
 def test_no_choice_is_null(lib: Any) -> None:
-    params, arrays = backend_load.parameters(lib, LoadSettings())
+    params, arrays = backend_load.model_parameters(lib, LoadSettings())
     assert params.devices is None
     assert not params.tensor_split
     assert arrays == []
 
 
 def test_shares_are_as_many_as_llama_cpp_reads(lib: Any) -> None:
-    params, arrays = backend_load.parameters(lib, LoadSettings(tensor_split=(3.0, 1.0)))
+    params, arrays = backend_load.model_parameters(lib, LoadSettings(tensor_split=(3.0, 1.0)))
     most = lib.llama_max_devices()
     assert params.tensor_split[:most] == [3.0, 1.0, *[0.0] * (most - 2)]
     assert ctypes.sizeof(arrays[0]) == 4 * most
@@ -58,7 +58,7 @@ def test_shares_are_as_many_as_llama_cpp_reads(lib: Any) -> None:
 
 def test_devices_that_are_not_there(lib: Any) -> None:
     with pytest.raises(UsageError, match="available: CPU, GPU0, GPU1, GPU2"):
-        backend_load.parameters(lib, LoadSettings(devices=("GPU9",)))
+        backend_load.model_parameters(lib, LoadSettings(devices=("GPU9",)))
 
 
 def test_a_model_keeps_what_its_parameters_point_to() -> None:

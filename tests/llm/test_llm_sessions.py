@@ -10,8 +10,8 @@ import pytest
 from llm_models import reciting, tiny
 from support import reference
 
+from mtkit.api.generation import generate
 from mtkit.errors import FormatError, UnsupportedError, UsageError
-from mtkit.llm.generate import generate
 from mtkit.llm.session import read_session
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ def _library() -> None:
 
 def test_prompts_longer_than_a_batch() -> None:
     """The encoder takes a prompt whole; llama.cpp ends the process when it does not fit."""
+    from mtkit.api.generation import generate
     from mtkit.llama import Context, ContextSettings, Model
-    from mtkit.llm.generate import generate
 
     path = tiny("t5")
     made = generate("word " * 400, model=path, n_predict=3, n_batch=64, n_ubatch=64)
@@ -33,7 +33,7 @@ def test_prompts_longer_than_a_batch() -> None:
 
 
 def test_no_session_and_no_chat() -> None:
-    from mtkit.llm.generate import generate
+    from mtkit.api.generation import generate
 
     with pytest.raises(UnsupportedError, match="encoder-decoder"):
         generate("x", model=tiny("t5"), n_predict=2, save_session="session")
@@ -42,7 +42,7 @@ def test_no_session_and_no_chat() -> None:
 @pytest.mark.parametrize("kind", ["q8_0", "q4_0", "q5_1", "iq4_nl"])
 def test_keys_and_values_are_kept_whole(kind: str) -> None:
     """llama.cpp writes beyond its memory where they are quantized."""
-    from mtkit.llm.generate import generate
+    from mtkit.api.generation import generate
 
     with pytest.raises(UnsupportedError, match=f"nothing in {kind}; --kv-type f16, bf16 or f32"):
         generate("x", model=tiny("t5"), n_predict=2, kv_type=kind)

@@ -15,12 +15,12 @@ from changed_models import changed
 from llm_models import chatting, latent, tiny
 from support import one_line, reference
 
+from mtkit.api.generation import generate
 from mtkit.errors import FormatError, ResourceError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.llama import LoadSettings
 from mtkit.llm import trial
-from mtkit.llm.generate import generate
-from mtkit.llm.preflight import ModelHeader
+from mtkit.llm.header import ModelHeader
 from mtkit.llm.trial import try_out
 
 if TYPE_CHECKING:

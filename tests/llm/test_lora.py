@@ -15,17 +15,16 @@ from merged import logits, merge
 from model_folders import write_folder
 from support import one_line, reference
 
+from mtkit.api.generation import generate
 from mtkit.base.record import replace
 from mtkit.conversion.adapter import convert_adapter
-from mtkit.conversion.whole_model import convert_model
+from mtkit.conversion.model import convert_model
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
-from mtkit.llm.adapters import named
-from mtkit.llm.generate import generate
-from mtkit.llm.open_model import open_model
-from mtkit.llm.preflight import ModelHeader
+from mtkit.llm.header import ModelHeader, parse_adapter
+from mtkit.llm.runner import open_model
 from mtkit.llm.session import model_hash
 from mtkit.settings import ContextSettings, ModelSettings
 
@@ -166,13 +165,13 @@ def test_a_session_belongs_to_its_adapters(pair: tuple[str, str]) -> None:
     ],
 )
 def test_file_and_scale(text: str, found: tuple[str, float]) -> None:
-    assert named(text) == found
+    assert parse_adapter(text) == found
 
 
 @pytest.mark.parametrize("scale", ["nan", "inf", "1e9"])
 def test_scales_that_are_none(scale: str) -> None:
     with pytest.raises(UsageError, match="--lora: is "):
-        named(f"a.gguf:{scale}")
+        parse_adapter(f"a.gguf:{scale}")
 
 
 BROKEN: list[tuple[str, type[MtkitError], str]] = [

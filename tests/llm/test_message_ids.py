@@ -9,11 +9,10 @@ import pytest
 from llm_models import chatting, own
 from support import reference
 
-from mtkit.chat.rendering import TemplateRefusal
+from mtkit.chat.template import TemplateRefusal
 from mtkit.errors import ResourceError, UsageError
 from mtkit.llama import Model
-from mtkit.llm.message_ids import control_tokens, message_ids, rendered_ids
-from mtkit.llm.text_marks import TextMarks
+from mtkit.llm.chat_prompt import TextMarks, control_tokens, message_ids, rendered_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -10,10 +10,9 @@ from hf_models import folder
 from model_folders import write_folder
 from support import reference
 
-from mtkit.architectures.changes import SAME, Computed
-from mtkit.architectures.head_changes import Permuted
+from mtkit.architectures.changes import SAME, Computed, Permuted
 from mtkit.base.record import replace
-from mtkit.conversion.whole_model import convert_model, prepare
+from mtkit.conversion.model import convert_model, prepare_gguf
 from mtkit.errors import AnswerNo, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.writer import write_gguf
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from mtkit.conversion.gguf_plan import GgufPlan
+    from mtkit.conversion.model import GgufPlan
 
 KINDS = ("f32", "f16", "bf16", "q8_0")
 
@@ -109,7 +108,7 @@ def without_factors(plan: GgufPlan) -> GgufPlan:
 def test_a_broken_file_does_not(
     name: str, broken: Callable[[GgufPlan], GgufPlan], kind: str, tmp_path: Path
 ) -> None:
-    made = prepare(str(folder(name)), kind)
+    made = prepare_gguf(str(folder(name)), kind)
     path = str(tmp_path / "broken.gguf")
     write_gguf(path, made.draft.keys.values(), broken(made.plan).tensors())
     with pytest.raises(AnswerNo, match=r"llama\.cpp computes other logits") as caught:
@@ -120,7 +119,7 @@ def test_a_broken_file_does_not(
 
 def test_one_wrong_row_of_the_head(tmp_path: Path) -> None:
     """The mean over a vocabulary hardly moves."""
-    made = prepare(str(folder("llama-spm")), "f32")
+    made = prepare_gguf(str(folder("llama-spm")), "f32")
     path = tmp_path / "m.gguf"
     write_gguf(str(path), made.draft.keys.values(), made.plan.tensors())
     file = open_gguf(str(path))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import pytest
 
 from mtkit.base.record import fields, replace
-from mtkit.commands.options import application
-from mtkit.commands.setting_options import command
+from mtkit.commands.application import application
+from mtkit.commands.setting_options import settings_command
 from mtkit.errors import UsageError
 from mtkit.settings import (
     HEADINGS,
@@ -71,7 +71,7 @@ def by_command_line(kind: type[Settings], *args: str) -> Settings:
     """Return the record that a command gets of these arguments."""
     app, seen = application(), []
 
-    @command(app, kind)
+    @settings_command(app, kind)
     def _run(*, settings: Settings) -> None:
         """Take them."""
         seen.append(settings)

@@ -14,15 +14,12 @@ from support import reference, shared
 
 from mtkit.base import plotting
 from mtkit.errors import MissingExtra
-from mtkit.llm.open_model import open_model
-from mtkit.llm.runner import logprob
-from mtkit.llm.speculative.bench import Bench, Run
-from mtkit.llm.speculative.bench_summary import summaries, together
-from mtkit.llm.speculative.groups import groups_of
-from mtkit.llm.speculative.scripted import Script
-from mtkit.llm.speculative.statistics import Statistics
+from mtkit.llm.runner import logprob, open_model
 from mtkit.settings import DraftSettings, GenerateSettings
 from mtkit.settings.declaration import settings_of
+from mtkit.speculative.bench import Bench, Run, add_counts, groups_of, summarize
+from mtkit.speculative.drafts import Script
+from mtkit.speculative.rounds import Statistics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +47,7 @@ def test_sums_medians_and_ratios() -> None:
     runs = []
     for prompt, (plain, drafted) in enumerate([(1.0, 0.5), (1.0, 2.0), (4.0, 1.0)]):
         runs += [made("A", prompt, plain, [1, 2, 3]), made("B", prompt, drafted, [1, 2, prompt])]
-    rows = {row["group"]: row for row in summaries(runs, None, {1, 3})}
+    rows = {row["group"]: row for row in summarize(runs, None, {1, 3})}
     found: dict[str, Any] = rows["B"]
     assert found["tokens_per_second"] == 9 / 3.5
     assert found["speed"] == pytest.approx(6 / 3.5)
@@ -74,9 +71,9 @@ def test_counts_of_several_texts_are_those_of_one() -> None:
                 seen.round(drafted, 0.5, 1.0)
                 seen.outcome(drafted, accepted, accepted + 1)
         documents.append(one.document())
-    assert together(documents) == whole.document()
+    assert add_counts(documents) == whole.document()
     grown = [{"dynamic_vocabulary": {"largest": n, "added": n}} for n in (2, 5, 3)]
-    assert together(grown) == {"dynamic_vocabulary": {"largest": 5, "added": 10}}
+    assert add_counts(grown) == {"dynamic_vocabulary": {"largest": 5, "added": 10}}
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3, 0.9, 1.0])

@@ -9,10 +9,9 @@ from drafting import PLAIN, Target, own, prompts
 
 from mtkit.errors import FormatError
 from mtkit.gguf import open_gguf
-from mtkit.gguf.rows import Rows
-from mtkit.gguf.vocabulary_rows import EMBEDDING
-from mtkit.llm.speculative import draft_files, semantic_index
-from mtkit.llm.speculative.prune import prune
+from mtkit.gguf.values import EMBEDDING, Rows
+from mtkit.speculative import draft_file, semantic_index
+from mtkit.speculative.draft_file import prune
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,4 +185,4 @@ def test_a_list_of_ids_that_does_not_fit_its_rows(tmp_path: Path) -> None:
         damaged = tmp_path / "damaged.gguf"
         damaged.write_bytes(data[:at] + wrong + data[at + 8 :])
         with pytest.raises(FormatError, match="does not fit the rows"):
-            draft_files.find(open_gguf(str(damaged)), None)
+            draft_file.find_draft(open_gguf(str(damaged)), None)

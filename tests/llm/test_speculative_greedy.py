@@ -9,13 +9,13 @@ import pytest
 from drafting import PLAIN, Target, own, prompts
 from llm_models import ARCHITECTURES, reciting, tiny
 
+from mtkit.api.generation import generate
 from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError, UsageError
-from mtkit.llm.generate import generate
-from mtkit.llm.speculative import exactness, opening
-from mtkit.llm.speculative.known import Known
-from mtkit.llm.speculative.opening import prepared
 from mtkit.settings import GenerateSettings
+from mtkit.speculative import exactness, setup
+from mtkit.speculative.costs import Costs
+from mtkit.speculative.setup import prepare_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,12 +68,12 @@ def test_tiny_architectures_beyond_512_cells(arch: str) -> None:
 
 def costing(monkeypatch: pytest.MonkeyPatch, two_rows: float) -> None:
     """Let a step of two rows cost so many plain ones, and a draft next to nothing."""
-    found = Known()
+    found = Costs()
     for size in (2, 3, 4, 5, 8, 9):
         for _ in range(3):
             found.saw_batch(size, two_rows)
     found.checked = 9
-    monkeypatch.setattr(opening, "known_of", lambda *_: found)
+    monkeypatch.setattr(setup, "open_costs", lambda *_: found)
 
 
 @pytest.mark.parametrize("kind", ["bf16", "q8_0"])
@@ -180,8 +180,8 @@ def test_logprobs() -> None:
 
 def test_a_self_check_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """F32 weights without pairs: a single row is added in another order."""
-    profile = exactness.Profile(16, 1)
-    monkeypatch.setattr(exactness, "profile", lambda *_: profile)
+    profile = exactness.ExactRows(16, 1)
+    monkeypatch.setattr(exactness, "exact_rows", lambda *_: profile)
     always: dict[str, Any] = {"model": str(tiny()), "draft_lookup": True, "draft_auto": False}
     with pytest.raises(UnsupportedError, match=r"on this machine.*--no-exact"):
         generate("The", threads=1, n_predict=2, **always)
@@ -191,8 +191,8 @@ def test_a_self_check_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_bits_that_differ_in_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text goes on plainly, and is that of plain decoding; the next one does not try."""
-    profile = exactness.Profile(16, 1)
-    monkeypatch.setattr(exactness, "profile", lambda *_: profile)
+    profile = exactness.ExactRows(16, 1)
+    monkeypatch.setattr(exactness, "exact_rows", lambda *_: profile)
     common: dict[str, Any] = {"model": str(tiny()), "threads": 1, "n_predict": 60}
     plain = generate([1, 5, 6] * 9, kv_type="bf16", **common)
     for measured in (True, False):
@@ -313,6 +313,6 @@ def test_a_conversation(mtkit: Run) -> None:
 
 def test_prepared_changes_nothing_without_a_draft() -> None:
     settings = GenerateSettings()
-    assert prepared(settings) == settings
+    assert prepare_settings(settings) == settings
     given = replace(settings, drafting=replace(settings.drafting, draft_lookup=True, exact=False))
-    assert prepared(given) == replace(given, context=replace(given.context, swa_full=True))
+    assert prepare_settings(given) == replace(given, context=replace(given.context, swa_full=True))

@@ -13,14 +13,12 @@ import numpy as np
 import pytest
 from chi_square import TableContext, TableModel, TableSampler, chances, joint, p_value
 
-from mtkit.llm.speculative import verification
-from mtkit.llm.speculative.distribution import Distribution
-from mtkit.llm.speculative.drafts import FirstOf
-from mtkit.llm.speculative.known import Known
-from mtkit.llm.speculative.lookup import Lookup
-from mtkit.llm.speculative.policy import Policy
-from mtkit.llm.speculative.proposal import Proposal
-from mtkit.llm.speculative.rounds import Speculation
+from mtkit.speculative import verification
+from mtkit.speculative.costs import Costs
+from mtkit.speculative.drafts import FirstOf, Lookup
+from mtkit.speculative.policy import Policy
+from mtkit.speculative.rounds import Speculation
+from mtkit.speculative.verification import Distribution, Proposal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -96,7 +94,7 @@ def counted(
     *,
     temperature: float = 1.0,
     top_k: int = 0,
-    policy: Callable[[], Policy] = lambda: Policy(3, Known(), auto=False),
+    policy: Callable[[], Policy] = lambda: Policy(3, Costs(), auto=False),
     seed: int = 0,
     length: int = 3,
 ) -> tuple[float, Speculation]:
@@ -166,7 +164,7 @@ def test_the_distribution_is_the_targets(name: str, temperature: float, top_k: i
 
 def test_the_number_depends_on_earlier_rounds_alone() -> None:
     def policy() -> Policy:
-        known = Known()
+        known = Costs()
         for size, cost in ((2, 1.1), (3, 1.2), (4, 1.3)):
             known.saw_batch(size, cost)
         found = Policy(3, known)
@@ -201,7 +199,7 @@ def test_correcting_from_the_target_is_found(monkeypatch: pytest.MonkeyPatch) ->
             return drafted
         return target.draw(random)
 
-    monkeypatch.setattr(verification, "judge", wrong)
+    monkeypatch.setattr(verification, "accept_or_draw", wrong)
     p, _ = counted(SOUND["another"], length=5)
     assert p < UNLIKELY
 

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mtkit.errors import UnsupportedError, UsageError
-from mtkit.llm.speculative import exactness
-from mtkit.llm.speculative.known import Known
-from mtkit.llm.speculative.lookup import Lookup
-from mtkit.llm.speculative.opening import prepared
-from mtkit.llm.speculative.policy import Policy
-from mtkit.llm.speculative.promise import break_even
-from mtkit.llm.speculative.statistics import Statistics
 from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings, LoadSettings
 from mtkit.settings.declaration import settings_of
+from mtkit.speculative import exactness
+from mtkit.speculative.costs import Costs
+from mtkit.speculative.drafts import Lookup
+from mtkit.speculative.policy import Policy, break_even
+from mtkit.speculative.rounds import Statistics
+from mtkit.speculative.setup import prepare_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,9 +81,9 @@ COSTS = {
 }
 
 
-def known(batches: dict[int, float], draft: float = 0.0, read: float = 0.0) -> Known:
+def known(batches: dict[int, float], draft: float = 0.0, read: float = 0.0) -> Costs:
     """Return costs that were measured often."""
-    found = Known()
+    found = Costs()
     for _ in range(3):
         for size, cost in batches.items():
             found.saw_batch(size, cost)
@@ -96,7 +95,7 @@ def known(batches: dict[int, float], draft: float = 0.0, read: float = 0.0) -> K
 def rounds(
     policy: Policy,
     chance: float,
-    true: Known,
+    true: Costs,
     wanted: int,
     behind: int = 0,
     looked_up: tuple[float, float] = (0.0, 0.0),
@@ -145,7 +144,7 @@ def test_never_much_slower_than_plain(
     Only a draft that promises much and is wrong costs a short text more: once to read it.
     """
     true = known(COSTS[costs], draft, draft / 4)
-    policy = Policy(8, known(COSTS[costs], draft, draft / 4) if remembered else Known())
+    policy = Policy(8, known(COSTS[costs], draft, draft / 4) if remembered else Costs())
     policy.known.guess = 0.7 * draft
     speed = rounds(policy, chance, true, wanted, behind)
     if wanted > 64:
@@ -161,7 +160,7 @@ def test_never_much_slower_than_plain(
 )
 def test_what_pays_is_drafted(costs: str, chance: float, least: float, remembered: bool) -> None:
     true = known(COSTS[costs], 0.05, 0.01)
-    policy = Policy(8, known(COSTS[costs], 0.05, 0.01) if remembered else Known())
+    policy = Policy(8, known(COSTS[costs], 0.05, 0.01) if remembered else Costs())
     assert rounds(policy, chance, true, 1000, 50) > least
 
 
@@ -209,7 +208,7 @@ def test_what_cannot_pay_is_not_drafted_nor_loaded() -> None:
 
 def test_a_draft_is_not_loaded_by_the_size_of_its_file() -> None:
     """What batches cost is measured while the text is plain; then a guess is enough."""
-    found = Known()
+    found = Costs()
     found.guess = 0.4
     policy = Policy(2, found)
     policy.plain(4, [UNIT] * 4)
@@ -223,7 +222,7 @@ def test_a_draft_is_not_loaded_by_the_size_of_its_file() -> None:
 
 
 def test_one_quick_batch_does_not_make_all_steps_of_a_text_wide() -> None:
-    found = Known()
+    found = Costs()
     policy = Policy(3, found, width=2)
     found.tried, found.accepted = 50.0, 48.0
     policy.plain(4, [UNIT] * 4)
@@ -236,7 +235,7 @@ def test_one_quick_batch_does_not_make_all_steps_of_a_text_wide() -> None:
 
 
 def test_one_slow_batch_gives_nothing_up() -> None:
-    policy = Policy(3, Known())
+    policy = Policy(3, Costs())
     policy.plain(4, [UNIT] * 4)
     policy.measured(4, 7.0 * UNIT)
     assert not policy.hopeless
@@ -341,18 +340,18 @@ def test_costs_between_the_measured_sizes() -> None:
 
 def test_what_is_known_is_remembered(tmp_path: Path) -> None:
     path = str(tmp_path / "folder" / "known.json")
-    found = Known(path)
+    found = Costs(path)
     found.saw_batch(4, 2.5)
     found.saw_draft(2, 0.5)
     found.saw_round(3, 2)
     found.saw_round(4, 1, free=True)
     found.checked = 4
     found.save()
-    again = Known(path)
+    again = Costs(path)
     assert again.document() == found.document()
     assert again.verify(4) == 2.5
     os.utime(path, (0, 0))
-    assert Known(path).sizes == {1: 1.0}
+    assert Costs(path).sizes == {1: 1.0}
 
 
 @pytest.mark.parametrize(
@@ -360,7 +359,7 @@ def test_what_is_known_is_remembered(tmp_path: Path) -> None:
 )
 def test_a_damaged_memory_is_none(text: str, tmp_path: Path) -> None:
     (tmp_path / "k.json").write_text(text)
-    assert Known(str(tmp_path / "k.json")).sizes == {1: 1.0}
+    assert Costs(str(tmp_path / "k.json")).sizes == {1: 1.0}
 
 
 def test_what_drafting_has_to_beat() -> None:
@@ -408,7 +407,7 @@ def tensors(**types: str) -> Any:
     ],
 )
 def test_profile(types: dict[str, str], asked: int, rows: int, width: int) -> None:
-    found = exactness.profile(tensors(**types), LoadSettings(), "m.gguf", asked)
+    found = exactness.exact_rows(tensors(**types), LoadSettings(), "m.gguf", asked)
     assert (found.rows, found.width) == (rows, width)
 
 
@@ -417,13 +416,13 @@ def test_a_table_that_is_only_looked_up_does_not_count() -> None:
         *tensors(a="Q8_0"),
         SimpleNamespace(name="token_embd.weight", shape=(8, 8), type=SimpleNamespace(name="F16")),
     ]
-    assert exactness.profile(head, LoadSettings(), "").width == 2
+    assert exactness.exact_rows(head, LoadSettings(), "").width == 2
     head += tensors(**{"output.weight": "Q8_0"})
-    assert exactness.profile(head, LoadSettings(), "").width == 1
+    assert exactness.exact_rows(head, LoadSettings(), "").width == 1
 
 
 def test_profile_of_weights_left_as_they_are() -> None:
-    assert exactness.profile(tensors(a="Q4_K"), LoadSettings(repack=False), "").rows == 7
+    assert exactness.exact_rows(tensors(a="Q4_K"), LoadSettings(repack=False), "").rows == 7
 
 
 @pytest.mark.parametrize(
@@ -432,7 +431,7 @@ def test_profile_of_weights_left_as_they_are() -> None:
 )
 def test_what_is_not_known_to_be_exact(load: LoadSettings, kind: str, what: str) -> None:
     with pytest.raises(UnsupportedError, match=f"{what}.*--no-exact"):
-        exactness.profile(tensors(a=kind), load, "m.gguf")
+        exactness.exact_rows(tensors(a=kind), load, "m.gguf")
 
 
 def test_exact_context() -> None:
@@ -458,7 +457,7 @@ def test_exact_context() -> None:
 )
 def test_settings_that_do_nothing(given: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="does nothing without"):
-        prepared(settings_of(GenerateSettings, given))
+        prepare_settings(settings_of(GenerateSettings, given))
 
 
 @pytest.mark.parametrize("value", [-1, 63])

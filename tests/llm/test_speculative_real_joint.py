@@ -12,14 +12,13 @@ from llm_models import tiny
 
 from mtkit.base.record import replace
 from mtkit.gguf import open_gguf
-from mtkit.gguf.rows import Rows
-from mtkit.gguf.vocabulary_rows import EMBEDDING
-from mtkit.llm.open_model import open_model
+from mtkit.gguf.values import EMBEDDING, Rows
+from mtkit.llm.runner import open_model
 from mtkit.llm.sampling import Sampler
-from mtkit.llm.speculative import loaded_draft, semantic_index
-from mtkit.llm.speculative.lookup import Lookup
-from mtkit.llm.speculative.opening import open_speculation, prepared
 from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings, SamplerSettings
+from mtkit.speculative import draft_model, semantic_index
+from mtkit.speculative.drafts import Lookup
+from mtkit.speculative.setup import open_speculation, prepare_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +52,7 @@ def test_two_tokens(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("MTKIT_TRIAL", "0")
     # Of three tokens no two came before: one that agrees is enough here.
-    monkeypatch.setattr(loaded_draft, "Lookup", lambda: Lookup(1))
+    monkeypatch.setattr(draft_model, "Lookup", lambda: Lookup(1))
     target = str(tiny("llama", wtype="Q8_0", n_layer=1, n_embd=64, n_ff=64))
     draft = str(tiny("llama", wtype="Q8_0", n_layer=1, n_embd=64, n_ff=64, perturb=0.5))
     file = open_gguf(target)
@@ -74,7 +73,7 @@ def test_two_tokens(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "lookup": {"draft_lookup": True},
     }[group]
     temperature = 0.7
-    settings = prepared(
+    settings = prepare_settings(
         GenerateSettings(
             target, ContextSettings(threads=1, n_ctx=64),
             sampler=SamplerSettings(temperature=temperature, top_k=TOP, top_p=1.0, min_p=0.0),

@@ -14,16 +14,14 @@ from llm_models import tiny
 from renumbered import renumbered
 from support import reference, shared
 
+from mtkit.api.generation import generate
 from mtkit.errors import UsageError
 from mtkit.gguf import open_gguf
-from mtkit.llm.generate import generate
-from mtkit.llm.speculative.distribution import Distribution
-from mtkit.llm.speculative.known import Known
-from mtkit.llm.speculative.policy import Policy
-from mtkit.llm.speculative.proposal import Proposal
-from mtkit.llm.speculative.rounds import Speculation
-from mtkit.llm.speculative.translated_draft import TranslatedDraft
-from mtkit.llm.speculative.translation import Translation, meaning_of, whole_characters
+from mtkit.speculative.costs import Costs
+from mtkit.speculative.policy import Policy
+from mtkit.speculative.rounds import Speculation
+from mtkit.speculative.translation import TranslatedDraft, Translation, meaning_of, whole_characters
+from mtkit.speculative.verification import Distribution, Proposal
 from mtkit.tokenizer.load import load
 
 if TYPE_CHECKING:
@@ -228,7 +226,7 @@ def test_the_distribution_is_the_targets(names: list[int]) -> None:
         draft = TranslatedDraft(inner, translation)
         draft.behind = lambda _: 0  # type: ignore[method-assign]
         sampler: Any = TableSampler(context, 1.0, 0, random)
-        chosen = Speculation(draft, Policy(3, Known(), auto=False), random=random).chosen(
+        chosen = Speculation(draft, Policy(3, Costs(), auto=False), random=random).chosen(
             runner, sampler, 3, logprobs=False
         )
         for token_id, _ in chosen:

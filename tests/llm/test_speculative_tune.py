@@ -12,14 +12,12 @@ import pytest
 from drafting import own, prompts
 from support import reference
 
+from mtkit.api.generation import generate
 from mtkit.errors import FormatError, UsageError
-from mtkit.llm.generate import generate
-from mtkit.llm.speculative import profile
-from mtkit.llm.speculative.answers import Answers, Watched, speed
-from mtkit.llm.speculative.candidates import candidates_of
-from mtkit.llm.speculative.known import Known
-from mtkit.llm.speculative.tune import Tuner
 from mtkit.settings import DraftSettings, GenerateSettings, ServedDraftSettings
+from mtkit.speculative import setup
+from mtkit.speculative.costs import Costs
+from mtkit.speculative.tune import Answers, ReadAlong, Tuner, candidates_of, expected_speed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,24 +45,24 @@ def test_expected_speed_is_that_of_the_rounds() -> None:
     text = [list(range(10))]  # nine tokens behind the first, no repetition
     found = answers(text, b4=2.0)
     right = [True, False, True, True, True, True, False, False, False]
-    watched = Watched([right], 0.1, 0.0)
+    watched = ReadAlong([right], 0.1, 0.0)
     # Rounds at 0 (one right, two tokens), 2 (three right, four tokens), 6, 7 and 8 (one each).
     spent = 4 * 2.0 + 0.1 * (3 + 3 + 3 + 2 + 1) + (found.known.verify(3) - 2.0)
     spent += found.known.verify(2) - 2.0 + 2.0
     spent += 0.1  # at 6 the draft reads the last token that it drafted at 2
-    assert speed(found, watched, 3, 1, lookup=0) == pytest.approx(9 / spent)
-    assert speed(found, None, 0, 1, lookup=3) == 1.0
+    assert expected_speed(found, watched, 3, 1, lookup=0) == pytest.approx(9 / spent)
+    assert expected_speed(found, None, 0, 1, lookup=3) == 1.0
 
 
 def test_expected_speed_of_a_lookup() -> None:
     """It proposes what came before, and costs nothing where it finds nothing."""
     text = [[1, 2, 3, 4, 5, 6, 7, 8] * 4]
     found = answers(text, b4=1.5, b8=2.0)
-    assert speed(found, None, 0, 1, lookup=7) > 1.8
+    assert expected_speed(found, None, 0, 1, lookup=7) > 1.8
     random = Random(1)
     other = answers([[random.randrange(10**6) for _ in range(40)]], b4=1.5)
-    assert speed(other, None, 0, 1, lookup=7) == 1.0
-    assert speed(other, None, 0, 4, lookup=3) == pytest.approx(1 / 1.5)
+    assert expected_speed(other, None, 0, 1, lookup=7) == 1.0
+    assert expected_speed(other, None, 0, 4, lookup=3) == pytest.approx(1 / 1.5)
 
 
 def test_candidates() -> None:
@@ -77,22 +75,22 @@ def test_candidates() -> None:
 
 
 def test_a_profile_is_what_was_written(tmp_path: Path) -> None:
-    known = Known()
+    known = Costs()
     known.saw_batch(4, 2.0)
     beside = str(tmp_path / "small.gguf")
     drafting = DraftSettings(draft=beside, draft_lookup=True, draft_max=3, draft_width=4)
     path = str(tmp_path / "p.json")
-    profile.write(path, drafting, known, {"target": "x.gguf"})
+    setup.write_profile(path, drafting, known, {"target": "x.gguf"})
     document = json.loads((tmp_path / "p.json").read_text())
     assert document["settings"]["draft"] == "small.gguf"
-    found = profile.applied(DraftSettings(draft_profile=path))
+    found = setup.apply_profile(DraftSettings(draft_profile=path))
     assert (found.draft, found.draft_lookup, found.draft_max, found.draft_width) == (
         beside, True, 3, 4,
     )  # fmt: skip
-    assert profile.applied(DraftSettings(draft_profile=path, draft_max=2)).draft_max == 2
-    served = profile.applied(ServedDraftSettings(draft_profile=path))
+    assert setup.apply_profile(DraftSettings(draft_profile=path, draft_max=2)).draft_max == 2
+    served = setup.apply_profile(ServedDraftSettings(draft_profile=path))
     assert (served.draft, served.exact) == (beside, False)
-    again = Known()
+    again = Costs()
     again.take(document["known"])
     assert again.document() == known.document()
 
@@ -111,9 +109,9 @@ def test_profiles_that_are_none(text: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text(text)
     with pytest.raises(FormatError, match=said):
-        profile.applied(DraftSettings(draft_profile=str(path)))
+        setup.apply_profile(DraftSettings(draft_profile=str(path)))
     with pytest.raises(UsageError, match="no such file"):
-        profile.applied(DraftSettings(draft_profile=str(tmp_path / "none")))
+        setup.apply_profile(DraftSettings(draft_profile=str(tmp_path / "none")))
 
 
 def test_what_was_measured_is_measured_again_where_its_file_is_damaged(tmp_path: Path) -> None:
@@ -176,7 +174,7 @@ def test_a_profile_of_four_rows_a_step(tmp_path: Path) -> None:
     target, draft = own("target", "bf16"), str(tmp_path / "d.gguf")
     os.symlink(own("draft", "bf16"), draft)
     drafting = DraftSettings(draft=draft, draft_max=3, draft_width=4)
-    profile.write(str(tmp_path / "p.json"), drafting, Known(), {})
+    setup.write_profile(str(tmp_path / "p.json"), drafting, Costs(), {})
     common: dict[str, Any] = {"model": target, "n_predict": 32, "threads": 1, "draft_auto": False}
     wide = generate("The", draft_lookup=True, draft_max=0, draft_width=4, **common)
     made = generate("The", draft_profile=str(tmp_path / "p.json"), **common)

@@ -13,18 +13,22 @@ import pytest
 from llm_models import ARCHITECTURES, tiny
 from support import reference, shared
 
+from mtkit.api.generation import generate
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
-from mtkit.gguf.rows import Rows
-from mtkit.gguf.vocabulary_rows import EMBEDDING, HEAD
-from mtkit.llm.generate import generate
-from mtkit.llm.open_model import open_model
-from mtkit.llm.speculative import draft_files, frequencies, semantic_index, static_vocabulary
-from mtkit.llm.speculative.draft_vocabulary import Dynamic, Static, finishers
-from mtkit.llm.speculative.learning import Learning
-from mtkit.llm.speculative.proposal import Outcome
-from mtkit.llm.speculative.prune import prune
+from mtkit.gguf.values import EMBEDDING, HEAD, Rows
+from mtkit.llm import frequencies
+from mtkit.llm.runner import open_model
 from mtkit.settings import ContextSettings, ModelSettings
+from mtkit.speculative import draft_file, semantic_index
+from mtkit.speculative.draft_file import prune
+from mtkit.speculative.verification import Outcome
+from mtkit.speculative.vocabulary import (
+    DynamicVocabulary,
+    Learner,
+    StaticVocabulary,
+    logit_finishers,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +80,7 @@ def test_logits_of_cut_rows(kind: str, size: int, tmp_path: Path) -> None:
     with opened(whole) as one, opened(small) as other:
         one.context.decode(text)
         wanted = one.context.logits()[ids]
-        vocabulary = Static(other.context, ids, Rows(file, file.names[EMBEDDING]))
+        vocabulary = StaticVocabulary(other.context, ids, Rows(file, file.names[EMBEDDING]))
         vocabulary.feed(text)
         assert (vocabulary.logits() == wanted).all()
         one.context.clear()
@@ -98,7 +102,9 @@ def test_dynamic_logits_of_architectures(arch: str, tmp_path: Path) -> None:
     ids = list(range(5, 5 + 128))
     prune(whole, ids, small)
     with opened(whole) as one, opened(small, embeddings=True) as other:
-        vocabulary = Dynamic(other.context, ids, embedding, head, finishers(file.metadata), cap=100)
+        vocabulary = DynamicVocabulary(
+            other.context, ids, embedding, head, logit_finishers(file.metadata), cap=100
+        )
         assert vocabulary.add([500, 7, 600, 500, 700]) == 3
         text = [6, 200, 9]
         one.context.decode(text)
@@ -118,7 +124,9 @@ def test_the_oldest_ids_leave_first(cap: int, tmp_path: Path) -> None:
     head = Rows(file, file.names[HEAD]) if HEAD in file.names else table
     runner = opened(pruned, embeddings=True)
     with runner:
-        vocabulary = Dynamic(runner.context, static, table, head, finishers(file.metadata), cap)
+        vocabulary = DynamicVocabulary(
+            runner.context, static, table, head, logit_finishers(file.metadata), cap
+        )
         runner.context.decode([0])
         wanted: list[int] = []
         for _ in range(20):
@@ -160,24 +168,24 @@ def test_damaged_vocabularies(text: str, what: str, tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     path.write_text(text, "utf-8")
     with pytest.raises(FormatError) as caught:
-        static_vocabulary.read(str(path), 50)
+        frequencies.read_vocabulary(str(path), 50)
     assert what in str(caught.value)
 
 
 def test_a_vocabulary_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     ids = Random(3).sample(range(1000), 300)
-    path.write_text(static_vocabulary.text(ids, "of a test"), "utf-8")
-    assert static_vocabulary.read(str(path), 1000) == ids
+    path.write_text(frequencies.format_vocabulary(ids, "of a test"), "utf-8")
+    assert frequencies.read_vocabulary(str(path), 1000) == ids
 
 
 def test_most_frequent() -> None:
     counts = {5: 9, 3: 7, 8: 7, 1: 2}
-    assert static_vocabulary.most_frequent(counts, 3, (), 10) == [5, 3, 8]
-    assert static_vocabulary.most_frequent(counts, 3, (0,), 10) == [5, 3, 0]
-    assert static_vocabulary.coverage(counts, [5, 3]) == 16 / 25
+    assert frequencies.most_frequent_ids(counts, 3, (), 10) == [5, 3, 8]
+    assert frequencies.most_frequent_ids(counts, 3, (0,), 10) == [5, 3, 0]
+    assert frequencies.coverage(counts, [5, 3]) == 16 / 25
     with pytest.raises(UsageError, match="2 ids hold less than the 3"):
-        static_vocabulary.most_frequent(counts, 2, (0, 1, 2), 10)
+        frequencies.most_frequent_ids(counts, 2, (0, 1, 2), 10)
 
 
 # -- the trigger
@@ -217,7 +225,7 @@ class Growing(set[int]):
 def test_the_double_condition(drafted: int, accepted: int, likely: int, fires: bool) -> None:
     index: Any = SimpleNamespace(search=lambda token_id: [(token_id + 1, 0.9)])
     known: Any = Growing({1, 2, 3})
-    learning = Learning(known, index)
+    learning = Learner(known, index)
     outcome = Outcome([1] * drafted, accepted, [1] * accepted + [likely], likely)
     learning.saw(outcome)
     assert known.added == ([9, 10] if fires else [])
@@ -252,7 +260,7 @@ def test_search_is_the_cosine_of_the_quantized_rows(seed: int) -> None:
     values[7] = 0
     values[20:30] = values[20]  # ties
     values[40:60] = values[41] + random.normal(0, 0.2, (20, 48)).astype(np.float32)
-    rows, scales = semantic_index.quantized(values)
+    rows, scales = semantic_index.quantize_rows(values)
     assert abs(rows * scales[:, None] - values).max() <= scales.max() / 2 + 1e-6
     table: Any = Table(values)
     for top_k, threshold in ((5, -1.0), (50, 0.5), (3, 0.95), (400, -1.0)):
@@ -464,8 +472,8 @@ def test_a_draft_is_not_pruned_over_itself(tmp_path: Path) -> None:
 
 def model(file: GgufFile, vocabulary: str) -> str:
     """Return the pruned draft that is loaded for a vocabulary."""
-    _, ids = draft_files.find(file, vocabulary)
-    return draft_files.model_of(file, ids)
+    _, ids = draft_file.find_draft(file, vocabulary)
+    return draft_file.model_path(file, ids)
 
 
 def test_the_cache_of_pruned_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -497,7 +505,7 @@ def test_the_cache_of_pruned_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_damaged_counts(line: str) -> None:
     with pytest.raises(FormatError, match="f: line 2: is not an id and its count"):
-        frequencies.in_file("f", f"3 4  # a comment\n{line}", 8)
+        frequencies.parse_counts("f", f"3 4  # a comment\n{line}", 8)
 
 
 @pytest.mark.parametrize(
@@ -537,7 +545,7 @@ def test_the_commands(mtkit: Run, tmp_path: Path) -> None:
     assert all(f">{label}</text>" in drawn for label in ("text.txt", "prompts.jsonl", "1,024"))
     found = json.loads(done.stdout)
     assert [covered[-1] for covered in found["coverage"].values()] == [1.0, 1.0]
-    ids = static_vocabulary.read(str(tmp_path / "v.txt"), 8192)
+    ids = frequencies.read_vocabulary(str(tmp_path / "v.txt"), 8192)
     assert len(ids) == 1024
     assert {8189, 8190, 8191} <= set(ids)
     for argv in (
@@ -567,7 +575,7 @@ def test_a_table_with_what_is_not_a_number(tmp_path: Path) -> None:
 
 def test_counts_of_a_corpus() -> None:
     document = {"schema": "mtkit.frequencies/1", "counts": {"3": 4, "7": 1}}
-    assert frequencies.in_file("f", json.dumps(document), 8) == {3: 4, 7: 1}
+    assert frequencies.parse_counts("f", json.dumps(document), 8) == {3: 4, 7: 1}
     for content in ("{", "{}", '{"counts": []}', '{"counts": {"8": 1}}', '{"counts": {"1": -1}}'):
         with pytest.raises(FormatError):
-            frequencies.in_file("f", content, 8)
+            frequencies.parse_counts("f", content, 8)

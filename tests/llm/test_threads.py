@@ -9,8 +9,8 @@ import pytest
 from support import FIXTURES
 
 import mtkit
-from mtkit.conversion.convert import convert
-from mtkit.tokenizer import probes
+from mtkit.conversion.tokenizer import convert
+from mtkit.tokenizer import comparison
 
 THREADS = 8
 FILES = (
@@ -74,7 +74,7 @@ def test_eight_threads(name: str, tmp_path: Any) -> None:
         path = tmp_path / name
         options = WriteOptions(values=(("tables", "yes"),))
         convert(str(FIXTURES / FILES[0]), str(path), to="mtok", options=options)
-    texts = probes.texts()[::4]
+    texts = comparison.probe_texts()[::4]
     for round_ in range(2):
         alone = answers(mtkit.load(path), 0, texts)
         for number, found in enumerate(together(lambda: mtkit.load(path), texts)):

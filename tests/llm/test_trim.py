@@ -22,10 +22,10 @@ from mtkit.errors import AnswerNo, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft, kept_keys
 from mtkit.gguf.types import TENSOR_TYPES
-from mtkit.gguf.vocabulary_rows import EMBEDDING, HEAD
+from mtkit.gguf.values import EMBEDDING, HEAD
 from mtkit.gguf.writer import Key, NewTensor
 from mtkit.llm import trim as trimming
-from mtkit.llm.open_model import open_model
+from mtkit.llm.runner import open_model
 from mtkit.llm.trim import trim
 from mtkit.settings import ContextSettings, ModelSettings
 

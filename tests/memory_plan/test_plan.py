@@ -18,10 +18,9 @@ from mtkit.errors import FormatError, UsageError
 from mtkit.gguf.file import Tensor
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
-from mtkit.llm.preflight import ModelHeader
-from mtkit.memory_plan.layers import layers
-from mtkit.memory_plan.plan import PlanSettings
-from mtkit.memory_plan.repacking import is_repacked
+from mtkit.llm.header import ModelHeader
+from mtkit.memory_plan.cache import model_layers
+from mtkit.memory_plan.plan import PlanSettings, is_repacked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +56,7 @@ def allocated(path: Path, load: LoadSettings | None = None, **options: Any) -> d
             pass
     finally:
         log.take = taken
-        lib.llama_log_set(backend_library._loaded["log"], None)
+        lib.llama_log_set(backend_library._modules["log"], None)
     found = {}
     for kind in ("KV", "RS", "compute", "model"):
         sizes = re.findall(rf"{kind} buffer size\s*=\s*([\d.]+) MiB", "".join(lines))
@@ -190,7 +189,7 @@ def of(architecture: str, **keys: Any) -> list[tuple[str, int, int, int, int]]:
     metadata: dict[str, Any] = {"general.architecture": architecture}
     for key, value in keys.items():
         metadata[f"{architecture}.{key.replace('__', '.')}"] = value
-    return [(x.kind, x.key, x.value, x.window, x.state) for x in layers(metadata)]
+    return [(x.kind, x.key, x.value, x.window, x.state) for x in model_layers(metadata)]
 
 
 def test_layers_of_other_kinds() -> None:

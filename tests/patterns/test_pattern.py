@@ -13,7 +13,7 @@ from pattern_texts import GPT2, LLAMA3, nasty_text, random_pattern
 from support import SHARED, absent, reference
 
 from mtkit.errors import UnsupportedError
-from mtkit.patterns.matcher import Matcher, build, compile_pattern
+from mtkit.patterns.matcher import Matcher, build_tables, compile_pattern
 from mtkit.spec.text import Regex, Text
 
 pytestmark = pytest.mark.slow
@@ -88,7 +88,7 @@ def test_random_patterns_as_tokenizers_runs_them() -> None:
             continue
         split = tokenizers.pre_tokenizers.Split(expression, "removed", invert=True)
         try:
-            matcher = Matcher(build(Regex(pattern)))
+            matcher = Matcher(build_tables(Regex(pattern)))
         except UnsupportedError:
             refused += 1
             continue
@@ -171,7 +171,7 @@ def test_equal_patterns_are_compiled_once() -> None:
 )  # fmt: skip
 def test_what_has_no_tables(pattern: str, quoted: str) -> None:
     with pytest.raises(UnsupportedError, match=quoted):
-        build(Regex(pattern))
+        build_tables(Regex(pattern))
 
 
 def test_hostile_text_takes_linear_time() -> None:

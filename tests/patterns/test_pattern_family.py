@@ -15,7 +15,7 @@ from support import at_level
 
 from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError
-from mtkit.patterns.matcher import build
+from mtkit.patterns.matcher import build_tables
 from mtkit.spec.text import Regex
 
 OTHER = [
@@ -45,7 +45,7 @@ def _texts(rng: random.Random) -> list[str]:
 
 def _certain(native: Any, pattern: Regex, seed: int) -> tuple[int, int]:
     """Hold each start to the matches; how many there were in blocks of ASCII, and of how many."""
-    matcher = native.PatternMatcher(build(pattern))
+    matcher = native.PatternMatcher(build_tables(pattern))
     given = found = 0
     for text in _texts(random.Random(seed)):
         data = text.encode()
@@ -67,13 +67,13 @@ def _certain(native: Any, pattern: Regex, seed: int) -> tuple[int, int]:
 @pytest.mark.parametrize(("family", "pattern"), PUBLISHED)
 def test_a_published_pattern_is_known_in_every_spelling(family: str, pattern: Regex) -> None:
     native: Any = pytest.importorskip("mtkit._native")
-    assert native.PatternMatcher(build(pattern)).family == family
+    assert native.PatternMatcher(build_tables(pattern)).family == family
 
 
 def test_another_pattern_is_not_taken_for_one() -> None:
     native: Any = pytest.importorskip("mtkit._native")
     for pattern in OTHER:
-        assert native.PatternMatcher(build(Regex(pattern))).family == "", pattern
+        assert native.PatternMatcher(build_tables(Regex(pattern))).family == "", pattern
     rng = random.Random(3)
     for _, pattern in PUBLISHED:
         # One piece of the pattern less: a family that is left has the same words.
@@ -81,7 +81,7 @@ def test_another_pattern_is_not_taken_for_one() -> None:
         for at in range(len(pieces)):
             changed = replace(pattern, pattern="|".join(pieces[:at] + pieces[at + 1 :]))
             try:
-                tables = build(changed)
+                tables = build_tables(changed)
             except UnsupportedError:
                 continue
             if native.PatternMatcher(tables).family:

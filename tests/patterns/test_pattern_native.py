@@ -11,7 +11,7 @@ import pytest
 from pattern_texts import GPT2, LLAMA3, nasty_text, random_pattern
 
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.patterns.matcher import Matcher, build
+from mtkit.patterns.matcher import Matcher, build_tables
 from mtkit.spec.text import Regex
 
 
@@ -42,7 +42,7 @@ def test_native_matcher_is_the_readable_one() -> None:
     for pattern in patterns:
         for empty in ("kept", "ignored"):
             try:
-                matcher = Matcher(build(Regex(pattern, empty=empty)))
+                matcher = Matcher(build_tables(Regex(pattern, empty=empty)))
             except UnsupportedError:
                 continue
             compared += 1
@@ -55,7 +55,7 @@ def test_native_matcher_is_the_readable_one() -> None:
 def test_classes_of_characters_fit_into_a_row() -> None:
     """A row of the core has 256 cells for classes, the end of a text being one of them."""
     native: Any = pytest.importorskip("mtkit._native")
-    tables = bytearray(build(Regex("a")))
+    tables = bytearray(build_tables(Regex("a")))
     tables[4:8] = (256).to_bytes(4, "little")
     with pytest.raises(FormatError, match="has 256 classes"):
         native.PatternMatcher(bytes(tables))
@@ -65,7 +65,7 @@ def test_damaged_tables_are_an_error_or_harmless() -> None:
     native: Any = pytest.importorskip("mtkit._native")
     rng = random.Random(5)
     for pattern in (LLAMA3, r"\d{1,3}(?=(?:\d{3})*\b)"):
-        tables = build(Regex(pattern))
+        tables = build_tables(Regex(pattern))
         refused = 0
         for _ in range(400):
             damaged = bytearray(
@@ -89,7 +89,7 @@ def test_damaged_tables_are_an_error_or_harmless() -> None:
 )  # fmt: skip
 def test_hostile_text_takes_linear_time(pattern: str, text: str) -> None:
     native: Any = pytest.importorskip("mtkit._native")
-    matcher = native.PatternMatcher(build(Regex(pattern)))
+    matcher = native.PatternMatcher(build_tables(Regex(pattern)))
     took = []
     for kilobytes in (16, 128):
         data = (text * (kilobytes * 1024 // len(text))).encode()

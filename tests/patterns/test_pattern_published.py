@@ -10,7 +10,7 @@ from pattern_texts import nasty_text
 from support import reference
 
 from mtkit.errors import UnsupportedError
-from mtkit.patterns.matcher import Matcher, build
+from mtkit.patterns.matcher import Matcher, build_tables
 from mtkit.spec.text import Regex
 
 pytestmark = pytest.mark.slow
@@ -113,7 +113,7 @@ TEXTS = [
 def test_pattern_as_tokenizers_runs_it(pattern: str) -> None:
     tokenizers: Any = reference("tokenizers")
     split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "removed", invert=True)
-    matcher = Matcher(build(Regex(pattern)))
+    matcher = Matcher(build_tables(Regex(pattern)))
     rng = random.Random(2)
     texts = [*TEXTS, *(nasty_text(rng, rng.choice([3, 8, 20, 60])) for _ in range(60))]
     for text in texts:
@@ -124,4 +124,4 @@ def test_pattern_as_tokenizers_runs_it(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", WITHOUT_TABLES)
 def test_pattern_has_no_tables(pattern: str) -> None:
     with pytest.raises(UnsupportedError):
-        build(Regex(pattern))
+        build_tables(Regex(pattern))

@@ -11,7 +11,7 @@ from mtkit.base.binary import Source
 from mtkit.engine import load_engine
 from mtkit.formats import hf
 from mtkit.pipeline import Pipeline
-from mtkit.pipeline.trace.trace import trace
+from mtkit.pipeline.trace import trace
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 LETTERS = "abcб日🙂 "

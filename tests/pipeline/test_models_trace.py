@@ -20,7 +20,7 @@ from mtkit.formats import hf, llama2c, spm
 from mtkit.pipeline.models import build
 from mtkit.spec import TokenizerSpec, Vocabulary
 from mtkit.spec import models as spec_models
-from mtkit.unicode.byte_alphabet import to_letters
+from mtkit.unicode.utf8 import letters_of_bytes
 
 FOLDERS = {
     "article (seed-example/tokenizer.json)": None,
@@ -120,13 +120,13 @@ def test_rank_bpe_is_tiktoken() -> None:
             special_tokens={},
         )
         spec = TokenizerSpec(
-            Vocabulary(Pieces.of(to_letters(token).encode() for token in tokens)),
+            Vocabulary(Pieces.of(letters_of_bytes(token).encode() for token in tokens)),
             spec_models.RankBPE(),
         )
         encoder = build(spec)
         for _ in range(200):
             text = "".join(chance.choices("aab é ã日\n", k=chance.randint(1, 40)))
-            word = to_letters(text.encode())
+            word = letters_of_bytes(text.encode())
             ids = [symbol[0] for symbol in encoder.encode(word)]
             assert ids == library.encode_ordinary(text)
             trace = encoder.trace(word)

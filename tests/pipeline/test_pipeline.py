@@ -9,7 +9,7 @@ from mtkit.base.binary import Source
 from mtkit.errors import UsageError
 from mtkit.formats import hf
 from mtkit.pipeline import Pipeline
-from mtkit.pipeline.trace.trace import trace, trace_decode
+from mtkit.pipeline.trace import trace, trace_decode
 
 
 @pytest.fixture(scope="module")

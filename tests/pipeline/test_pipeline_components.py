@@ -8,7 +8,7 @@ from typing import Any
 import pipeline_cases as cases
 import pytest
 
-from mtkit.pipeline.normalizers.aligned import Aligned
+from mtkit.pipeline.aligned_text import AlignedText
 
 ROUNDS = 12
 TEXTS = 25
@@ -28,7 +28,7 @@ def test_normalizers(kind: str) -> None:
             got = cases.answer(offsets, ours, text)
             assert got == expected, (drawn, text)
             if expected != "fails" and text:
-                aligned = Aligned.of(text)
+                aligned = AlignedText.of(text)
                 ours.normalize(aligned)
                 assert aligned.text == drawn.normalize_str(text), (drawn, text)
                 compared += 1

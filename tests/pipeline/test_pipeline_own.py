@@ -19,8 +19,8 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
 from mtkit.formats import spm
 from mtkit.pipeline import Pipeline
-from mtkit.pipeline.normalizers.aligned import Aligned
-from mtkit.pipeline.normalizers.components import compile_normalizer
+from mtkit.pipeline.aligned_text import AlignedText
+from mtkit.pipeline.normalizers import compile_normalizer
 from mtkit.pipeline.pre_tokenizers import compile_pre_tokenizer
 from mtkit.spec import (
     AddedToken,
@@ -98,7 +98,7 @@ DECODERS = [
 
 @pytest.mark.parametrize(("component", "text", "expected"), NORMALIZERS)
 def test_normalizer(component: Any, text: str, expected: str) -> None:
-    aligned = Aligned.of(text)
+    aligned = AlignedText.of(text)
     compile_normalizer(component, (b"<x>",))(aligned)
     assert aligned.text == expected
     assert len(aligned.spans) == len(expected)
@@ -106,7 +106,9 @@ def test_normalizer(component: Any, text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(("component", "text", "expected"), PRE_TOKENIZERS)
 def test_pre_tokenizer(component: Any, text: str, expected: list[str]) -> None:
-    assert [part.text for part in compile_pre_tokenizer(component)(Aligned.of(text))] == expected
+    assert [
+        part.text for part in compile_pre_tokenizer(component)(AlignedText.of(text))
+    ] == expected
 
 
 @pytest.mark.parametrize(("component", "ids", "expected"), DECODERS)

@@ -16,10 +16,10 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
 from mtkit.formats import read
 from mtkit.pipeline import Pipeline
-from mtkit.pipeline.models.merging import NEAR, SHOWN
-from mtkit.pipeline.trace.trace import trace, trace_decode
+from mtkit.pipeline.models.bpe import SYMBOLS_NEAR, SYMBOLS_SHOWN
+from mtkit.pipeline.trace import trace, trace_decode
 from mtkit.spec import TokenizerSpec, Vocabulary, models, pre_tokenizers, replace
-from mtkit.unicode.byte_alphabet import LETTERS
+from mtkit.unicode.utf8 import BYTE_LETTERS
 
 if TYPE_CHECKING:
     from mtkit.pipeline.models import MergeStep
@@ -58,7 +58,7 @@ def small(model: Any, pieces: list[bytes]) -> TokenizerSpec:
 SINGLE = [bytes((byte,)) for byte in range(256)]
 BUILT = {
     "RankBPE": replace(
-        small(models.RankBPE(), [*(letter.encode() for letter in LETTERS), b"ab", b"abc"]),
+        small(models.RankBPE(), [*(letter.encode() for letter in BYTE_LETTERS), b"ab", b"abc"]),
         pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
     ),
     "Trie": small(models.Trie(), [*SINGLE, b"ab", b"abc"]),
@@ -161,11 +161,13 @@ def test_merges_of_a_long_word_show_what_is_near(name: str) -> None:
     spec = read(Source.open(str(FIXTURES / file)))[1].spec if file else BUILT[name]
     pipeline = Pipeline(replace(spec, normalizer=None, pre_tokenizer=None))
     shown = []
-    for size in (SHOWN, 2000, 4000):
+    for size in (SYMBOLS_SHOWN, 2000, 4000):
         word = trace(pipeline, "ab" * (size // 2)).words[0]
         assert word.model is not None
         merges = word.model.merges
-        assert all((merge.more is None) == (len(word.model.start) <= SHOWN) for merge in merges)
+        assert all(
+            (merge.more is None) == (len(word.model.start) <= SYMBOLS_SHOWN) for merge in merges
+        )
         shown.append(sum(len(merge.after) for merge in merges))
         whole = list(word.model.start)  # what is near is a part of all that is left
         for merge in merges[:50]:
@@ -183,7 +185,7 @@ def _merge_one(symbols: list[bytes], merge: MergeStep) -> None:
         if (symbols[at], symbols[at + 1]) != merge.pair:
             continue
         made = [*symbols[:at], b"".join(merge.pair), *symbols[at + 2 :]]
-        start = max(at - NEAR, 0) if merge.more else 0
+        start = max(at - SYMBOLS_NEAR, 0) if merge.more else 0
         if tuple(made[start : start + size]) == merge.after:
             assert (front, behind) == (start > 0, start + size < len(made))
             symbols[:] = made

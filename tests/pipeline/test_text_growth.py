@@ -17,8 +17,7 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.engine import load_engine
 from mtkit.errors import ResourceError
 from mtkit.formats import hf
-from mtkit.pipeline import Pipeline
-from mtkit.pipeline.normalizers import growth
+from mtkit.pipeline import Pipeline, growth
 from mtkit.spec import models, replace
 from mtkit.spec import normalizers as norm
 from mtkit.spec import pre_tokenizers as pre

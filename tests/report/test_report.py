@@ -25,10 +25,10 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 from mtkit.inspection.gguf import inspect_gguf
-from mtkit.report import assemble, report
-from mtkit.report.columns import Columns
-from mtkit.report.scripts import script_of
-from mtkit.report.tokens import tokens
+from mtkit.report import page as assemble
+from mtkit.report import report
+from mtkit.report.content import describe_tokenizer, script_of
+from mtkit.report.page import Columns
 from mtkit.tokenizer.load import load
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_it_asks_for_nothing_elsewhere_and_makes_no_html_of_texts() -> None:
 
 
 def test_every_part_of_the_page_is_in_it() -> None:
-    there = {f"{name}.js" for name in assemble.SCRIPTS} | {"page.html", "page.css"}
+    there = {f"{name}.js" for name in assemble.PAGE_SCRIPTS} | {"page.html", "page.css"}
     assert set(os.listdir(PARTS)) == there
 
 
@@ -183,7 +183,7 @@ def test_who_gets_the_page_does_not_learn_where_the_file_is(tmp_path: Path) -> N
 
 
 def test_histograms_are_those_of_inspect() -> None:
-    from mtkit.inspection.statistics import statistics
+    from mtkit.inspection.statistics import tensor_statistics
 
     values = struct.pack("<64f", *(0.5 * at - 3 for at in range(63)), float("nan"))
     made = gguf_bytes(
@@ -200,7 +200,7 @@ def test_histograms_are_those_of_inspect() -> None:
     assert heard == sorted(heard)
     assert heard[-1] == 1
     for shown, tensor in zip(told, file.tensors, strict=True):
-        known = statistics(file, tensor)
+        known = tensor_statistics(file, tensor)
         assert shown["mean"] == known.mean
         assert shown["nan"] + shown["infinite"] == 1
         assert shown["bins"] == [list(row) for row in known.histogram]
@@ -249,7 +249,7 @@ def test_where_no_merges_make_a_token() -> None:
         "wordpiece/tokenizer.json": None,
     }
     for name, kind in known.items():
-        merges = tokens(load(FIXTURES / name), Columns())["merges"]
+        merges = describe_tokenizer(load(FIXTURES / name), Columns())["merges"]
         assert (merges and merges["kind"]) == kind
 
 

@@ -21,10 +21,10 @@ from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 from mtkit.inspection.gguf import inspect_gguf
 from mtkit.pipeline.models import build
 from mtkit.report import report
-from mtkit.report.assemble import page as page_of
-from mtkit.report.columns import Columns
-from mtkit.report.model import model as model_of
-from mtkit.report.tokens import tokens
+from mtkit.report.content import describe_model as model_of
+from mtkit.report.content import describe_tokenizer
+from mtkit.report.page import Columns
+from mtkit.report.page import render_page as page_of
 from mtkit.spec import models, replace
 from mtkit.tokenizer.load import load
 from mtkit.tokenizer.tokenizer import Tokenizer
@@ -318,7 +318,7 @@ def words_of(spec: Any) -> list[str]:
 def test_merges_are_those_of_the_pipeline(chromium: Browser, tmp_path: Path) -> None:
     for name, spec in merging():
         columns = Columns()
-        shown = tokens(Tokenizer(spec, format_name="hf"), columns)
+        shown = describe_tokenizer(Tokenizer(spec, format_name="hf"), columns)
         path = shown_alone(tmp_path, columns, tokens=shown)
         words = words_of(spec)
         encoder = build(spec)

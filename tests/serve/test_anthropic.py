@@ -9,7 +9,7 @@ import pytest
 from serving_http import ASK, application, message, post
 from support import reference
 
-from mtkit.chat.answer_parts import CallStart, CallText, Thought
+from mtkit.chat.answer import CallStart, CallText, Thought
 from mtkit.sources.locate import MODEL, shipped
 
 reference("msgspec")
@@ -17,7 +17,7 @@ reference("msgspec")
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtkit.chat.answer_parts import Part
+    from mtkit.chat.answer import Part
 
 MESSAGES, COUNT = "/v1/messages", "/v1/messages/count_tokens"
 SAYS = (
@@ -43,9 +43,9 @@ def app(said: list[str]) -> Iterator[Any]:
 def plain(messages: list[dict[str, Any]], system: Any = "") -> str:
     """Return a conversation as ``SAYS`` shows it."""
     from mtkit.chat.template import render
-    from mtkit.serve.anthropic_messages import from_anthropic
+    from mtkit.serve.conversation import messages_from_anthropic
 
-    return render(SAYS, from_anthropic(messages, system)).text
+    return render(SAYS, messages_from_anthropic(messages, system)).text
 
 
 def test_blocks_of_a_history() -> None:
@@ -176,7 +176,7 @@ BLOCKS = [
 
 def test_blocks_of_an_answer_and_their_events() -> None:
     pydantic, library = reference("pydantic"), reference("anthropic")
-    from mtkit.serve.anthropic_content import Content
+    from mtkit.serve.content import AnthropicContent
 
     events = pydantic.TypeAdapter(library.types.RawMessageStreamEvent)
     for parts, blocks in (
@@ -185,7 +185,7 @@ def test_blocks_of_an_answer_and_their_events() -> None:
         ([CallStart("1", "cut"), CallText('{"x')],
          [{"type": "tool_use", "id": "1", "name": "cut", "input": {}}]),
     ):  # fmt: skip
-        content = Content()
+        content = AnthropicContent()
         made = [one for part in parts for one in content.add(part)] + list(content.end())
         assert content.blocks == blocks
         for one in made:
@@ -207,9 +207,9 @@ def test_blocks_of_an_answer_and_their_events() -> None:
 
 
 def test_an_answer_without_its_thoughts() -> None:
-    from mtkit.serve.anthropic_content import Content
+    from mtkit.serve.content import AnthropicContent
 
-    content = Content(shows_thoughts=False)
+    content = AnthropicContent(shows_thoughts=False)
     made = [one for part in PARTS for one in content.add(part)] + list(content.end())
     kept = [block for block in BLOCKS if block["type"] != "thinking"]
     assert content.blocks == kept

@@ -64,20 +64,20 @@ READ: dict[str, tuple[str, tuple[str, str, Any]]] = {
 
 
 def harmony() -> Any:
-    from mtkit.chat.answer_analysis import form_of
+    from mtkit.chat.answer_analysis import find_form
 
     text = shared("tokenizers/chat/templates/openai-gpt-oss-120b.jinja").read_text("utf-8")
-    found = form_of(text, "<|return|>")
+    found = find_form(text, "<|return|>")
     assert found.channels
     return found
 
 
 def read(text: str, cuts: Sequence[int] = (), **options: Any) -> tuple[str, str, Any]:
     """Return reasoning, text and calls of an answer that comes in pieces."""
-    from mtkit.chat.answer_parts import calls_in, reasoning_in, text_in
-    from mtkit.chat.reading import reader_of
+    from mtkit.chat.answer import calls_in, reasoning_in, text_in
+    from mtkit.chat.answer_reader import open_reader
 
-    reader = reader_of(harmony(), **{"tools": TOOLS, **options})
+    reader = open_reader(harmony(), **{"tools": TOOLS, **options})
     parts: list[Any] = []
     for first, last in zip([0, *cuts], [*cuts, len(text)], strict=True):
         parts += reader.push(text[first:last])
@@ -98,10 +98,10 @@ def test_an_answer_is_read_however_it_is_cut(name: str) -> None:
 
 
 def test_text_and_reasoning_are_told_as_they_come() -> None:
-    from mtkit.chat.answer_parts import Thought
-    from mtkit.chat.reading import reader_of
+    from mtkit.chat.answer import Thought
+    from mtkit.chat.answer_reader import open_reader
 
-    reading = reader_of(harmony(), [])
+    reading = open_reader(harmony(), [])
     told = ["<|channel|>", "analysis", "<|message|>", "Well", "<|end|>", BEGIN]
     told += ["<|channel|>", "final", "<|message|>", "Hi", " you", "<|return|>"]
     found = [reading.push(piece) for piece in told]

@@ -10,7 +10,7 @@ from llm_models import own
 from serving_http import server
 from support import reference
 
-from mtkit.llm.generate import generate
+from mtkit.api.generation import generate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

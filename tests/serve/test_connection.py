@@ -24,7 +24,7 @@ def check(test: Callable[[int], Awaitable[None]], app: Any = None, **limits: flo
     reference("uvicorn")
     import uvicorn
 
-    from mtkit.serve.connection import Connection
+    from mtkit.serve.server import Connection
 
     async def echo(_: Any, receive: Any, send: Any) -> None:
         size, more = 0, True

@@ -8,7 +8,7 @@ import pytest
 from llm_models import tiny
 from serving import Asked, serving
 
-from mtkit.llm.preflight import ModelHeader
+from mtkit.llm.header import ModelHeader
 from mtkit.memory_plan.plan import PlanSettings
 
 
@@ -36,11 +36,11 @@ def test_as_far_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny("llama", n_ctx=1 << 20)
     header = ModelHeader(str(model))
     needed = header.plan(PlanSettings(n_ctx=50176, n_seq=4, kv_unified=True)).most
-    monkeypatch.setattr("mtkit.memory_plan.fitting.available", lambda: needed * 8 // 7 + 8)
+    monkeypatch.setattr("mtkit.memory_plan.plan.available_memory", lambda: needed * 8 // 7 + 8)
     assert auto(model)[0] == 50176
-    monkeypatch.setattr("mtkit.memory_plan.fitting.available", lambda: 1)
+    monkeypatch.setattr("mtkit.memory_plan.plan.available_memory", lambda: 1)
     assert auto(model)[0] == 2048  # what is not there is said by whoever loads it
-    monkeypatch.setattr("mtkit.memory_plan.fitting.available", lambda: None)
+    monkeypatch.setattr("mtkit.memory_plan.plan.available_memory", lambda: None)
     assert auto(tiny("llama", n_ctx=9000), slots=1)[0] == 9000
 
 

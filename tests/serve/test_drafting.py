@@ -14,15 +14,14 @@ from serving import Asked, serving
 from serving_http import application, client
 from support import shared
 
+from mtkit.api.generation import generate
 from mtkit.errors import UsageError
 from mtkit.gguf import open_gguf
-from mtkit.gguf.rows import Rows
-from mtkit.gguf.vocabulary_rows import EMBEDDING
-from mtkit.llm.generate import generate
-from mtkit.llm.speculative import profile, semantic_index
-from mtkit.llm.speculative.known import Known
-from mtkit.llm.speculative.shared import SharedDrafting
+from mtkit.gguf.values import EMBEDDING, Rows
 from mtkit.settings import DraftSettings
+from mtkit.speculative import semantic_index, setup
+from mtkit.speculative.costs import Costs
+from mtkit.speculative.seats import SharedDrafting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -214,9 +213,9 @@ def test_a_long_prompt_is_read_in_parts() -> None:
         assert figures["rounds"] >= 5  # the first ones were not drafted
 
 
-def known(batches: dict[int, float], draft: float, read: float = 0.0) -> Known:
+def known(batches: dict[int, float], draft: float, read: float = 0.0) -> Costs:
     """Return costs that were measured."""
-    found = Known()
+    found = Costs()
     for size, cost in batches.items():
         found.saw_batch(size, cost)
     found.saw_draft(1, draft)
@@ -224,7 +223,7 @@ def known(batches: dict[int, float], draft: float, read: float = 0.0) -> Known:
     return found
 
 
-def number(costs: Known, rates: list[float], others: int = 0, behind: int = 0) -> list[int]:
+def number(costs: Costs, rates: list[float], others: int = 0, behind: int = 0) -> list[int]:
     """Return how many are drafted in the next rounds."""
     shared_drafting = SharedDrafting.__new__(SharedDrafting)
     shared_drafting._most, shared_drafting._known, shared_drafting._rest = 6, costs, 0
@@ -286,7 +285,7 @@ def test_what_cannot_draft(given: dict[str, Any], what: str) -> None:
 def test_a_profile(tmp_path: Path) -> None:
     """What sx tune wrote says what drafts; answers are those of generate."""
     model, path = own(TARGET), str(tmp_path / "p.json")
-    profile.write(path, DraftSettings(draft=str(own(DRAFT)), draft_max=3), Known(), {})
+    setup.write_profile(path, DraftSettings(draft=str(own(DRAFT)), draft_max=3), Costs(), {})
     with serving(model, exact=True, draft_auto=False, draft_profile=path) as (runner, scheduler):
         for text in prompts():
             ids = runner.model.tokenize(text)

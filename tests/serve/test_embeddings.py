@@ -15,7 +15,7 @@ from serving_http import ASK, application, message, post, run
 from support import reference
 
 from mtkit.conversion.adapter import convert_adapter
-from mtkit.conversion.whole_model import convert_model
+from mtkit.conversion.model import convert_model
 from mtkit.gguf import open_gguf
 
 if TYPE_CHECKING:

@@ -66,11 +66,11 @@ def test_what_cannot_be_had_is_refused_by_name(made: Any, path: str) -> None:
 
 
 def test_names_that_anybody_makes_up_are_bounded() -> None:
-    from mtkit.serve.bodies.unknown import Unknown
+    from mtkit.serve.request import UnknownFields
 
     counted: list[str] = []
     said: list[str] = []
-    unknown = Unknown(strict=False, count=counted.append, say=said.append)
+    unknown = UnknownFields(strict=False, count=counted.append, say=said.append)
     unknown.see({f"{place}{'x' * 200}": 1 for place in range(500)})
     assert len(said) == 100
     assert len(set(counted)) == 101

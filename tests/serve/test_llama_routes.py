@@ -390,7 +390,7 @@ def test_a_request_for_one_slot_waits_for_it(made: Any) -> None:
 def test_a_line_that_is_indented_less_ends_an_answer(
     text: str, indent: int, kept: str | None, size: int
 ) -> None:
-    from mtkit.serve.lines import Lines
+    from mtkit.serve.slot import Lines
 
     lines, found, is_over = Lines(None, indent), "", False
     for at in range(0, len(text), size):
@@ -402,7 +402,7 @@ def test_a_line_that_is_indented_less_ends_an_answer(
 
 
 def test_a_time_ends_an_answer_that_has_a_line(app: Any) -> None:
-    from mtkit.serve.lines import Lines
+    from mtkit.serve.slot import Lines
 
     lines = Lines(0.5, 0)
     assert [lines.push(text, at)[1] for text, at in (("a", 9), ("b\n", 0.4), ("c", 0.6))] == [

@@ -33,7 +33,7 @@ class _Tags(HTMLParser):
 
 def page() -> tuple[str, str]:
     reference("starlette")
-    from mtkit.serve.page import page as answered
+    from mtkit.serve.app import show_page as answered
 
     unused: Any = None
     answer = asyncio.run(answered(unused, unused))

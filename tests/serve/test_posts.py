@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from mtkit.serve.posts import Posts
+from mtkit.serve.model import Mailbox
 
 
 def test_what_nobody_waits_for_comes_with_what_somebody_does() -> None:
     async def run() -> None:
-        posts, told = Posts(), []
+        posts, told = Mailbox(), []
         posts.attach()
         loop = asyncio.get_running_loop()
         wakes, waking = [], loop.call_soon_threadsafe

@@ -10,7 +10,7 @@ import pytest
 from serving_http import ASK, application, message, post, streamed
 from support import reference
 
-from mtkit.chat.answer_parts import CallStart, CallText, Thought
+from mtkit.chat.answer import CallStart, CallText, Thought
 from mtkit.sources.locate import MODEL, shipped
 
 reference("msgspec")
@@ -18,7 +18,7 @@ reference("msgspec")
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtkit.chat.answer_parts import Part
+    from mtkit.chat.answer import Part
 
 PATH = "/v1/responses"
 TOOL = {"type": "function", "name": "add", "parameters": {"type": "object"}}
@@ -49,11 +49,13 @@ def app(made: Any) -> Any:
 
 
 def functions(said: list[str] | None = None) -> Any:
-    from mtkit.serve.bodies.unknown import Unknown
-    from mtkit.serve.responses_tools import functions_of
+    from mtkit.serve.request import UnknownFields
+    from mtkit.serve.tool import functions_from_responses
 
     say = (said if said is not None else []).append
-    return functions_of(TOOLS, Unknown(strict=False, count=lambda _: None, say=say))
+    return functions_from_responses(
+        TOOLS, UnknownFields(strict=False, count=lambda _: None, say=say)
+    )
 
 
 def test_tools_become_functions() -> None:
@@ -72,35 +74,35 @@ def test_tools_become_functions() -> None:
 
 def test_which_tool_is_to_be_called() -> None:
     from mtkit.errors import UsageError
-    from mtkit.serve.responses_tools import choice_of
+    from mtkit.serve.tool import choice_from_responses
 
     made, origins = functions()
     for word in ("auto", "none", "required"):
-        assert choice_of(word, made, origins) == (made, word)
-    found = choice_of({"type": "custom", "name": "free"}, made, origins)
+        assert choice_from_responses(word, made, origins) == (made, word)
+    found = choice_from_responses({"type": "custom", "name": "free"}, made, origins)
     assert found == (made, {"type": "function", "function": {"name": "free"}})
     allowed = {"type": "allowed_tools", "mode": "required",
                "tools": [{"type": "function", "name": "other"},
                          {"type": "web_search"}]}  # fmt: skip
-    kept, mode = choice_of(allowed, made, origins)
+    kept, mode = choice_from_responses(allowed, made, origins)
     assert ([one["function"]["name"] for one in kept], mode) == (["other"], "required")
     with pytest.raises(UsageError, match="is web_search"):
-        choice_of({"type": "web_search"}, made, origins)
+        choice_from_responses({"type": "web_search"}, made, origins)
 
 
 def test_items_of_an_input() -> None:
-    from mtkit.serve.responses_input import messages_of
-    from mtkit.serve.responses_output import sealed
+    from mtkit.serve.content import seal_reasoning
+    from mtkit.serve.conversation import messages_from_responses
 
     _, origins = functions()
-    assert messages_of("Hi", "", {}) == [{"role": "user", "content": "Hi"}]
+    assert messages_from_responses("Hi", "", {}) == [{"role": "user", "content": "Hi"}]
     call = {"type": "function_call", "name": "add", "arguments": '{"x": 3}', "call_id": "1"}
-    found = messages_of(
+    found = messages_from_responses(
         [
             {"role": "developer", "content": "Be."},
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]},
             {"type": "reasoning", "summary": [], "content": None,
-             "encrypted_content": sealed("Ł.")},
+             "encrypted_content": seal_reasoning("Ł.")},
             {"type": "message", "role": "assistant", "id": "x", "status": "completed",
              "content": [{"type": "output_text", "text": "I add.", "annotations": []}]},
             call,
@@ -207,17 +209,17 @@ DONE = {
 
 
 def test_items_of_an_output_and_their_events() -> None:
-    from mtkit.serve.responses_output import Output, unsealed
+    from mtkit.serve.content import ResponsesOutput, unseal_reasoning
 
     pydantic, library = reference("pydantic"), reference("openai.types.responses")
     events = pydantic.TypeAdapter(library.ResponseStreamEvent)
-    output = Output(functions()[1], keeps_thoughts=True)
+    output = ResponsesOutput(functions()[1], keeps_thoughts=True)
     made = [json.loads(json.dumps(one)) for part in PARTS for one in output.add(part)]
     made += list(output.close())
     bare = [{k: v for k, v in one.items() if k not in ("id", "encrypted_content")}
             for one in output.items]  # fmt: skip
     assert bare == ITEMS
-    assert unsealed(output.items[0]["encrypted_content"]) == "It rains."
+    assert unseal_reasoning(output.items[0]["encrypted_content"]) == "It rains."
     prefixes = [one["id"].partition("_")[0] for one in output.items]
     assert prefixes == ["rs", "msg", "fc", "ctc", "fc", "msg"]
     for number, one in enumerate(made):
@@ -235,9 +237,9 @@ def test_items_of_an_output_and_their_events() -> None:
 
 
 def test_an_output_that_was_cut() -> None:
-    from mtkit.serve.responses_output import Output
+    from mtkit.serve.content import ResponsesOutput
 
-    output = Output({}, keeps_thoughts=False)
+    output = ResponsesOutput({}, keeps_thoughts=False)
     for part in ("Well", CallStart("1", "f"), CallText('{"x')):
         list(output.add(part))
     list(output.close("incomplete"))
@@ -246,11 +248,11 @@ def test_an_output_that_was_cut() -> None:
 
 
 def test_what_another_server_sealed_is_nothing() -> None:
-    from mtkit.serve.responses_output import sealed, unsealed
+    from mtkit.serve.content import seal_reasoning, unseal_reasoning
 
-    assert unsealed(sealed("Łódź 😀\n")) == "Łódź 😀\n"
+    assert unseal_reasoning(seal_reasoning("Łódź 😀\n")) == "Łódź 😀\n"
     for odd in ("gAAAAABo=", "ÿ", "//79/w==", ""):
-        assert unsealed(odd) == ""
+        assert unseal_reasoning(odd) == ""
 
 
 def test_progress_and_times_where_they_are_asked_for(app: Any) -> None:

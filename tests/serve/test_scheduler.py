@@ -11,10 +11,10 @@ import pytest
 from llm_models import own, reciting, tiny
 from serving import Asked, serving
 
+from mtkit.api.generation import generate
 from mtkit.errors import ResourceError, UnsupportedError, UsageError
-from mtkit.llm.generate import generate
-from mtkit.serve.job import Begun, Busy, Closed, Done, Failed
-from mtkit.serve.shares import shares
+from mtkit.serve.job import JobEnd, JobFailure, JobStart, QueueFull, ServerClosed
+from mtkit.serve.scheduler import batch_rows
 
 TEXTS = (
     "The quick brown fox",
@@ -55,16 +55,16 @@ LIST = 'root ::= "[" [0-9]+ (", " [0-9]+)* "]"'
 def test_tokens_that_nobody_waits_for_are_the_same(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
-    from mtkit.serve.aside import Aside
+    from mtkit.serve.slot import GrammarVerification
 
     late, chance = 0, random.Random(2)
 
-    def is_ready(self: Aside, seconds: float = 0.0) -> bool:
+    def is_ready(self: GrammarVerification, seconds: float = 0.0) -> bool:
         nonlocal late
         late += 1
         return chance.random() < 0.5 and is_there(self, max(seconds, 9.0))
 
-    is_there = Aside.is_ready
+    is_there = GrammarVerification.is_ready
     model = own("own/model/mtkit-docs-target-q4_0.gguf")
     asked = [
         {"grammar": LIST, "temperature": 0.0},
@@ -75,13 +75,13 @@ def test_tokens_that_nobody_waits_for_are_the_same(
     told: list[Any] = []
     for is_late in (False, True):
         if is_late:
-            monkeypatch.setattr(Aside, "is_ready", is_ready)
+            monkeypatch.setattr(GrammarVerification, "is_ready", is_ready)
         with serving(model, parallel=4, **options) as (runner, scheduler):
             ids = runner.model.tokenize("Numbers: [1, 2, 3, 4] and [1, 2, 3, 4] and ")
             jobs = [Asked(ids, 30, **one) for one in asked]
             scheduler.submit([one.job for one in jobs])
             ends = [job.all() for job in jobs]
-            assert all(isinstance(end, Done) for end in ends), ends
+            assert all(isinstance(end, JobEnd) for end in ends), ends
             told.append([(job.ids, job.text, end.end) for job, end in zip(jobs, ends, strict=True)])
     assert told[0] == told[1]
     assert late > 60
@@ -102,12 +102,12 @@ def test_a_slow_grammar_holds_up_its_own_answer(monkeypatch: pytest.MonkeyPatch)
         scheduler.submit([job.job for job in jobs])
         plain = Asked([1, 5], 40)
         scheduler.submit([plain.job])
-        assert isinstance(plain.all(), Done)  # while the others wait for their first tokens
+        assert isinstance(plain.all(), JobEnd)  # while the others wait for their first tokens
         assert len(plain.ids) == 40
         assert scheduler.slots[0].late
         jobs[1].job.cancelled = True
         going.set()
-        assert isinstance(jobs[0].all(), Done)
+        assert isinstance(jobs[0].all(), JobEnd)
         assert set(jobs[0].text) == {"a"}
 
 
@@ -117,7 +117,7 @@ def test_all_tokens_of_a_grammar_have_a_limit(monkeypatch: pytest.MonkeyPatch) -
         slow = Asked([1, 5, 9], 9, grammar='root ::= "a"*')
         scheduler.submit([slow.job])
         failed = slow.all()
-        assert isinstance(failed, Failed)
+        assert isinstance(failed, JobFailure)
         assert "too many ways" in str(failed.error)
 
 
@@ -127,10 +127,10 @@ def test_a_grammar_that_becomes_slow_ends_its_answer(monkeypatch: pytest.MonkeyP
         slow, plain = Asked([1, 5, 9], 9, grammar='root ::= "a"*'), Asked([1, 5], 3)
         scheduler.submit([slow.job, plain.job])
         failed = slow.all()
-        assert isinstance(failed, Failed)
+        assert isinstance(failed, JobFailure)
         assert isinstance(failed.error, ResourceError)
         assert "too many ways" in str(failed.error)
-        assert isinstance(plain.all(), Done)
+        assert isinstance(plain.all(), JobEnd)
 
 
 def check_exact(model: Any, limit: int) -> None:
@@ -183,7 +183,7 @@ def test_random_answers_follow_their_own_seed() -> None:
 def test_an_answer_ends() -> None:
     with serving(reciting()) as (runner, scheduler):
 
-        def asked(limit: int = 50, **options: Any) -> tuple[Done, Asked]:
+        def asked(limit: int = 50, **options: Any) -> tuple[JobEnd, Asked]:
             one = Asked([runner.model.bos], limit, **options)
             scheduler.submit([one.job])
             return one.all(), one
@@ -211,7 +211,7 @@ def test_a_prompt_that_was_there_is_not_computed_again() -> None:
         first = [chance.randrange(300, 900) for _ in range(150)]
         second = [chance.randrange(300, 900) for _ in range(150)]
 
-        def ask(ids: list[int]) -> tuple[Begun, list[int]]:
+        def ask(ids: list[int]) -> tuple[JobStart, list[int]]:
             asked = Asked(ids, 5)
             scheduler.submit([asked.job])
             asked.all()
@@ -250,7 +250,7 @@ def test_the_queue_is_bounded_and_cancelled_jobs_leave() -> None:
         waiting = [Asked([1, 5, 9], 3) for _ in range(2)]
         for asked in (*running, *waiting):
             scheduler.submit([asked.job])
-        with pytest.raises(Busy) as refused:
+        with pytest.raises(QueueFull) as refused:
             scheduler.submit([Asked([1], 3).job])
         assert refused.value.seconds >= 1
         for asked in running:
@@ -277,7 +277,7 @@ def test_bad_jobs_do_not_end_the_others() -> None:
             scheduler.submit([asked.job])
         for asked in bad:
             failed = asked.all()
-            assert isinstance(failed, Failed)
+            assert isinstance(failed, JobFailure)
             assert isinstance(failed.error, UsageError)
         assert good.all().generated == 60
         with pytest.raises(ResourceError, match="of 512 tokens exceeds the available"):
@@ -304,7 +304,7 @@ def test_a_failing_batch_fails_its_jobs_alone() -> None:
             asked.next()
         broken.set()
         for asked in many:
-            assert isinstance(asked.all(), Failed)
+            assert isinstance(asked.all(), JobFailure)
         after = Asked([1, 5, 7], 6)
         scheduler.submit([after.job])
         assert after.all().generated == 6
@@ -317,24 +317,24 @@ def test_the_end_tells_everyone() -> None:
             scheduler.submit([asked.job])
         running.next()
         scheduler.drain()
-        assert isinstance(waiting.all().error, Closed)
-        with pytest.raises(Closed):
+        assert isinstance(waiting.all().error, ServerClosed)
+        with pytest.raises(ServerClosed):
             scheduler.submit([waiting.job])
         assert scheduler.slots[0].job is running.job  # goes on
         scheduler.close()
-        assert isinstance(running.all().error, Closed)
+        assert isinstance(running.all().error, ServerClosed)
 
 
 def test_shares_of_a_batch() -> None:
-    assert shares([1, 1, 1], 128) == [1, 1, 1]
-    assert shares([700, 300], 512) == [256, 256]
-    assert shares([700, 30], 512) == [482, 30]
-    assert shares([1, 700, 1, 30], 128) == [1, 98, 1, 30]
+    assert batch_rows([1, 1, 1], 128) == [1, 1, 1]
+    assert batch_rows([700, 300], 512) == [256, 256]
+    assert batch_rows([700, 30], 512) == [482, 30]
+    assert batch_rows([1, 700, 1, 30], 128) == [1, 98, 1, 30]
     chance = random.Random(5)
     for _ in range(500):
         waiting = [chance.choice([1, 2, 40, 900]) for _ in range(chance.randrange(1, 9))]
         running, left = waiting.count(1), chance.randrange(9, 600)
-        found = shares(waiting, left)
+        found = batch_rows(waiting, left)
         assert all(0 <= share <= count for share, count in zip(found, waiting, strict=True))
         assert sum(found) == running + min(left, sum(waiting) - running)
 
@@ -346,4 +346,4 @@ def test_the_beginning_is_told_before_the_prompt_is_computed() -> None:
         scheduler.submit([asked.job])
         asked.all()
     assert found[0] == (1, 0)
-    assert isinstance(asked.events[0], Begun)
+    assert isinstance(asked.events[0], JobStart)

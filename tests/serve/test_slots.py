@@ -11,7 +11,7 @@ from serving import Asked, serving
 
 from mtkit.base.record import replace
 from mtkit.errors import FormatError, UnsupportedError, UsageError
-from mtkit.serve.job import Begun, Done, Piece, Progress
+from mtkit.serve.job import JobEnd, JobProgress, JobStart, Piece
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ FIRST, SECOND = list(range(300, 400)), list(range(500, 620))
 def ask(scheduler: Any, ids: list[int], most: int = 5, **options: Any) -> Asked:
     asked = Asked(ids, most, **options)
     scheduler.submit([asked.job])
-    assert isinstance(asked.all(), Done)
+    assert isinstance(asked.all(), JobEnd)
     return asked
 
 
@@ -61,8 +61,8 @@ def test_progress_is_told_batch_by_batch() -> None:
 
         def told(ids: list[int]) -> list[tuple[int, int, int]]:
             asked = ask(scheduler, ids, progress=True)
-            assert isinstance(asked.events[0], Begun)
-            found = [event for event in asked.events if isinstance(event, Progress)]
+            assert isinstance(asked.events[0], JobStart)
+            found = [event for event in asked.events if isinstance(event, JobProgress)]
             seconds = [event.seconds for event in found]
             assert seconds[0] == 0
             assert seconds == sorted(seconds)
@@ -72,7 +72,7 @@ def test_progress_is_told_batch_by_batch() -> None:
 
         assert told(FIRST) == [(100, 0, 0), (100, 0, 64), (100, 0, 100)]
         assert told(FIRST) == [(100, 99, 99), (100, 99, 100)]
-        assert not any(isinstance(event, Progress) for event in ask(scheduler, SECOND).events)
+        assert not any(isinstance(event, JobProgress) for event in ask(scheduler, SECOND).events)
 
 
 def test_probabilities_behind_the_samplers() -> None:

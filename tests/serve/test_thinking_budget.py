@@ -44,12 +44,12 @@ class Counting:
     ],
 )
 def test_what_closes_a_reasoning_is_put_in(said: str, is_open: bool, wanted: str) -> None:
-    from mtkit.llm.speculative.proposal import Proposal
-    from mtkit.serve.thinking_budget import Bounded, Budget
+    from mtkit.serve.job import BudgetVerification, ThinkingBudget
+    from mtkit.speculative.verification import Proposal
 
     counting: Any = Counting([ord(one) for one in said])
-    budget = Budget(3, is_open, "(", ("!",), (ord("X"), ord("Y")))
-    bounded = Bounded(counting, counting, budget, lambda one: bytes((one,)))
+    budget = ThinkingBudget(3, is_open, "(", ("!",), (ord("X"), ord("Y")))
+    bounded = BudgetVerification(counting, counting, budget, lambda one: bytes((one,)))
     found = "".join(chr(bounded.choose(Proposal([]), 0, -1)) for _ in wanted)
     assert found == wanted
     assert counting.accepted == ([88, 89] if "X" in wanted else [])

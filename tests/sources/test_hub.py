@@ -13,7 +13,7 @@ from screens import screen
 from support import FIXTURES
 
 from mtkit import load
-from mtkit.conversion.convert import convert
+from mtkit.conversion.tokenizer import convert
 from mtkit.errors import MissingExtra, UsageError
 from mtkit.sources import hub
 

@@ -9,7 +9,7 @@ import pytest
 from screens import screen
 
 from mtkit.errors import UsageError
-from mtkit.sources.locate import ADAPTER, MODEL, TOKENIZER, Wanted, locate, shipped
+from mtkit.sources.locate import ADAPTER, MODEL, TOKENIZER, FileKind, locate, shipped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ def test_the_image_half_of_a_model_is_taken_last(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wanted", [TOKENIZER, MODEL], ids=lambda wanted: wanted.key)
 def test_without_a_name_the_setting_counts(
-    wanted: Wanted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wanted: FileKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert locate(None, wanted).path == shipped(wanted)
     name = wanted.files[-1]
@@ -71,7 +71,7 @@ def test_without_a_name_the_setting_counts(
 
 
 @pytest.mark.parametrize("wanted", [TOKENIZER, MODEL], ids=lambda wanted: wanted.key)
-def test_what_is_not_there_is_said(wanted: Wanted, tmp_path: Path) -> None:
+def test_what_is_not_there_is_said(wanted: FileKind, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file; ") as caught:
         locate("nowhere.bin", wanted)
     assert caught.value.hint == wanted.hint
@@ -128,7 +128,7 @@ def test_a_folder_that_may_not_be_entered_says_so(
 
 @pytest.mark.parametrize("wanted", [TOKENIZER, MODEL])
 def test_a_folder_that_may_only_be_listed_says_so(
-    wanted: Wanted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wanted: FileKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("tokenizer.json", "model.gguf"):
         (tmp_path / name).write_text("{}")

@@ -12,8 +12,8 @@ import pytest
 from support import reference
 
 from mtkit.errors import FormatError, UsageError
-from mtkit.formats import tiktoken_encodings
-from mtkit.sources import tiktoken_cache, tiktoken_models
+from mtkit.formats import tiktoken
+from mtkit.sources import encodings
 from mtkit.sources.locate import locate
 from mtkit.tokenizer.load import load
 
@@ -28,7 +28,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("encoding", sorted(tiktoken_cache._FILES))
+@pytest.mark.parametrize("encoding", sorted(encodings._RANK_FILES))
 def test_tiktoken_itself_finds_the_same_file(
     encoding: str, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,9 +45,9 @@ def test_tiktoken_itself_finds_the_same_file(
     monkeypatch.setattr(registry, "load_tiktoken_bpe", load_tiktoken_bpe)
     # GPT-2's are in two files of their own there; the ranks are those of r50k_base.
     getattr(registry, "r50k_base" if encoding == "gpt2" else encoding)()
-    assert tiktoken_cache.find(encoding) is None
+    assert encodings.find_ranks(encoding) is None
     (cache / asked[0]).write_bytes(b"")
-    assert tiktoken_cache.find(encoding) == str(cache / asked[0])
+    assert encodings.find_ranks(encoding) == str(cache / asked[0])
     assert locate(encoding).path == str(cache / asked[0])
     assert locate(encoding).overrides == {
         "encoding": encoding,
@@ -58,30 +58,30 @@ def test_tiktoken_itself_finds_the_same_file(
 def test_models_have_the_encoding_that_tiktoken_gives_them() -> None:
     """The tables that count without tiktoken are those of the version that is installed."""
     model = reference("tiktoken.model")
-    names, beginnings = tiktoken_models.own_tables()
+    names, beginnings = encodings.own_model_tables()
     assert names == model.MODEL_TO_ENCODING
     assert beginnings == model.MODEL_PREFIX_TO_ENCODING
-    assert tiktoken_cache.encoding_of("gpt-4o-mini") == "o200k_base"
-    assert tiktoken_cache.encoding_of("gpt2") == "gpt2"
-    assert tiktoken_cache.encoding_of("llama") is None
-    assert tiktoken_cache.encoding_of("o1x") is None
+    assert encodings.encoding_of("gpt-4o-mini") == "o200k_base"
+    assert encodings.encoding_of("gpt2") == "gpt2"
+    assert encodings.encoding_of("llama") is None
+    assert encodings.encoding_of("o1x") is None
 
 
 def test_without_tiktoken_its_names_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken.model", None)
-    tiktoken_models.tables.cache_clear()
+    encodings.model_tables.cache_clear()
     try:
-        assert tiktoken_models.encoding_of_model("gpt-5.1") == "o200k_base"
-        assert tiktoken_models.tables() == tiktoken_models.own_tables()
+        assert encodings.model_encoding("gpt-5.1") == "o200k_base"
+        assert encodings.model_tables() == encodings.own_model_tables()
     finally:
-        tiktoken_models.tables.cache_clear()
+        encodings.model_tables.cache_clear()
 
 
 def test_the_older_variable_counts_too(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATA_GYM_CACHE_DIR", str(cache))
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR")
-    (cache / tiktoken_cache._FILES["cl100k_base"]).write_bytes(b"")
-    assert tiktoken_cache.find("cl100k_base") is not None
+    (cache / encodings._RANK_FILES["cl100k_base"]).write_bytes(b"")
+    assert encodings.find_ranks("cl100k_base") is not None
 
 
 @pytest.mark.parametrize("name", ["cl100k_base", "gpt2", "gpt-4", "o200k_harmony"])
@@ -90,12 +90,12 @@ def test_only_the_published_ranks_are_taken(
 ) -> None:
     """The cache's default folder is one in /tmp that anybody can have made."""
     ranks = b"".join(base64.b64encode(bytes([byte])) + b" %d\n" % byte for byte in range(256))
-    encoding = str(tiktoken_cache.encoding_of(name))
-    small = tiktoken_encodings.Encoding(".+", {})
-    monkeypatch.setitem(tiktoken_encodings.ENCODINGS, encoding, lambda: small)
-    path = cache / tiktoken_cache._FILES[encoding]
+    encoding = str(encodings.encoding_of(name))
+    small = tiktoken.Encoding(".+", {})
+    monkeypatch.setitem(tiktoken.ENCODINGS, encoding, lambda: small)
+    path = cache / encodings._RANK_FILES[encoding]
     digest = hashlib.sha256(ranks).hexdigest()
-    monkeypatch.setitem(tiktoken_encodings._FILES, digest, (encoding,))
+    monkeypatch.setitem(tiktoken._FILES, digest, (encoding,))
     path.write_bytes(ranks)
     assert load(name).encode("a").ids == [97]
     more = b"aGU= 256\n"
@@ -111,7 +111,7 @@ def test_only_the_published_ranks_are_taken(
     assert load(path, overrides={"encoding": encoding}).encode("he").ids == [256]
 
 
-@pytest.mark.parametrize("published", sorted(tiktoken_cache._FILES))
+@pytest.mark.parametrize("published", sorted(encodings._RANK_FILES))
 def test_the_hashes_are_those_that_tiktoken_expects(
     published: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +121,7 @@ def test_the_hashes_are_those_that_tiktoken_expects(
         registry, "load_tiktoken_bpe", lambda _, expected_hash: asked.append(expected_hash) or {}
     )
     getattr(registry, "r50k_base" if published == "gpt2" else published)()
-    assert published in tiktoken_encodings._FILES[asked[0]]
+    assert published in tiktoken._FILES[asked[0]]
 
 
 @pytest.mark.usefixtures("cache")

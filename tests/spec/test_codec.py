@@ -30,7 +30,6 @@ from mtkit.spec import (
     models,
     normalizers,
     post_processors,
-    schema,
     text,
 )
 from mtkit.spec.vocabulary import Spelling
@@ -58,7 +57,7 @@ PLAIN = {
 }
 
 
-def values_of(kind: schema.Type, depth: int) -> st.SearchStrategy[Any]:
+def values_of(kind: codec.FieldType, depth: int) -> st.SearchStrategy[Any]:
     if kind.choices:
         values = st.sampled_from(sorted(kind.choices))
     elif kind.classes:
@@ -80,7 +79,7 @@ def values_of(kind: schema.Type, depth: int) -> st.SearchStrategy[Any]:
 def records(cls: type[Record], depth: int = 0) -> st.SearchStrategy[Any]:
     if cls is Vocabulary:
         return vocabularies
-    kinds = schema.field_types(cls)
+    kinds = codec.field_types(cls)
     return st.deferred(
         lambda: st.builds(cls, **{name: values_of(kind, depth) for name, kind in kinds.items()})
     )
@@ -94,7 +93,7 @@ vocabularies = st.lists(st.tuples(st.binary(max_size=3), st.floats(width=32)), m
     )
 )
 ALL_CLASSES = sorted(
-    {cls for union in schema.UNIONS for cls in schema.members(union)}
+    {cls for union in codec.UNIONS for cls in codec.union_members(union)}
     | {models.Merges, AddedToken, AddedTokens, SpecialIds, ChatTemplate, Padding, Truncation}
     | {Spelling},
     key=lambda cls: (cls.__module__, cls.__name__),
@@ -176,15 +175,15 @@ def test_columns_can_be_kept_elsewhere() -> None:
         codec.decode(data, Vocabulary, fetch=lambda ref, _: kept[1])
 
 
-@pytest.mark.parametrize("union", schema.UNIONS)
+@pytest.mark.parametrize("union", codec.UNIONS)
 def test_unions_are_those_of_the_type_checker(union: str) -> None:
-    module = import_module(schema.UNIONS[union][0])
+    module = import_module(codec.UNIONS[union][0])
     declared: set[str] = set()
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == union:
             inside = node.value.slice
             declared = {ast.unparse(each) for each in inside.elts}
-    assert declared == {cls.__name__ for cls in schema.members(union)}
+    assert declared == {cls.__name__ for cls in codec.union_members(union)}
 
 
 def test_aliases_are_those_of_the_type_checker() -> None:
@@ -194,7 +193,7 @@ def test_aliases_are_those_of_the_type_checker() -> None:
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Assign)
     }
-    for name, alias in schema.ALIASES.items():
+    for name, alias in codec.TYPE_ALIASES.items():
         assert ast.unparse(ast.parse(alias, mode="eval")) == declared[name]
 
 
@@ -213,4 +212,4 @@ def test_defaults_are_those_of_files_written_before() -> None:
 
 def test_fields_are_all_known() -> None:
     for cls in [*ALL_CLASSES, TokenizerSpec, Vocabulary]:
-        assert tuple(schema.field_types(cls)) == fields(cls)
+        assert tuple(codec.field_types(cls)) == fields(cls)

@@ -12,15 +12,15 @@ from small_files import _mnn_text, _tekken, sources, spec
 from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.commands import output
-from mtkit.conversion.convert import memory_source
+from mtkit.conversion.tokenizer import memory_source
 from mtkit.engine import Engine, load_engine
 from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
 from mtkit.formats import get_format, mnn_text, mtok, tekken
 from mtkit.formats.contract import WriteOptions
 from mtkit.formats.hf.numbers import read_float
-from mtkit.formats.json_fields import parse
+from mtkit.formats.json_fields import parse_json
 from mtkit.pipeline import Pipeline
-from mtkit.pipeline.trace.trace import trace
+from mtkit.pipeline.trace import trace
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -257,7 +257,7 @@ def test_a_message_is_short_however_long_the_value_is() -> None:
 
 def test_a_number_that_does_not_end_is_named() -> None:
     with pytest.raises(FormatError, match="the number 1e999 is out of range"):
-        parse(b'{"a": 1e999e}', parse_float=read_float)
+        parse_json(b'{"a": 1e999e}', parse_float=read_float)
 
 
 def test_a_part_of_a_letter_is_found_byte_by_byte() -> None:
@@ -285,4 +285,4 @@ def test_a_split_pattern_that_is_refused_is_shown_on_one_line() -> None:
 @pytest.mark.parametrize(("text", "what"), [('"abc', "string"), ('"a\nb"', "control character")])
 def test_broken_json_is_described_before_its_place(text: str, what: str) -> None:
     with pytest.raises(FormatError, match=rf"is not valid JSON: [A-Z]\w+ {what} \(line 1, "):
-        parse(text.encode(), "x")
+        parse_json(text.encode(), "x")

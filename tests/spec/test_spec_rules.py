@@ -25,8 +25,7 @@ from mtkit.spec import (
     pre_tokenizers,
     replace,
 )
-from mtkit.spec.conditions import MOST_IDS, U64
-from mtkit.spec.rules import RULES, findings
+from mtkit.spec.rules import MOST_IDS, RULES, U64, findings
 from mtkit.spec.text import Regex
 from mtkit.spec.vocabulary import Spelling
 

@@ -18,7 +18,7 @@ from union_rules import RULES
 from mtkit.base.record import Record, fields, replace
 from mtkit.engine import load_engine
 from mtkit.pipeline import Pipeline
-from mtkit.spec import schema
+from mtkit.spec import codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +83,7 @@ def cases_of(union: str, name: str, folder: Path) -> list[made.Case]:
     pytest.fail(f"no case holds {union}.{name} to its reference")
 
 
-MEMBERS = [(union, cls) for union in schema.UNIONS for cls in schema.members(union)]
+MEMBERS = [(union, cls) for union in codec.UNIONS for cls in codec.union_members(union)]
 
 
 def answers(case: made.Case, pipeline: Any) -> list[Any]:
@@ -136,7 +136,7 @@ def test_member_answers_as_its_reference(union: str, cls: type[Record], tmp_path
 
 @pytest.mark.parametrize(("union", "name"), RULES, ids=[".".join(key) for key in RULES])
 def test_member_answers_by_the_rules(union: str, name: str) -> None:
-    (cls,) = (cls for cls in schema.members(union) if cls.__name__ == name)
+    (cls,) = (cls for cls in codec.union_members(union) if cls.__name__ == name)
     spec, encoded, decoded = RULES[union, name]()
     assert cls in contained(spec)
     assert decoded if union == "Decoder" else encoded

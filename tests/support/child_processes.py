@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import absent
 
-from mtkit.chat import pool as chat_pool
+from mtkit.chat import process as chat_pool
 
 
 def children() -> dict[int, str]:

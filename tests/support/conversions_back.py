@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mtkit.conversion.verify import memory_source, special_marks
+from mtkit.conversion.verification import memory_source, special_marks
 from mtkit.errors import UnsupportedError
 from mtkit.formats import FORMATS, get_format
 from mtkit.formats.contract import Loss, WriteOptions
-from mtkit.spec.differences import unlike_fields
+from mtkit.spec import differing_fields
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def trip(source: Tokenizer, to: str, texts: list[str]) -> Trip | None:
     reading = get_format(to).read(main, {})
     back = Tokenizer(reading.spec, source=main.name)
     named = {loss.field for loss in made.losses}
-    fields = unlike_fields(source.spec, reading.spec, named)
+    fields = differing_fields(source.spec, reading.spec, named)
     unlike = tuple(different(source, back, texts))
     specs = (source.spec, reading.spec)
     foreseen = tuple(text for text in unlike if explained(specs, text, made.losses))

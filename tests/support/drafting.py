@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from support import reference, shared
 
-from mtkit.llm.open_model import open_model
+from mtkit.llm.runner import open_model
 from mtkit.llm.sampling import Sampler
-from mtkit.llm.speculative.opening import open_speculation, prepared
 from mtkit.settings import GenerateSettings
 from mtkit.settings.declaration import settings_of
+from mtkit.speculative.setup import open_speculation, prepare_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Target:
         self._settings = settings_of(
             GenerateSettings, {"n_ctx": 640, "threads": 1, **given, "model": model}
         )
-        self._settings = prepared(self._settings)
+        self._settings = prepare_settings(self._settings)
         self.runner = open_model(self._settings)
         context = self.runner.open_context()
         self._sampler = Sampler(context, self._settings.sampler)

@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING
 
 from mtkit import formats
 from mtkit.base.escape import printable
-from mtkit.checks.checking import check_source
-from mtkit.checks.one_check import Asked
+from mtkit.checks.checker import CheckOptions, check_source
+from mtkit.commands import trace
 from mtkit.commands.dump import tokenizer as dump_tokenizer
-from mtkit.commands.encode import trace
 from mtkit.commands.inspect import gguf as inspect_gguf
-from mtkit.commands.inspect import tokenizer as inspect_tokenizer
-from mtkit.conversion.convert import memory_source, verify
+from mtkit.conversion.tokenizer import memory_source, verify
 from mtkit.engine import Engine, load_engine
 from mtkit.errors import AnswerNo, MtkitError
 from mtkit.formats.contract import LOSS_CODES, WriteOptions
-from mtkit.inspection.tokenizer import document
+from mtkit.inspection.tokenizer import specification_document
 from mtkit.pipeline import Pipeline
 from mtkit.tokenizer import load as loading
 
@@ -66,13 +64,13 @@ def use(source: Source, rng: Random | None = None) -> str:
 def _use(source: Source, rng: Random | None) -> str:
     if source.data[:4] == b"GGUF":
         with clear():
-            inspect_gguf.show(
+            inspect_gguf.show_gguf(
                 source, sections=(), pattern=None, sort=None, everything=True, as_json=False,
                 quiet=False,
             )  # fmt: skip
     if rng is None or rng.random() < 0.1:
         with clear():
-            for finding in check_source(source, Asked(deep=True)).findings:
+            for finding in check_source(source, CheckOptions(deep=True)).findings:
                 assert_plain(str(finding))
     tokenizer = None
     with clear():
@@ -131,10 +129,12 @@ def printed() -> Iterator[None]:
 def looked_at(tokenizer: Tokenizer) -> None:
     """Inspect: rows and JSON."""
     from mtkit.commands import output
-    from mtkit.inspection.tokenizer import report
+    from mtkit.inspection.tokenizer import inspect_tokenizer
 
-    output.write_rows(inspect_tokenizer._rows(tokenizer, report(tokenizer.spec), None, 12))
-    output.write_json(document(tokenizer.spec))
+    output.write_rows(
+        inspect_tokenizer._rows(tokenizer, inspect_tokenizer(tokenizer.spec), None, 12)
+    )
+    output.write_json(specification_document(tokenizer.spec))
 
 
 def listed(tokenizer: Tokenizer) -> None:

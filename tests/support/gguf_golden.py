@@ -16,7 +16,7 @@ from mtkit.engine import load_engine
 from mtkit.formats import gguf
 from mtkit.formats.gguf import roles as gguf_roles
 from mtkit.pipeline import Pipeline
-from mtkit.pipeline.decoders import pieces as roles
+from mtkit.pipeline import byte_decoders as roles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +111,7 @@ def _decoded(spec: TokenizerSpec, row: dict[str, Any], text: str) -> list[str]:
     for key, (ids, skip, remove) in ways.items():
         if key not in row:  # files about splitting alone say nothing of the way back
             continue
-        found = roles.decode(spec, row[ids], skip_special_tokens=skip, remove_added=remove)
+        found = roles.decode_pieces(spec, row[ids], skip_special_tokens=skip, remove_added=remove)
         want = row[key]
         if want is True:
             want = text.encode()
@@ -126,7 +126,9 @@ def pieces_digest(spec: TokenizerSpec) -> str:
     """Checksum over all pieces, special ones shown."""
     digest = hashlib.sha256()
     added = {token.id: token for token in spec.added_tokens.tokens}
-    for piece in (roles.piece_of(spec, added, token_id) for token_id in range(spec.vocab_size)):
+    for piece in (
+        roles.bytes_by_role(spec, added, token_id) for token_id in range(spec.vocab_size)
+    ):
         digest.update(struct.pack("<I", len(piece)) + piece)
     return digest.hexdigest()
 

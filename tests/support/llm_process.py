@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HEAD = """
 from mtkit.errors import MtkitError
 from mtkit.llama import *
-from mtkit.llm.generate import generate
+from mtkit.api.generation import generate
 from mtkit.settings import SamplerSettings
 from mtkit.llm.sampling import Sampler
 import sys

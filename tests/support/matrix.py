@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from libraries import OPENERS
 
 import mtkit
-from mtkit.conversion.convert import asked_for
-from mtkit.conversion.targets import target_paths
-from mtkit.conversion.verify import special_marks, verify
+from mtkit.conversion.tokenizer import apply_options, target_paths
+from mtkit.conversion.verification import special_marks, verify
 from mtkit.errors import MtkitError, NoToken, UnsupportedError
 from mtkit.formats import get_format
 from mtkit.formats.contract import LOSS_CODES, WriteOptions
-from mtkit.tokenizer import probes
+from mtkit.tokenizer import comparison
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +59,7 @@ class Cell(NamedTuple):
 def cell(source: Tokenizer, to: str) -> Cell:
     """Convert a tokenizer and compare what was written with it."""
     module, options = get_format(to), WriteOptions()
-    source, _ = asked_for(source, module, options)
+    source, _ = apply_options(source, module, options)
     try:
         written = module.write(source.spec, options)
     except UnsupportedError as error:
@@ -106,7 +105,7 @@ class Comparison:
             self._differ(f"{to} read", f"by mtkit: {error}")
             return
         self._marks = special_marks(self._source.spec) + special_marks(back.spec)
-        texts = [*probes.texts(), *probes.special_texts(self._source.spec)]
+        texts = [*comparison.probe_texts(), *comparison.special_token_texts(self._source.spec)]
         for opener in OPENERS[to]:
             try:
                 library = opener(path)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtkit.checkpoints import adapter_folder, folder_files, model_folder
-from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
-from mtkit.llm.forward.decoder import Decoder
-from mtkit.llm.forward.weights import Weights
+from mtkit.checkpoints.safetensors import NewWeight, file_chunks
+from mtkit.llm.forward import Decoder, Weights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,5 +64,5 @@ def merge(target: Path, base: Path, adapter: Path) -> Path:
         weights.append(NewWeight(name, "F32", one.weight.shape, len(data), pieces))
     ignored = shutil.ignore_patterns("*.safetensors*", "*.gguf")
     shutil.copytree(base, target, ignore=ignored)
-    (target / folder_files.WEIGHTS).write_bytes(b"".join(chunks(weights)))
+    (target / folder_files.WEIGHTS).write_bytes(b"".join(file_chunks(weights)))
     return target

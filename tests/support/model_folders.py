@@ -12,13 +12,13 @@ from support import FIXTURES
 
 import mtkit
 from mtkit.architectures import described, of_class
-from mtkit.architectures.in_layers import every_match
-from mtkit.architectures.keys import keys_of
+from mtkit.architectures.metadata import keys_of
 from mtkit.architectures.table import ANY_EXPERT
-from mtkit.checkpoints.folder_files import CONFIG, INDEX, WEIGHTS
-from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
+from mtkit.architectures.tensor_match import every_match
+from mtkit.checkpoints.folder_files import INDEX, MODEL_CONFIG, WEIGHTS
+from mtkit.checkpoints.safetensors import NewWeight, file_chunks
 from mtkit.gguf.types import TENSOR_TYPES
-from mtkit.gguf.values import encoded
+from mtkit.gguf.values import encode_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +56,7 @@ TYPES = {one.name: one for one in TENSOR_TYPES.values()}
 
 def tensors_of(config: Mapping[str, Any], wanted: Sequence[str] = ("lm_head.weight",)) -> Shapes:
     """Return the tensors of a model, without the optional ones but for those that are wanted."""
-    architecture, known = described(config, CONFIG)
+    architecture, known = described(config, MODEL_CONFIG)
     keys = keys_of(architecture.name, architecture.keys, known)
     metadata = {key.name: key.value for key in keys}
     dims = architecture.sizes(metadata, known.count("vocab_size"))
@@ -84,10 +84,10 @@ def write_weights(path: Path, shapes: Mapping[str, Sequence[int]], kind: str = "
     """Write a safetensors file."""
 
     def weight(name: str, shape: Sequence[int]) -> NewWeight:
-        data = encoded(values(name, shape), TYPES[kind]).tobytes()
+        data = encode_values(values(name, shape), TYPES[kind]).tobytes()
         return NewWeight(name, kind, tuple(shape), len(data), lambda: iter((data,)))
 
-    path.write_bytes(b"".join(chunks([weight(name, shape) for name, shape in shapes.items()])))
+    path.write_bytes(b"".join(file_chunks([weight(name, shape) for name, shape in shapes.items()])))
 
 
 def write_folder(
@@ -127,7 +127,7 @@ def write_folder(
     experts = EXPERTS if any(ANY_EXPERT in name for row in rows for name in row.folder) else {}
     sizes = {"vocab_size": vocab, **SIZES, **experts, **OWN.get(architecture, {})}
     fields = {"architectures": [architecture], **sizes, **(config or {})}
-    (path / CONFIG).write_text(json.dumps(fields, indent=2))
+    (path / MODEL_CONFIG).write_text(json.dumps(fields, indent=2))
     shapes = tensors_of(fields, optional)
     change(shapes)
     if files == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mtkit.gguf import open_gguf
-from mtkit.gguf.rows import Rows
+from mtkit.gguf.values import Rows
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 def serving(model: Path, **given: Any) -> Iterator[Any]:
     """Start a scheduler; gives it with its runner."""
     reference("llama_cpp")
-    from mtkit.serve.opening import opened
+    from mtkit.serve.run import open_scheduler
     from mtkit.settings import ServeSettings
     from mtkit.settings.declaration import settings_of
 
     given = {"threads": 1, "trial": False, "n_ctx": 2048, **given}
     settings = settings_of(ServeSettings, {**given, "model": str(model)})
-    with opened(settings) as (runner, scheduler):
+    with open_scheduler(settings) as (runner, scheduler):
         scheduler.start()
         yield runner, scheduler
 
@@ -52,9 +52,9 @@ class Asked:
 
     def all(self) -> Any:
         """Wait for the end; returns its event."""
-        from mtkit.serve.job import Done, Failed
+        from mtkit.serve.job import JobEnd, JobFailure
 
-        while not self.events or not isinstance(self.events[-1], (Done, Failed)):
+        while not self.events or not isinstance(self.events[-1], (JobEnd, JobFailure)):
             self.next()
         return self.events[-1]
 

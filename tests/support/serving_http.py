@@ -97,14 +97,14 @@ def application(model: Path, keys: Sequence[str] = (), **given: Any) -> Iterator
     """Start a scheduler; gives the application and what it shares."""
     reference("starlette")
     from mtkit.serve.app import application as made
-    from mtkit.serve.served import Served
+    from mtkit.serve.model import ServedModel
     from mtkit.settings import ServeSettings
     from mtkit.settings.declaration import settings_of
 
     template, on_note = given.pop("template", None), given.pop("on_note", None)
     settings = settings_of(ServeSettings, given)
     with serving(model, **given) as (runner, scheduler):
-        served = Served(runner, scheduler, settings, template, on_note)
+        served = ServedModel(runner, scheduler, settings, template, on_note)
         yield made(served, keys), served
 
 

@@ -13,13 +13,13 @@ from gguf_layout import ARRAY, BOOL, F32, I32, STRING, U32, Layout
 from mtkit.base.binary import Source
 from mtkit.formats import hf, mtok
 from mtkit.formats.contract import WriteOptions
-from mtkit.formats.spm.wire import field
-from mtkit.unicode.byte_alphabet import to_letters
+from mtkit.formats.spm.message import encode_field
+from mtkit.unicode.utf8 import letters_of_bytes
 
 if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
 
-ALPHABET = [to_letters(bytes([value])) for value in range(256)]
+ALPHABET = [letters_of_bytes(bytes([value])) for value in range(256)]
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
               "use_regex": False}  # fmt: skip
 SPLIT = {"type": "Split", "pattern": {"Regex": r"'s|\p{L}+| ?\p{N}{1,3}|\s+(?!\S)|\s+|."},
@@ -111,10 +111,16 @@ def _spm() -> bytes:
     pieces += [("\u2581".encode(), -1.0, 1), (b"a", -2.0, 1), (b"aa", -1.5, 1)]
     out = b""
     for text, score, kind in pieces:
-        out += field(1, field(1, text) + b"\x15" + struct.pack("<f", score) + field(3, kind))
-    trainer = field(3, 2) + field(4, len(pieces)) + field(35, 0)
+        out += encode_field(
+            1, encode_field(1, text) + b"\x15" + struct.pack("<f", score) + encode_field(3, kind)
+        )
+    trainer = encode_field(3, 2) + encode_field(4, len(pieces)) + encode_field(35, 0)
     charsmap = struct.pack("<I", 1024) + bytes(1024) + b"x\0"
-    return out + field(2, trainer) + field(3, field(1, b"x") + field(2, charsmap) + field(3, 1))
+    return (
+        out
+        + encode_field(2, trainer)
+        + encode_field(3, encode_field(1, b"x") + encode_field(2, charsmap) + encode_field(3, 1))
+    )
 
 
 def _llama2c() -> bytes:

@@ -9,7 +9,7 @@ from mtkit.base.packed import Numbers
 from mtkit.formats import gguf
 from mtkit.gguf.writer import Key, gguf_bytes
 from mtkit.spec import TokenType
-from mtkit.unicode.byte_alphabet import BYTES
+from mtkit.unicode.utf8 import BYTE_OF_LETTER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
 
 WORDS = {
-    "gpt2": [*(letter.encode() for letter in sorted(BYTES)), b"he", b"<|a|>", b"<|b|>"],
+    "gpt2": [*(letter.encode() for letter in sorted(BYTE_OF_LETTER)), b"he", b"<|a|>", b"<|b|>"],
     "llama": [
         *(b"<unk>", b"<s>", b"</s>"),
         *(b"<0x%02X>" % byte for byte in range(256)),

@@ -22,7 +22,7 @@ from support import reference
 from mtkit.base.binary import Source
 from mtkit.formats import gguf, hf, spm, tiktoken
 from mtkit.gguf.writer import Key, gguf_bytes
-from mtkit.unicode.byte_alphabet import LETTERS
+from mtkit.unicode.utf8 import BYTE_LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,7 +203,7 @@ def ranks(seed: int) -> Case:
 
 
 BYTES = [b"<0x%02X>" % value for value in range(256)]
-ALPHABET = [letter.encode() for letter in LETTERS]
+ALPHABET = [letter.encode() for letter in BYTE_LETTERS]
 RUNS = [run + "\ue000".encode() for run in (b"ACGTAC", b"GTAAAA", b"ACGTAA")]
 VOCABULARIES: dict[str, tuple[list[bytes], str]] = {
     "rwkv": ([b"<s>", *(b"\\x%02x" % value for value in range(256)), b"ab", b" a", b"abab"], ""),

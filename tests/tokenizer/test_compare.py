@@ -12,7 +12,7 @@ import pytest
 from support import FIXTURES, measured
 
 import mtkit
-from mtkit.tokenizer.compare import LINE_LIMIT_BYTES, compare, lines_of
+from mtkit.tokenizer.comparison import LINE_LIMIT_BYTES, compare, corpus_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +68,7 @@ def test_post_processor_and_model_are_told_apart(tmp_path: Path) -> None:
 def test_long_lines_are_cut_and_counted() -> None:
     seen: list[int] = []
     data = b"a\r\n" + b"x" * (LINE_LIMIT_BYTES + 5) + b"\n\nend"
-    lines = list(lines_of(io.BytesIO(data), seen.append))
+    lines = list(corpus_lines(io.BytesIO(data), seen.append))
     assert [len(line) for line in lines] == [1, LINE_LIMIT_BYTES, 5, 0, 3]
     assert seen[-1] == len(data)
 

@@ -17,8 +17,7 @@ from support import FIXTURES, reference, shared_tokenizer
 import mtkit
 import mtkit.hf
 from mtkit.errors import UnsupportedError, UsageError
-from mtkit.hf.accelerated import Accelerated
-from mtkit.hf.backend import Backend
+from mtkit.hf.backend import Accelerated, MtkitBackend
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -227,7 +226,7 @@ def test_mtkit_answers() -> None:
             return getattr(self._inner, name)
 
     wanted = plain(TEXTS)["input_ids"]
-    backend = Backend(plain._tokenizer)
+    backend = MtkitBackend(plain._tokenizer)
     vars(backend)["inner"] = Noted(plain._tokenizer)
     assert [one.ids for one in backend.encode_batch(TEXTS)] == wanted
     assert backend.decode(wanted[0]) == plain.decode(wanted[0], skip_special_tokens=True)

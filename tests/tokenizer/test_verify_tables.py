@@ -13,10 +13,10 @@ from support import FIXTURES
 
 import mtkit
 from mtkit.base.binary import Source
-from mtkit.checks.checking import Asked, check_source
-from mtkit.conversion.convert import convert
+from mtkit.checks.checker import CheckOptions, check_source
+from mtkit.conversion.tokenizer import convert
 from mtkit.errors import FormatError
-from mtkit.formats.mtok.extension import find
+from mtkit.formats.mtok.extension import find_extension
 from mtkit.tokenizer.load import load_source, mapped
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ pytest.importorskip("mtkit._native")
 
 def forged(data: bytes, rng: random.Random) -> tuple[str, bytes]:
     """Change a byte of one of the engine's tables; the checksum fits. Returns its tag as well."""
-    extension = find(data)
+    extension = find_extension(data)
     assert extension is not None
     tables = {tag: table for tag, table in extension.optional().items() if len(table)}
     tag = rng.choice(sorted(tables))
@@ -53,7 +53,7 @@ def test_drawn_changes_are_found(name: str, tmp_path: Path) -> None:
     convert(str(FIXTURES / name), str(path), to="mtok")
     sound = path.read_bytes()
     assert mtkit.load(path, verify_tables=True).encode_ids("a") == mtkit.load(path).encode_ids("a")
-    assert not check_source(Source("sound", sound), Asked(deep=True)).findings
+    assert not check_source(Source("sound", sound), CheckOptions(deep=True)).findings
     rng = random.Random(name)
     found = Counter[str]()
     for _ in range(100):
@@ -64,9 +64,9 @@ def test_drawn_changes_are_found(name: str, tmp_path: Path) -> None:
         found[tag] += 1
         with pytest.raises(FormatError, match="do not match the file's specification"):
             load_source(source, verify_tables=True)
-        report = check_source(source, Asked(deep=True))
+        report = check_source(source, CheckOptions(deep=True))
         assert [finding.rule.code for finding in report.findings] == ["engine-tables"]
-        left_out = dict(check_source(source, Asked()).skipped)
+        left_out = dict(check_source(source, CheckOptions()).skipped)
         assert left_out["engine tables"] == "--deep compares them with the rest"
     assert len(found) > 4
 

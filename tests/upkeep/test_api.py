@@ -44,7 +44,7 @@ def test_a_typed_program_may_use_it(tmp_path: Path) -> None:
         "ids": "list[int]",
         "text": "str",
         "gguf": "mtkit.gguf.file.GgufFile",
-        "tokenizer.encode_batch([text, (text, text)])": "list[mtkit.pipeline.result.Encoding]",
+        "tokenizer.encode_batch([text, (text, text)])": "list[mtkit.pipeline.encoding.Encoding]",
         "tokenizer.decode_stream().push(0)": "str",
         "mtkit.generate": "def (",
     }

@@ -13,8 +13,8 @@ import pytest
 from support import FIXTURES
 
 import mtkit
-from mtkit.base import whole_files
-from mtkit.commands import windows
+from mtkit import cli
+from mtkit.base import files
 from mtkit.errors import UsageError
 
 PACKAGE = Path(mtkit.__file__).parent
@@ -135,8 +135,8 @@ def test_files_are_locked_by_a_byte_on_windows(tmp_path: Path, locks: dict[Any, 
     path.write_bytes(b"0123456789")
     one, other = (os.open(path, os.O_RDWR) for _ in range(2))
     os.lseek(one, 3, os.SEEK_SET)
-    assert whole_files.lock(one)
-    assert not whole_files.lock(other)
+    assert files.lock(one)
+    assert not files.lock(other)
     assert os.read(one, 2) == b"34"  # where it was read from
     assert os.read(other, 2) == b"01"
     assert [place for _, place in locks] == [2**31 - 2]
@@ -151,12 +151,12 @@ def test_dead_parts_leave_without_a_signal_on_windows(
         raise AssertionError("os.kill(pid, 0) is Ctrl-C there")
 
     monkeypatch.setattr(os, "kill", kill)
-    monkeypatch.setattr(whole_files.os, "name", "nt")
+    monkeypatch.setattr(files.os, "name", "nt")
     (tmp_path / "made.123.part").touch()
-    whole_files.write_files({f"{tmp_path}/made": b"a"})
+    files.write_files({f"{tmp_path}/made": b"a"})
     assert os.listdir(tmp_path) == ["made"]
     with pytest.raises(UsageError, match="already exists"):
-        whole_files.write_files({f"{tmp_path}/made": b"b"})
+        files.write_files({f"{tmp_path}/made": b"b"})
 
 
 class Handle:
@@ -184,6 +184,6 @@ def test_a_console_reads_escape_sequences_and_a_pipe_gets_utf_8(
     )
     stream = SimpleNamespace(reconfigure=lambda **how: told.append(how))
     monkeypatch.setattr(sys, "stderr", stream)
-    windows.prepare(kernel)
+    cli.prepare_console(kernel)
     assert modes == {7: 7}
     assert told == [{"encoding": "utf-8"}]

@@ -18,7 +18,7 @@ BRITISH = re.compile(
     re.I,
 )
 QUOTED = {
-    "mtkit/commands/first_words.py": "what people type",
+    "mtkit/commands/help.py": "what people type",
     "tools/screens.py": "shows that",
     "mtkit/tiktoken/model.py": "tiktoken's own message",
 }

@@ -5,9 +5,15 @@ Source: llama.cpp, conversion/llama.py (``ApertusModel``); transformers, models/
 
 from __future__ import annotations
 
+from mtkit.architectures.decoder_rows import (
+    HEAD_NORMS,
+    IN_LAYER,
+    UP_AND_DOWN,
+    attention,
+    decoder,
+    silent,
+)
 from mtkit.architectures.families import llama
-from mtkit.architectures.fields import silent
-from mtkit.architectures.rows import HEAD_NORMS, IN_LAYER, UP_AND_DOWN, attention, decoder
 from mtkit.architectures.table import Architecture, LayerNumber, row
 
 TYPE_CHECKING = False
@@ -16,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
 
 _SHAPES = {"alpha_n": "1", "alpha_p": "1", "beta": "", "eps": ""}
 

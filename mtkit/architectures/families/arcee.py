@@ -5,11 +5,9 @@ Source: llama.cpp, conversion/llama.py (``ArceeModel``); transformers, models/ar
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import POOLING
+from mtkit.architectures.decoder_rows import NORMS, POOLING, UP_AND_DOWN, decoder, silent
 from mtkit.architectures.families import llama
-from mtkit.architectures.fields import silent
-from mtkit.architectures.keys import head_dim
-from mtkit.architectures.rows import NORMS, UP_AND_DOWN, decoder
+from mtkit.architectures.metadata import head_dim
 from mtkit.architectures.table import Architecture
 
 ARCEE = Architecture(

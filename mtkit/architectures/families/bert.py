@@ -10,10 +10,8 @@ models/distilbert.
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME
-from mtkit.architectures.common_keys import POOLING, only
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import written
-from mtkit.architectures.keys import always, computed, named, replaced, u32, without
+from mtkit.architectures.decoder_rows import DECODER, POOLING, only, written
+from mtkit.architectures.metadata import always, computed, named, replaced, u32, without
 from mtkit.architectures.table import Architecture, block, joined, row
 from mtkit.errors import UnsupportedError
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
     from mtkit.architectures.changes import Change
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
     from mtkit.architectures.table import Rows
 
 LABELS = "classifier.output_labels"

@@ -5,11 +5,9 @@ Source: llama.cpp, conversion/bloom.py (``BloomModel``); transformers, models/bl
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import only
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.head_changes import GroupedQkv
-from mtkit.architectures.keys import computed, named, u32, without
-from mtkit.architectures.rows import OUTPUT
+from mtkit.architectures.changes import GroupedQkv
+from mtkit.architectures.decoder_rows import DECODER, OUTPUT, only
+from mtkit.architectures.metadata import computed, named, u32, without
 from mtkit.architectures.table import Architecture, block, joined, row
 
 KEYS = (

@@ -6,11 +6,21 @@ models/cohere, models/cohere2.
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import SLIDING_WINDOW, VOCAB_SIZE, only
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import ATTENTION_BIAS, has, rotary_part, silent, written
-from mtkit.architectures.keys import always, computed, f32, replaced, rotary_dim, u32
-from mtkit.architectures.rows import FEED_FORWARD, attention, decoder
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    FEED_FORWARD,
+    SLIDING_WINDOW,
+    VOCAB_SIZE,
+    attention,
+    decoder,
+    has,
+    only,
+    rotary_part,
+    silent,
+    written,
+)
+from mtkit.architectures.metadata import always, computed, f32, replaced, rotary_dim, u32
 from mtkit.architectures.table import Architecture, row, where
 
 TYPE_CHECKING = False
@@ -18,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
 
 NORM = row("input_layernorm", "attn_norm", "embd")
 KEYS = replaced(

@@ -8,21 +8,23 @@ models/deepseek_v3.
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import EXPERT_FEED_FORWARD, VOCAB_SIZE, only
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import silent
-from mtkit.architectures.head_changes import Widening
-from mtkit.architectures.keys import always, computed, f32, replaced, u32
-from mtkit.architectures.rows import (
+from mtkit.architectures.changes import Widening
+from mtkit.architectures.decoder_rows import (
+    DECODER,
+    EXPERT_FEED_FORWARD,
     FEED_FORWARD,
     IN_LAYER,
     NORMS,
+    VOCAB_SIZE,
     decoder,
     experts,
     is_dense,
     is_sparse,
+    only,
     shared_expert,
+    silent,
 )
+from mtkit.architectures.metadata import always, computed, f32, replaced, u32
 from mtkit.architectures.table import (
     Architecture,
     beyond_layers,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
 
 
 def _sum(*fields: str) -> Callable[[Config], int]:

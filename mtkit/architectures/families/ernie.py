@@ -6,11 +6,10 @@ src/models/ernie4-5-moe.cpp; transformers, models/ernie4_5, models/ernie4_5_moe.
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import EXPERT_FEED_FORWARD
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
-from mtkit.architectures.keys import computed, replaced, u32
-from mtkit.architectures.rows import (
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    EXPERT_FEED_FORWARD,
     FEED_FORWARD,
     NORMS,
     attention,
@@ -18,13 +17,16 @@ from mtkit.architectures.rows import (
     experts,
     is_sparse,
     shared_expert,
+    silent,
+    written,
 )
+from mtkit.architectures.metadata import computed, replaced, u32
 from mtkit.architectures.table import Architecture, plain, row, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
 
 ERNIE_4_5 = Architecture(
     "ernie4_5",

@@ -5,13 +5,20 @@ Source: llama.cpp, conversion/exaone.py (``Exaone4Model``); transformers, models
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import SLIDING_WINDOW, VOCAB_SIZE, layer_types
-from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.decoder_rows import (
+    DECODER,
+    FEED_FORWARD,
+    HEAD_NORMS,
+    SLIDING_WINDOW,
+    VOCAB_SIZE,
+    attention,
+    decoder,
+    layer_types,
+    silent,
+)
 from mtkit.architectures.families.llama import LLAMA_3
-from mtkit.architectures.fields import silent
-from mtkit.architectures.keys import computed
+from mtkit.architectures.metadata import computed
 from mtkit.architectures.rope import llama_3_scaling
-from mtkit.architectures.rows import FEED_FORWARD, HEAD_NORMS, attention, decoder
 from mtkit.architectures.table import Architecture, row
 
 TYPE_CHECKING = False
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
 
 PATTERN = "attention.sliding_window_pattern"
 

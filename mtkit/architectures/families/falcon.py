@@ -9,11 +9,9 @@ Source: llama.cpp, conversion/falcon.py (``FalconModel``); transformers, models/
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import only
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.head_changes import GroupedQkv
-from mtkit.architectures.keys import always, computed, named, rope_base_unless, without
-from mtkit.architectures.rows import OUTPUT
+from mtkit.architectures.changes import GroupedQkv
+from mtkit.architectures.decoder_rows import DECODER, OUTPUT, only
+from mtkit.architectures.metadata import always, computed, named, rope_base_unless, without
 from mtkit.architectures.table import Architecture, block, joined, row, where
 
 TYPE_CHECKING = False
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
 
 
 def _heads_kv(config: Config) -> int:

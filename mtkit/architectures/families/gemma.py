@@ -10,11 +10,20 @@ models/gemma to gemma3.
 from __future__ import annotations
 
 from mtkit.architectures.changes import PLUS_ONE
-from mtkit.architectures.common_keys import POOLING, SLIDING_WINDOW, only
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
-from mtkit.architectures.keys import computed, f32
-from mtkit.architectures.rows import FEED_FORWARD, IN_LAYER, OUTPUT, attention
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    FEED_FORWARD,
+    IN_LAYER,
+    OUTPUT,
+    POOLING,
+    SLIDING_WINDOW,
+    attention,
+    only,
+    silent,
+    written,
+)
+from mtkit.architectures.metadata import computed, f32
 from mtkit.architectures.table import Architecture, block, joined, row
 
 TYPE_CHECKING = False
@@ -22,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
     from mtkit.architectures.table import Writer
 
 # Rotary positions of the first two are not in their GGUF: llama.cpp takes a base of 10000.

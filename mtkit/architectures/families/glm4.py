@@ -5,11 +5,18 @@ Source: llama.cpp, conversion/glm.py (``Glm4Model``); transformers, models/glm4.
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import END_OF_TURN
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import ATTENTION_BIAS, rotary_part, silent, written
-from mtkit.architectures.keys import computed, head_dim, without
-from mtkit.architectures.rows import NORMS, attention, decoder
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    END_OF_TURN,
+    NORMS,
+    attention,
+    decoder,
+    rotary_part,
+    silent,
+    written,
+)
+from mtkit.architectures.metadata import computed, head_dim, without
 from mtkit.architectures.table import Architecture, row
 
 TYPE_CHECKING = False

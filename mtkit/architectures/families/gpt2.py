@@ -7,11 +7,8 @@ Source: llama.cpp, conversion/gpt2.py (``GPT2Model``), conversion/starcoder.py
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME, Transposed
-from mtkit.architectures.common_keys import only
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import written
-from mtkit.architectures.keys import always, computed, named, without
-from mtkit.architectures.rows import OUTPUT
+from mtkit.architectures.decoder_rows import DECODER, OUTPUT, only, written
+from mtkit.architectures.metadata import always, computed, named, without
 from mtkit.architectures.table import Architecture, block, joined, row
 
 TYPE_CHECKING = False

@@ -5,13 +5,17 @@ Source: llama.cpp, conversion/gpt_oss.py (``GptOssModel``); transformers, models
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Transposed
-from mtkit.architectures.common_keys import SLIDING_WINDOW
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
-from mtkit.architectures.keys import computed, replaced, u32
-from mtkit.architectures.mxfp4 import Interleaved, Mxfp4
-from mtkit.architectures.rows import attention, decoder
+from mtkit.architectures.changes import Interleaved, Mxfp4, Transposed
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    SLIDING_WINDOW,
+    attention,
+    decoder,
+    silent,
+    written,
+)
+from mtkit.architectures.metadata import computed, replaced, u32
 from mtkit.architectures.table import Architecture, joined, plain, row
 
 TYPE_CHECKING = False

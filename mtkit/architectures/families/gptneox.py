@@ -8,10 +8,9 @@ Source: llama.cpp, conversion/gptneox.py (``GPTNeoXModel``); transformers, model
 
 from __future__ import annotations
 
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import has, rotary_part, written
-from mtkit.architectures.head_changes import GroupedQkv
-from mtkit.architectures.keys import computed, flag, rope_base_unless, rotary_dim, without
+from mtkit.architectures.changes import GroupedQkv
+from mtkit.architectures.decoder_rows import DECODER, has, rotary_part, written
+from mtkit.architectures.metadata import computed, flag, rope_base_unless, rotary_dim, without
 from mtkit.architectures.table import Architecture, block, joined, row
 
 GPT_NEOX = Architecture(

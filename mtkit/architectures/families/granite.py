@@ -9,17 +9,15 @@ models/granite, models/granitemoe, models/granitemoeshared.
 from __future__ import annotations
 
 from mtkit.architectures.changes import Split
-from mtkit.architectures.common_keys import only
+from mtkit.architectures.decoder_rows import IN_LAYER, NORMS, decoder, only, silent
 from mtkit.architectures.families.llama import ATTENTION, KEYS, LLAMA, LLAMA_3, config
-from mtkit.architectures.fields import silent
-from mtkit.architectures.keys import KeyRow, computed, replaced, without
-from mtkit.architectures.rows import IN_LAYER, NORMS, decoder
+from mtkit.architectures.metadata import KeyRow, computed, replaced, without
 from mtkit.architectures.table import Architecture, block, joined, row, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
 
 
 def _scale(key: str, field: str) -> KeyRow:

@@ -5,10 +5,17 @@ Source: llama.cpp, conversion/hunyuan.py (``HunYuanModel``); transformers, model
 
 from __future__ import annotations
 
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
-from mtkit.architectures.keys import KeyRow, computed, replaced, without
-from mtkit.architectures.rows import FEED_FORWARD, NORMS, attention, decoder
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    FEED_FORWARD,
+    NORMS,
+    attention,
+    decoder,
+    silent,
+    written,
+)
+from mtkit.architectures.metadata import KeyRow, computed, replaced, without
 from mtkit.architectures.table import Architecture, row, tied_head
 from mtkit.errors import UnsupportedError
 
@@ -21,11 +28,7 @@ _CONTEXT = 256 * 1024
 
 
 def _is_scaled(config: Config) -> bool:
-    """Tell whether the base of rotary positions is scaled for long texts, in whatever text.
-
-    Raises:
-        UnsupportedError: It is scaled in another way.
-    """
+    """Tell whether the base of rotary positions is scaled for long texts, in whatever text."""
     rope = config.rope()
     kind = rope.text("rope_type")
     if kind in (None, "default"):

@@ -5,13 +5,9 @@ Source: llama.cpp, conversion/internlm.py (``InternLM2Model``); the models' own 
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Split
-from mtkit.architectures.common_keys import only
-from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.changes import GroupedQkv, Permuted, Split
+from mtkit.architectures.decoder_rows import DECODER, IN_LAYER, only, silent, written
 from mtkit.architectures.families.lfm2 import DENSE
-from mtkit.architectures.fields import silent, written
-from mtkit.architectures.head_changes import GroupedQkv, Permuted
-from mtkit.architectures.rows import IN_LAYER
 from mtkit.architectures.table import Architecture, block, joined, row
 
 TYPE_CHECKING = False
@@ -19,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.changes import Arrays, Shape, Shapes
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
 
 _ROWS, _Q, _K = Split(-2), Permuted("head"), Permuted("head_kv")
 

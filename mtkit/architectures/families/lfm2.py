@@ -7,10 +7,19 @@ models/lfm2_moe.
 from __future__ import annotations
 
 from mtkit.architectures.changes import Reshaped
-from mtkit.architectures.common_keys import EXPERT_COUNT, EXPERT_FEED_FORWARD, VOCAB_SIZE, only
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.keys import always, computed, named, replaced, u32, without
-from mtkit.architectures.rows import IN_LAYER, OUTPUT, experts, is_dense, is_sparse
+from mtkit.architectures.decoder_rows import (
+    DECODER,
+    EXPERT_COUNT,
+    EXPERT_FEED_FORWARD,
+    IN_LAYER,
+    OUTPUT,
+    VOCAB_SIZE,
+    experts,
+    is_dense,
+    is_sparse,
+    only,
+)
+from mtkit.architectures.metadata import always, computed, named, replaced, u32, without
 from mtkit.architectures.table import Architecture, block, joined, plain, row, where
 
 TYPE_CHECKING = False
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
 
 SIGMOID = 2
 """Source: gguf-py/gguf/constants.py (``ExpertGatingFuncType``)."""

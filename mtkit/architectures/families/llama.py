@@ -5,13 +5,19 @@ Source: llama.cpp, conversion/llama.py (``LlamaModel``); transformers, models/ll
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import VOCAB_SIZE
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import silent
-from mtkit.architectures.head_changes import Permuted
-from mtkit.architectures.keys import computed, head_dim
+from mtkit.architectures.changes import Permuted
+from mtkit.architectures.decoder_rows import (
+    DECODER,
+    FEED_FORWARD,
+    NORMS,
+    VOCAB_SIZE,
+    attention,
+    decoder,
+    experts,
+    silent,
+)
+from mtkit.architectures.metadata import computed, head_dim
 from mtkit.architectures.rope import llama_3_factors, llama_3_scaling
-from mtkit.architectures.rows import FEED_FORWARD, NORMS, attention, decoder, experts
 from mtkit.architectures.table import Architecture, Generated, row
 
 TYPE_CHECKING = False
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
 
 LLAMA_3 = Generated("rope_freqs.weight", "rope/2", llama_3_factors)
 KEYS = (*DECODER, VOCAB_SIZE, computed("rope.dimension_count", "u32", head_dim))

@@ -11,8 +11,8 @@ models/falcon_mamba.
 from __future__ import annotations
 
 from mtkit.architectures.changes import Computed, Reshaped
-from mtkit.architectures.keys import always, computed, f32, u32
-from mtkit.architectures.rows import OUTPUT
+from mtkit.architectures.decoder_rows import OUTPUT
+from mtkit.architectures.metadata import always, computed, f32, u32
 from mtkit.architectures.table import Architecture, block, joined, plain, row
 from mtkit.errors import UnsupportedError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
 
 FALCON = {"architectures": ["FalconMambaForCausalLM"], "model_type": "falcon_mamba"}
 NORMED = "ssm.dt_b_c_rms"

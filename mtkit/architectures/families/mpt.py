@@ -5,9 +5,8 @@ Source: llama.cpp, conversion/mpt.py (``MPTModel``); transformers, models/mpt.
 
 from __future__ import annotations
 
-from mtkit.architectures.fields import written
-from mtkit.architectures.keys import always, computed, u32
-from mtkit.architectures.rows import OUTPUT
+from mtkit.architectures.decoder_rows import OUTPUT, written
+from mtkit.architectures.metadata import always, computed, u32
 from mtkit.architectures.table import Architecture, block, joined, row
 
 TYPE_CHECKING = False

@@ -6,11 +6,19 @@ Source: llama.cpp, conversion/nemotron.py (``NemotronModel``); transformers, mod
 from __future__ import annotations
 
 from mtkit.architectures.changes import PLUS_ONE
-from mtkit.architectures.common_keys import VOCAB_SIZE
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import ATTENTION_BIAS, FEED_FORWARD_BIAS, silent, written
-from mtkit.architectures.keys import computed, f32, rotary_dim, without
-from mtkit.architectures.rows import IN_LAYER, OUTPUT, UP_AND_DOWN, attention
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    FEED_FORWARD_BIAS,
+    IN_LAYER,
+    OUTPUT,
+    UP_AND_DOWN,
+    VOCAB_SIZE,
+    attention,
+    silent,
+    written,
+)
+from mtkit.architectures.metadata import computed, f32, rotary_dim, without
 from mtkit.architectures.table import Architecture, block, joined, plain, row
 
 TYPE_CHECKING = False

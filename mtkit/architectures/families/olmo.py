@@ -6,21 +6,26 @@ models/olmo to olmo3, models/olmoe.
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import EXPERT_COUNT, SLIDING_WINDOW, layer_types, only
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.families.qwen2 import EXPERTS
-from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
-from mtkit.architectures.head_changes import Permuted
-from mtkit.architectures.keys import always, f32, replaced, without
-from mtkit.architectures.rows import (
+from mtkit.architectures.changes import Permuted
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    EXPERT_COUNT,
     FEED_FORWARD,
     IN_LAYER,
     NORMS,
     OUTPUT,
+    SLIDING_WINDOW,
     WIDE_NORMS,
     attention,
     decoder,
+    layer_types,
+    only,
+    silent,
+    written,
 )
+from mtkit.architectures.families.qwen2 import EXPERTS
+from mtkit.architectures.metadata import always, f32, replaced, without
 from mtkit.architectures.table import Architecture, block, joined, row
 
 OLMO = Architecture(

@@ -5,11 +5,16 @@ Source: llama.cpp, conversion/phi.py (``Phi2Model``); transformers, models/phi.
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import only
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import rotary_part, silent, written
-from mtkit.architectures.keys import computed, picked, rotary_dim, u32
-from mtkit.architectures.rows import IN_LAYER, OUTPUT
+from mtkit.architectures.decoder_rows import (
+    DECODER,
+    IN_LAYER,
+    OUTPUT,
+    only,
+    rotary_part,
+    silent,
+    written,
+)
+from mtkit.architectures.metadata import computed, picked, rotary_dim, u32
 from mtkit.architectures.table import Architecture, block, joined, row
 
 CONTEXT = u32(

@@ -8,12 +8,18 @@ models/phi3, models/phimoe.
 
 from __future__ import annotations
 
-from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.decoder_rows import (
+    DECODER,
+    NORMS,
+    attention,
+    decoder,
+    experts,
+    rotary_part,
+    silent,
+)
 from mtkit.architectures.families.phi2 import CONTEXT, ROTARY
-from mtkit.architectures.fields import rotary_part, silent
-from mtkit.architectures.keys import computed, replaced, without
-from mtkit.architectures.rope_long import ATTENTION_FACTOR, LONG_ROPE, long_rope_scaling
-from mtkit.architectures.rows import NORMS, attention, decoder, experts
+from mtkit.architectures.metadata import computed, replaced, without
+from mtkit.architectures.rope import ATTENTION_FACTOR, LONG_ROPE, long_rope_scaling
 from mtkit.architectures.table import Architecture, row
 
 TYPE_CHECKING = False
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
 
 _DROPPED = (
     "rope.scaling.type",

@@ -6,11 +6,23 @@ models/qwen2, models/qwen2_moe.
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import EXPERT_COUNT, EXPERT_FEED_FORWARD, POOLING, only
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
-from mtkit.architectures.keys import replaced, u32
-from mtkit.architectures.rows import FEED_FORWARD, NORMS, attention, decoder, experts, shared_expert
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    EXPERT_COUNT,
+    EXPERT_FEED_FORWARD,
+    FEED_FORWARD,
+    NORMS,
+    POOLING,
+    attention,
+    decoder,
+    experts,
+    only,
+    shared_expert,
+    silent,
+    written,
+)
+from mtkit.architectures.metadata import replaced, u32
 from mtkit.architectures.table import Architecture, joined, row
 
 SHARED_EXPERT = joined(

@@ -6,11 +6,19 @@ models/qwen3, models/qwen3_moe.
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import POOLING
-from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    FEED_FORWARD,
+    HEAD_NORMS,
+    NORMS,
+    POOLING,
+    attention,
+    decoder,
+    silent,
+    written,
+)
 from mtkit.architectures.families.qwen2 import ALL_SPARSE, EXPERTS, MOE_KEYS
-from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
-from mtkit.architectures.rows import FEED_FORWARD, HEAD_NORMS, NORMS, attention, decoder
 from mtkit.architectures.table import Architecture
 
 QWEN3 = Architecture(

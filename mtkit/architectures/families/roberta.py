@@ -9,9 +9,9 @@ models/roberta, models/xlm_roberta.
 from __future__ import annotations
 
 from mtkit.architectures.changes import Behind
-from mtkit.architectures.common_keys import only
+from mtkit.architectures.decoder_rows import only
 from mtkit.architectures.families import bert
-from mtkit.architectures.keys import computed, replaced
+from mtkit.architectures.metadata import computed, replaced
 from mtkit.architectures.table import Architecture, block, joined, row
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
     from mtkit.architectures.table import Writer
 
 PADDING = 2

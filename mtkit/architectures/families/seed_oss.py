@@ -5,9 +5,17 @@ Source: llama.cpp, conversion/olmo.py (``SeedOssModel``); transformers, models/s
 
 from __future__ import annotations
 
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import ATTENTION_BIAS, FEED_FORWARD_BIAS, has, silent, written
-from mtkit.architectures.rows import FEED_FORWARD, attention, decoder
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    FEED_FORWARD,
+    FEED_FORWARD_BIAS,
+    attention,
+    decoder,
+    has,
+    silent,
+    written,
+)
 from mtkit.architectures.table import Architecture, row
 
 SEED_OSS = Architecture(

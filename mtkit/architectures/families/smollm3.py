@@ -6,9 +6,8 @@ models/smollm3.
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import only
+from mtkit.architectures.decoder_rows import only, silent
 from mtkit.architectures.families.llama import KEYS, LLAMA, LLAMA_3, config
-from mtkit.architectures.fields import silent
 from mtkit.architectures.table import Architecture
 from mtkit.errors import UnsupportedError
 

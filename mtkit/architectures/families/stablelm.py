@@ -7,10 +7,17 @@ Source: llama.cpp, conversion/stablelm.py (``StableLMModel``); transformers, mod
 
 from __future__ import annotations
 
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import ATTENTION_BIAS, has, rotary_part, written
-from mtkit.architectures.keys import computed, f32, flag, rope_base_unless, rotary_dim, without
-from mtkit.architectures.rows import FEED_FORWARD, attention, decoder
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    FEED_FORWARD,
+    attention,
+    decoder,
+    has,
+    rotary_part,
+    written,
+)
+from mtkit.architectures.metadata import computed, f32, flag, rope_base_unless, rotary_dim, without
 from mtkit.architectures.table import Architecture, row, where
 
 TYPE_CHECKING = False

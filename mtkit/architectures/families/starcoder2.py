@@ -5,10 +5,16 @@ Source: llama.cpp, conversion/starcoder.py (``StarCoder2Model``); transformers, 
 
 from __future__ import annotations
 
-from mtkit.architectures.decoder_keys import DECODER
-from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
-from mtkit.architectures.keys import f32, replaced
-from mtkit.architectures.rows import NORMS, attention, decoder
+from mtkit.architectures.decoder_rows import (
+    ATTENTION_BIAS,
+    DECODER,
+    NORMS,
+    attention,
+    decoder,
+    silent,
+    written,
+)
+from mtkit.architectures.metadata import f32, replaced
 from mtkit.architectures.table import Architecture, row
 
 STARCODER_2 = Architecture(

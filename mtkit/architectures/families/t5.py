@@ -6,9 +6,8 @@ models/mt5, models/umt5.
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import only
-from mtkit.architectures.keys import f32, u32, without
-from mtkit.architectures.rows import OUTPUT
+from mtkit.architectures.decoder_rows import OUTPUT, only
+from mtkit.architectures.metadata import f32, u32, without
 from mtkit.architectures.table import Architecture, block, joined, row, where
 
 TYPE_CHECKING = False
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.metadata import Dims
     from mtkit.architectures.table import Rows
 
 _EPSILON = "layer_norm_epsilon"

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.arguments import prompt_of, read_bytes, read_text
-from mtkit.commands.named import model_named
-from mtkit.commands.options import application, is_given
-from mtkit.commands.setting_options import command
-from mtkit.commands.texts import check_no_file
+from mtkit.commands.application import application, is_on_line
+from mtkit.commands.arguments import read_bytes_file, read_prompt, read_text_file
+from mtkit.commands.inputs import check_no_file, find_model
+from mtkit.commands.setting_options import settings_command
 from mtkit.settings import ChatSettings
 
 TYPE_CHECKING = False
@@ -22,7 +21,7 @@ app = application()
 _THINKS = {"auto": None, "on": True, "off": False}
 
 
-@command(
+@settings_command(
     app,
     ChatSettings,
     also={"system": "-sys --system-prompt", "template": "--template"},
@@ -89,34 +88,36 @@ def chat(
     """
     from mtkit.base.record import replace
     from mtkit.commands.chat import screen as chat_screen
-    from mtkit.commands.generate.screen import warn_unused
+    from mtkit.commands.generation import warn_unused
     from mtkit.errors import UsageError
     from mtkit.llama import log
 
     check_no_file(message, prompt, "chat")
     log.is_shown = verbose
-    path = model_named(settings.model, quiet=True)  # the banner says it
+    path = find_model(settings.model, quiet=True)  # the banner says it
     settings = replace(settings, model=path)
     is_talk = message is None and prompt is None and not files and sys.stdin.isatty()
     if is_talk:
-        from mtkit.commands.chat.sampling import by_default
+        from mtkit.commands.chat.screen import default_sampler
         from mtkit.gguf import open_gguf
 
         names = settings.sampler.declared
-        given = [name for name in names if is_given(context, name)]
-        sampler = by_default(settings.sampler, given, open_gguf(path).metadata)
+        given = [name for name in names if is_on_line(context, name)]
+        sampler = default_sampler(settings.sampler, given, open_gguf(path).metadata)
         settings = replace(settings, sampler=sampler)
     if not quiet:
         warn_unused(settings.sampler)
-    own = read_text(template) if template is not None else None
+    own = read_text_file(template) if template is not None else None
     piped = None
     if prompt is not None or files:
-        message = prompt_of(message, prompt, files, command="chat").decode("utf-8", "replace")
+        message = read_prompt(message, prompt, files, command="chat").decode("utf-8", "replace")
     elif message is None and not sys.stdin.isatty():
-        piped = read_bytes("-")
+        piped = read_bytes_file("-")
     if reasoning not in _THINKS:
         raise UsageError(f"--reasoning: {reasoning!r} is not auto, on or off")
-    with chat_screen.opened(settings, own, system, thinks=_THINKS[reasoning]) as dialogue:
+    with chat_screen.open_conversation(
+        settings, own, system, thinks=_THINKS[reasoning]
+    ) as dialogue:
         log.is_shown = False
         if message is not None or piped is not None:
             _answer_once(dialogue, settings, message, piped, system, as_json=as_json, path=path)
@@ -139,7 +140,7 @@ def _answer_once(
 ) -> None:
     """Answer one message, or the messages that came through a pipe."""
     from mtkit.commands import output
-    from mtkit.commands.generate.screen import TextOut
+    from mtkit.commands.generation import TextOutput
     from mtkit.errors import UsageError
     from mtkit.llm.dialogue import read_messages
 
@@ -154,7 +155,7 @@ def _answer_once(
         dialogue.messages.append({"role": "user", "content": text})
     if not dialogue.messages:
         raise UsageError("no input", hint="run it on a terminal, or pipe in a text or messages")
-    out = TextOut()
+    out = TextOutput()
     for parts in dialogue.parts(settings.n_predict, stops=settings.stops):
         if not as_json:
             out.write_parts(parts)

@@ -1,4 +1,8 @@
-"""The conversation of ``mtkit chat`` on a terminal."""
+"""The conversation of ``mtkit chat`` on a terminal: its lines, its commands, its answers.
+
+Tokens are chosen as llama.cpp and Ollama choose them by default. Lines are broken between words
+while the text comes piece by piece.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,133 @@ from contextlib import ExitStack, contextmanager, suppress
 from shutil import get_terminal_size
 from time import perf_counter
 
+from rich.cells import cell_len
+
 from mtkit.base.escape import printable
+from mtkit.base.record import replace
 from mtkit.commands import output
-from mtkit.commands.chat.sampling import changed, described
-from mtkit.commands.chat.wrapping import Wrapping
-from mtkit.commands.generate.screen import TextOut, folded, note
-from mtkit.commands.progress import Progress
+from mtkit.commands.generation import TextOutput, fold_line, write_note
+from mtkit.commands.terminal import Progress
 from mtkit.errors import MtkitError, UsageError
 from mtkit.llm.dialogue import Dialogue, read_messages
+from mtkit.settings import SamplerSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
+    from mtkit.gguf import Metadata
     from mtkit.llm.runner import Runner
-    from mtkit.settings import AnswerSettings, SamplerSettings
+    from mtkit.settings import AnswerSettings
+
+
+_TEMPERATURE = 0.8
+"""Of llama-cli and Ollama."""
+_OF_MODEL = {
+    "temp": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "penalty_repeat": "repeat_penalty",
+    "penalty_last_n": "penalty_last",
+}
+"""End of a key ``general.sampling.…`` -> setting.
+
+Source: LLM_KV_GENERAL_SAMPLING_* of llama.cpp's llama-arch.cpp.
+"""
+_SHOWN = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed")
+
+
+def default_sampler(
+    settings: SamplerSettings, given: Collection[str], metadata: Metadata
+) -> SamplerSettings:
+    """Return the settings of a conversation: what is not given is the model's own, or usual."""
+    if settings.mirostat or settings.grammar is not None or settings.json_schema is not None:
+        return settings
+    own = {"temperature": _TEMPERATURE} | {
+        name: value
+        for key, name in _OF_MODEL.items()
+        for value in [metadata.get(f"general.sampling.{key}")]
+        if isinstance(value, (int, float))
+    }
+    values = {name: value for name, value in own.items() if name not in given}
+    try:
+        return replace(settings, **values)
+    except UsageError:  # a key of the model is out of range
+        return settings
+
+
+def change_sampler(settings: SamplerSettings, name: str, value: str) -> SamplerSettings:
+    """Return settings of which one is changed, as typed."""
+    names = {
+        spelling.lstrip("-"): setting
+        for setting in settings.declared.values()
+        if isinstance(setting.default, (int, float)) or setting.name == "seed"
+        for spelling in (*(setting.options or ()), *setting.also)
+    }
+    setting = names.get(name)
+    if setting is None:
+        raise UsageError(f"there is no setting {name}", hint=f"such as {', '.join(_SPELLED)}")
+    kind = float if isinstance(setting.default, float) else int
+    try:
+        return replace(settings, **{setting.name: kind(value)})
+    except ValueError:
+        raise UsageError(f"{value!r} is not a number", field=name) from None
+
+
+def describe_sampler(settings: SamplerSettings) -> str:
+    """Return the settings that people change, in a line."""
+    values = zip(_SPELLED, (getattr(settings, name) for name in _SHOWN), strict=True)
+    return ", ".join(f"{name} {value}" for name, value in values if value is not None)
+
+
+_SPELLED = [SamplerSettings.declared[name].options[-1].lstrip("-") for name in _SHOWN]
+
+
+_FENCE = "```"
+
+
+class LineWrapper:
+    """Moves the word that does not fit a line to the next one; code between fences stays.
+
+    The last column stays free: a cursor there is in different places for different terminals.
+    """
+
+    def __init__(self, width: int) -> None:
+        """Begin at the start of a line."""
+        self._room = width - 1
+        self._line = ""
+        self._word = ""
+        self._used = 0
+        self._is_code = False
+
+    def push(self, text: str) -> str:
+        """Return a text with line breaks, and with what takes back a word that was begun."""
+        return "".join(map(self._pushed, text))
+
+    def _pushed(self, letter: str) -> str:
+        if letter == "\n":
+            self._is_code ^= self._line.lstrip().startswith(_FENCE)
+            self._line = self._word = ""
+            self._used = 0
+            return letter
+        self._line += letter
+        width = cell_len(letter)
+        if self._is_code or self._used + width <= self._room:
+            self._used += width
+            self._word = "" if letter.isspace() or width > 1 else self._word + letter
+            return letter
+        if letter.isspace():  # the line ends here anyway
+            self._word, self._used = "", 0
+            return "\n"
+        moved = "" if width > 1 else self._word
+        back = cell_len(moved)
+        if back >= self._room:  # longer than a line
+            moved, back = "", 0
+        self._word = "" if width > 1 else moved + letter
+        self._used = back + width
+        return (f"\x1b[{back}D\x1b[K" if back else "") + f"\n{moved}{letter}"
+
 
 _DEFAULT_CTX = 4096
 _HISTORY_LINES = 1000
@@ -45,7 +161,7 @@ Ctrl-C           stop an answer
 
 
 @contextmanager
-def opened(
+def open_conversation(
     settings: AnswerSettings,
     template: str | None,
     system: str | None,
@@ -53,11 +169,11 @@ def opened(
     thinks: bool | None = None,
 ) -> Iterator[Dialogue]:
     """Load a model for a conversation, and free it at the end."""
-    from mtkit.llm.open_model import open_model
+    from mtkit.llm.runner import open_model
     from mtkit.llm.sampling import Sampler
-    from mtkit.llm.speculative import opening
+    from mtkit.speculative import setup
 
-    settings = opening.prepared(settings)
+    settings = setup.prepare_settings(settings)
     with (
         open_model(settings, Progress("loading").show, n_ctx=_DEFAULT_CTX) as runner,
         ExitStack() as stack,
@@ -65,12 +181,12 @@ def opened(
         if template is None:
             found = runner.header.file.metadata.get("tokenizer.chat_template")
             template = found if isinstance(found, str) else None
-        by_rejection = opening.by_rejection(settings)
+        by_rejection = setup.uses_rejection(settings)
         context = runner.open_context()
         sampler = stack.enter_context(
             Sampler(context, settings.sampler, distributions=by_rejection)
         )
-        speculation = opening.open_speculation(runner, settings, sampler.seed)
+        speculation = setup.open_speculation(runner, settings, sampler.seed)
         if speculation is not None:
             stack.callback(speculation.close)
         dialogue = Dialogue(
@@ -114,9 +230,9 @@ class Conversation:
                 try:
                     self._obey(text) if text.startswith("/") else self._answer(text)
                 except (MtkitError, OSError) as error:
-                    note(str(error))
+                    write_note(str(error))
                 except KeyboardInterrupt:
-                    note("interrupted")
+                    write_note("interrupted")
 
     def _answer(self, text: str) -> None:
         dialogue = self._dialogue
@@ -124,7 +240,7 @@ class Conversation:
         dialogue.messages.append({"role": "user", "content": text})
         count = len(dialogue.messages)
         wraps = sys.stdout.isatty()
-        out = TextOut(Wrapping(get_terminal_size().columns).push if wraps else None)
+        out = TextOutput(LineWrapper(get_terminal_size().columns).push if wraps else None)
         first = 0.0
         try:
             for parts in dialogue.parts(self._settings.n_predict, stops=self._settings.stops):
@@ -140,48 +256,50 @@ class Conversation:
         if self._timings and len(dialogue.ids) > 1:
             seconds = perf_counter() - first
             rate = (len(dialogue.ids) - 1) / seconds  # the time before the first is the prompt's
-            note(f"{len(dialogue.ids)} tokens, {rate:.1f} tokens/s")
+            write_note(f"{len(dialogue.ids)} tokens, {rate:.1f} tokens/s")
         if self._quiet:
             return
         if dialogue.forgotten:
-            note(f"the context is full: the oldest {dialogue.forgotten} messages were left out")
+            write_note(
+                f"the context is full: the oldest {dialogue.forgotten} messages were left out"
+            )
         if dialogue.end == "interrupted":
-            note("stopped")
+            write_note("stopped")
 
     def _obey(self, text: str) -> None:
         name, _, rest = text.partition(" ")
         rest = rest.strip()
         dialogue = self._dialogue
         if name == "/help":
-            sys.stderr.writelines(folded(line, 17) + "\n" for line in _HELP.splitlines())
+            sys.stderr.writelines(fold_line(line, 17) + "\n" for line in _HELP.splitlines())
         elif name in ("/reset", "/clear"):
             dialogue.reset()
-            note("forgotten")
+            write_note("forgotten")
         elif name == "/regen":
             self._answer_again()
         elif name == "/set":
             self._set(rest)
         elif name == "/timings":
             self._timings = not self._timings
-            note(f"timings are {'shown' if self._timings else 'hidden'}")
+            write_note(f"timings are {'shown' if self._timings else 'hidden'}")
         elif name == "/system":
             if rest:
                 dialogue.set_system(rest)
             first = dialogue.messages[0] if dialogue.messages else {}
             shown = first.get("content") if first.get("role") == "system" else None
-            note(f"system message: {shown or 'none'}")
+            write_note(f"system message: {shown or 'none'}")
         elif name == "/save":
             self._save(_path(rest))
         elif name == "/load":
             path = _path(rest)
-            from mtkit.commands.arguments import read_bytes
+            from mtkit.commands.arguments import read_bytes_file
 
             try:
-                dialogue.replace(read_messages(read_bytes(path)))
+                dialogue.replace(read_messages(read_bytes_file(path)))
             except MtkitError as error:
                 raise error.located(path) from None
             self._own_files.add(path)
-            note(f"{len(dialogue.messages)} messages")
+            write_note(f"{len(dialogue.messages)} messages")
         else:
             raise UsageError(f"there is no command {name}", hint="/help lists them")
 
@@ -204,34 +322,34 @@ class Conversation:
         if name:
             if dialogue.speculates:
                 raise UsageError("with a draft, sampling is fixed", hint="start again with --temp")
-            sampler = changed(sampler, name.lstrip("-"), value.strip())
+            sampler = change_sampler(sampler, name.lstrip("-"), value.strip())
             context = dialogue.runner.context
             assert context is not None
             new = Sampler(context, sampler)
             dialogue.sampler.close()
             dialogue.sampler = new
             self._settings = replace(self._settings, sampler=sampler)
-        note(described(sampler))
+        write_note(describe_sampler(sampler))
 
     def _save(self, path: str) -> None:
         import json
 
-        from mtkit.base.whole_files import write_files
+        from mtkit.base.files import write_files
 
         text = json.dumps(self._dialogue.messages, ensure_ascii=False, indent=1) + "\n"
         # A conversation may be saved again to the file that it came from.
         is_asked = os.path.exists(path) and path not in self._own_files
         if is_asked and not _line(f"replace {printable(path)}? [y/N] ").lower().startswith("y"):
-            note("not saved")
+            write_note("not saved")
             return
         write_files({path: text.encode()}, force=True)
         self._own_files.add(path)
-        note(f"saved to {path}")
+        write_note(f"saved to {path}")
 
 
 def _show_banner(runner: Runner, sampler: SamplerSettings) -> None:
     """Say which model it is, how it chooses, and how to stop and leave."""
-    from mtkit.commands.terminal import Screen, count, joined, part, sticky
+    from mtkit.commands.terminal import Screen, count_part, join_parts, part, sticky
     from mtkit.inspection.gguf import file_type_name
     from mtkit.sources.locate import MODEL, shipped
 
@@ -243,12 +361,12 @@ def _show_banner(runner: Runner, sampler: SamplerSettings) -> None:
     else:
         name = runner.header.file.metadata.get("general.name")
         shown = name if isinstance(name, str) and name else os.path.basename(runner.model.path)
-        context = sticky(f"{count(runner.n_ctx, 'token')} of context")
+        context = sticky(f"{count_part(runner.n_ctx, 'token')} of context")
         kind = file_type_name(runner.header.file)
         warmth = sticky(f"temperature {sampler.temperature:g}")
-        screen.line(*joined([part("name", shown), kind, context, warmth]))
+        screen.line(*join_parts([part("name", shown), kind, context, warmth]))
     keys = ("/help lists the commands", "Ctrl-C stops an answer", "Ctrl-D leaves")
-    screen.line(*joined([part("dim", sticky(key)) for key in keys]))
+    screen.line(*join_parts([part("dim", sticky(key)) for key in keys]))
 
 
 def _path(text: str) -> str:

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.convert.model import Asked, default_format
-from mtkit.commands.named import load_named
-from mtkit.commands.options import application, loss_codes, n_bytes
+from mtkit.commands.application import application, parse_bytes, parse_loss_codes
+from mtkit.commands.convert.model import ModelOptions, default_format
+from mtkit.commands.inputs import load_tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.conversion.convert import Conversion
+    from mtkit.conversion.tokenizer import Conversion
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 app = application()
@@ -25,14 +25,14 @@ EVERY = "all"
 """``--to``: every format that can be written, a folder each."""
 
 
-def _written() -> list[str]:
+def _written_formats() -> list[str]:
     """Names of the formats that can be written, for shell completion."""
     from mtkit.formats import FOLDERS, FORMATS, get_format
 
     return [*(name for name in FORMATS if hasattr(get_format(name), "write")), *FOLDERS, EVERY]
 
 
-def _types(incomplete: str) -> list[str]:
+def _type_names(incomplete: str) -> list[str]:
     """Names of the types of a model's matrices, for shell completion, in the case of the word."""
     from mtkit.gguf.types import MIXES
 
@@ -63,7 +63,7 @@ def convert(
             "--to",
             metavar="NAME",
             help="Format to write, or all; see mtkit formats.",
-            autocompletion=_written,
+            autocompletion=_written_formats,
         ),
     ] = "",
     kind: Annotated[
@@ -71,7 +71,7 @@ def convert(
         typer.Option(
             "--type",
             metavar="NAME",
-            autocompletion=_types,
+            autocompletion=_type_names,
             help="Type of the weights: auto, f32, f16, bf16, q8_0, or any type of mtkit quantize.",
         ),
     ] = "auto",
@@ -173,26 +173,26 @@ def convert(
     """
     from shlex import quote
 
-    from mtkit.conversion.targets import format_of
+    from mtkit.conversion.tokenizer import target_format
     from mtkit.errors import UsageError
     from mtkit.formats.contract import WriteOptions
     from mtkit.sources.locate import locate
 
-    allowed = loss_codes(allow_loss)
+    allowed = parse_loss_codes(allow_loss)
     if dst is not None and target is not None:
         raise UsageError(f"two outputs are given, {dst} and {target}", hint="give DST or -o")
     target = dst if target is None else target
     if target in ("", "-"):
         what = "-o is empty" if not target else "-o -: convert writes files, not standard output"
         raise UsageError(what, hint="name a file, or a folder that ends in /")
-    to = to.lower() or format_of(target) or default_format(source)
+    to = to.lower() or target_format(target) or default_format(source)
     if not to:
         if source is not None and not download:
             locate(source, download=False)  # what is not there is the first thing to say
         other = "hf" if (source or "").endswith(".gguf") else "gguf"
         line = f"run: mtkit convert {quote(source or 'FILE')} --to {other}"
         missing = f"the name {target} does not determine the format" if target else "no --to"
-        raise UsageError(missing, hint=f"{line}; formats: {', '.join(sorted(_written()))}")
+        raise UsageError(missing, hint=f"{line}; formats: {', '.join(sorted(_written_formats()))}")
     if (tables is not None or no_extension) and to != "mtok":
         raise UsageError("--tables, --no-tables and --no-extension go with --to mtok")
     if tables and no_extension:
@@ -206,8 +206,8 @@ def convert(
         extension=not no_extension,
         values=tuple(choices),
     )
-    most = None if split_max_size is None else n_bytes(split_max_size, "--split-max-size")
-    asked = Asked(
+    most = None if split_max_size is None else parse_bytes(split_max_size, "--split-max-size")
+    asked = ModelOptions(
         target=target,
         kind=kind,
         allow_loss=allowed,
@@ -221,42 +221,46 @@ def convert(
         force=force,
     )
     if to == EVERY:
-        _every(source, asked, as_reader, encoding=encoding, download=download, as_json=as_json)
+        _convert_to_all(
+            source, asked, as_reader, encoding=encoding, download=download, as_json=as_json
+        )
         return
     done = None
     if tokenizer is None:
-        done = _model(source, to, asked, as_reader, download=download)
+        done = _convert_model(source, to, asked, as_reader, download=download)
     if done is None:
-        done = _run(source, tokenizer, to, asked, as_reader, encoding=encoding, download=download)
+        done = _convert_tokenizer(
+            source, tokenizer, to, asked, as_reader, encoding=encoding, download=download
+        )
     from mtkit.commands import output
     from mtkit.commands.convert import report
 
     if as_json:
-        output.write_json(report.document(done))
+        output.write_json(report.conversion_document(done))
     elif output.is_terminal() and not quiet:
-        from mtkit.commands.convert.screen import show
+        from mtkit.commands.convert.report import show_conversion
 
-        show(done, verbose=verbose)
+        show_conversion(done, verbose=verbose)
     elif not quiet:
         lines = report.report_lines(done, verbose=verbose)
         output.write("".join(f"{line}\n" for line in lines))
 
 
-def _model(
-    source: str | None, to: str, asked: Asked, as_reader: str | None, *, download: bool
+def _convert_model(
+    source: str | None, to: str, asked: ModelOptions, as_reader: str | None, *, download: bool
 ) -> Conversion | None:
     """Convert a whole model; None where what is named is a tokenizer."""
     from mtkit.commands.convert import model
     from mtkit.errors import UsageError
 
     if to == "hf-model":
-        from mtkit.commands.named import model_named
+        from mtkit.commands.inputs import find_model
 
         asked.refuse("does not go with --to hf-model", ("--type", "--split-max-size"))
-        return model.to_folder(model_named(source), asked)
+        return model.to_folder(find_model(source), asked)
     folder = None
     if to == "gguf" and source not in (None, "-") and not asked.vocab_only:
-        folder = model.folder_named(str(source), download=download)
+        folder = model.find_source_folder(str(source), download=download)
     if folder is not None and as_reader is not None:
         hint = "--vocab-only converts the tokenizer alone"
         raise UsageError("works for tokenizers only, and this is a model", field="--as", hint=hint)
@@ -277,9 +281,9 @@ def _model(
     return None
 
 
-def _every(
+def _convert_to_all(
     source: str | None,
-    asked: Asked,
+    asked: ModelOptions,
     as_reader: str | None,
     *,
     encoding: str | None,
@@ -287,25 +291,25 @@ def _every(
     as_json: bool,
 ) -> None:
     """Convert a tokenizer to all formats."""
-    from mtkit.commands.convert.every import show, to_every
+    from mtkit.commands.convert.report import convert_to_all, show_formats
     from mtkit.errors import UsageError
 
     asked.refuse("does not go with --to all", ("--vocab-only",))
     if asked.target is None:
         raise UsageError("--to all writes a folder", hint="add -o FOLDER")
-    tokenizer = load_named(source, reader=as_reader, encoding=encoding, download=download)
-    tried = to_every(
+    tokenizer = load_tokenizer(source, reader=as_reader, encoding=encoding, download=download)
+    tried = convert_to_all(
         tokenizer, asked.target, allow_loss=asked.allow_loss, options=asked.options,
         force=asked.force,
     )  # fmt: skip
-    show(tried, as_json=as_json)
+    show_formats(tried, as_json=as_json)
 
 
-def _run(
+def _convert_tokenizer(
     source: str | None,
     vocabulary: str | None,
     to: str,
-    asked: Asked,
+    asked: ModelOptions,
     as_reader: str | None,
     *,
     encoding: str | None,
@@ -314,7 +318,7 @@ def _run(
     """Convert a tokenizer, or a checkpoint with its tokenizer."""
     from mtkit import checkpoints
     from mtkit.base.binary import Source
-    from mtkit.conversion.convert import convert as run
+    from mtkit.conversion.tokenizer import convert as run
     from mtkit.errors import LossError, UsageError
 
     choices: dict[str, Any] = {
@@ -328,22 +332,22 @@ def _run(
                 source=source,
                 hint="add --tokenizer tokenizer.bin",
             )
-        tokenizer = load_named(source, reader=as_reader, encoding=encoding, download=download)
+        tokenizer = load_tokenizer(source, reader=as_reader, encoding=encoding, download=download)
         _warn_of_weights(tokenizer, to)
         try:
             return run(tokenizer, asked.target, to=to, **choices)
         except LossError as error:
             if sys.stderr.isatty():
-                from mtkit.commands.convert.screen import show_refusal
+                from mtkit.commands.convert.report import show_refusal
 
                 show_refusal(error, tokenizer, to, asked.options)
                 raise typer.Exit(error.exit_code) from None
             raise
     if source is None or to != "gguf":
         raise UsageError("--tokenizer works only with a llama2.c checkpoint and --to gguf")
-    from mtkit.conversion.checkpoint import convert_checkpoint
+    from mtkit.conversion.model import convert_checkpoint
 
-    tokenizer = load_named(vocabulary, encoding=encoding, download=download)
+    tokenizer = load_tokenizer(vocabulary, encoding=encoding, download=download)
     return convert_checkpoint(source, tokenizer, asked.target, **choices)
 
 

@@ -10,25 +10,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtkit.conversion.convert import Conversion
+    from mtkit.conversion.tokenizer import Conversion
     from mtkit.formats.contract import WriteOptions
 
 
-class Asked(Record):
+class ModelOptions(Record):
     """What the options say of a whole model.
 
     Attributes:
         target: Where to write; None: as the source is called.
-        kind: Type of the matrices.
-        allow_loss: Codes of losses of the tokenizer that may happen.
-        options: Choices of the tokenizer's writer.
         max_bytes: Of a file; None: one file.
-        imatrix: File of an importance matrix, for quantizing.
-        imatrix_from: Text files of which one is made.
-        base: Folder of an adapter's base model.
-        verify: Whether llama.cpp runs the result.
-        vocab_only: Whether a folder's tokenizer is meant.
-        force: Whether files are replaced.
     """
 
     target: str | None
@@ -57,11 +48,7 @@ class Asked(Record):
         return [name for name, is_set in set_.items() if is_set]
 
     def refuse(self, why: str, known: tuple[str, ...], hint: str = "") -> None:
-        """Refuse options that mean nothing here.
-
-        Raises:
-            UsageError: One is set that is not among the known ones.
-        """
+        """Refuse options that mean nothing here."""
         from mtkit.errors import UsageError
 
         unknown = [name for name in self.given() if name not in known]
@@ -77,12 +64,8 @@ def default_format(source: str | None) -> str:
     return "gguf" if is_folder else ""
 
 
-def folder_named(name: str, *, download: bool) -> str | None:
-    """Return the folder of a model or an adapter that a name stands for; None: a tokenizer's.
-
-    Raises:
-        UsageError: The hub does not give the repository.
-    """
+def find_source_folder(name: str, *, download: bool) -> str | None:
+    """Return the folder of a model or an adapter that a name stands for; None: a tokenizer's."""
     from mtkit.checkpoints import adapter_folder, model_folder
     from mtkit.sources import hub
 
@@ -98,33 +81,25 @@ def folder_named(name: str, *, download: bool) -> str | None:
 
 
 def _check_part(folder: str) -> None:
-    """Warn of a folder without weights, whose tokenizer is all there is to convert.
-
-    Raises:
-        UsageError: There are weights, and no config.json: it would pass for a tokenizer's.
-    """
+    """Warn of a folder without weights, whose tokenizer is all there is to convert."""
     from mtkit.checkpoints import folder_files
     from mtkit.commands.output import warn
     from mtkit.errors import UsageError
 
     if not os.path.isdir(folder):
         return
-    if os.path.isfile(os.path.join(folder, folder_files.CONFIG)):
+    if os.path.isfile(os.path.join(folder, folder_files.MODEL_CONFIG)):
         warn(folder, ["has a config.json and no weights; its tokenizer alone is converted"])
     elif any(map(folder_files.is_weights, folder_files.files_in(folder))):
         hint = "download the folder again, or --vocab-only for its tokenizer alone"
         raise UsageError("has weights but no config.json", source=folder, hint=hint)
 
 
-def to_gguf(folder: str, asked: Asked) -> Conversion:
-    """Convert a folder; types that mtkit does not write itself are made by llama.cpp's quantizer.
-
-    Raises:
-        MtkitError: As ``convert_model``, ``convert_adapter``, ``verify_model``, ``quantize`` say.
-    """
+def to_gguf(folder: str, asked: ModelOptions) -> Conversion:
+    """Convert a folder; llama.cpp's quantizer makes the types that mtkit does not write itself."""
     from mtkit.checkpoints import adapter_folder
+    from mtkit.conversion.model import convert_model
     from mtkit.conversion.model_tensors import TYPES
-    from mtkit.conversion.whole_model import convert_model
     from mtkit.errors import UsageError
 
     kind = asked.kind.lower()
@@ -151,32 +126,32 @@ def to_gguf(folder: str, asked: Asked) -> Conversion:
         return convert_model(
             folder, asked.target, kind=kind, max_bytes=asked.max_bytes,
             allow_loss=asked.allow_loss, options=asked.options, force=asked.force,
-            progress=told("convert"),
+            progress=progress_writer("convert"),
         )  # fmt: skip
     return _in_steps(folder, asked, kind if is_plain else "")
 
 
-def _in_steps(folder: str, asked: Asked, plain: str) -> Conversion:
+def _in_steps(folder: str, asked: ModelOptions, plain: str) -> Conversion:
     """Write a model, let llama.cpp run it, quantize it; one file appears at the end."""
+    from mtkit.base.files import WholeFiles
     from mtkit.base.record import replace
-    from mtkit.base.whole_files import WholeFiles
-    from mtkit.conversion.whole_model import prepare, target_of
-    from mtkit.gguf.in_place import settle
+    from mtkit.conversion.model import gguf_target, prepare_gguf
+    from mtkit.gguf.in_place import settle_journal
     from mtkit.gguf.types import FILE_TYPES
     from mtkit.llm.quantization import file_type
 
-    progress, number = told("convert"), -1 if plain else file_type(asked.kind)
-    made = prepare(
+    progress, number = progress_writer("convert"), -1 if plain else file_type(asked.kind)
+    made = prepare_gguf(
         folder, plain or "auto", allow_loss=asked.allow_loss, options=asked.options,
         progress=progress,
     )  # fmt: skip
     kind = made.plan.type if plain else FILE_TYPES[number]
-    path = target_of(folder, kind, asked.target)
-    settle(path, force=asked.force)
+    path = gguf_target(folder, kind, asked.target)
+    settle_journal(path, force=asked.force)
     with WholeFiles([path], force=asked.force) as new:
         part = new.write(path if plain else f"{path}.whole", made.draft.chunks())
         progress(1, 1)
-        notes = _verified(folder, part, path, asked)
+        notes = _verify(folder, part, path, asked)
         if plain:
             new.appear()
         else:
@@ -186,7 +161,7 @@ def _in_steps(folder: str, asked: Asked, plain: str) -> Conversion:
     return replace(done, model=replace(done.model, type=kind.upper(), notes=tuple(notes)))
 
 
-def _verified(folder: str, part: str, path: str, asked: Asked) -> list[str]:
+def _verify(folder: str, part: str, path: str, asked: ModelOptions) -> list[str]:
     """Let llama.cpp run the model that was written as a part; return what to say of it."""
     if not asked.verify:
         return []
@@ -198,16 +173,16 @@ def _verified(folder: str, part: str, path: str, asked: Asked) -> list[str]:
     return [f"{said}: {error}, rounding explains {done.rounding:.2%}"]
 
 
-def _quantize(source: str, path: str, number: int, asked: Asked) -> list[str]:
+def _quantize(source: str, path: str, number: int, asked: ModelOptions) -> list[str]:
     """Quantize the model that was written as a part; return what to say of it."""
     from collections import Counter
 
-    from mtkit.commands.progress import Progress
-    from mtkit.commands.texts import whole_texts
+    from mtkit.commands.inputs import read_texts
+    from mtkit.commands.terminal import Progress
     from mtkit.gguf import open_gguf
     from mtkit.llm.quantization import quantize
 
-    texts = whole_texts(None, asked.imatrix_from, "") if asked.imatrix_from else ()
+    texts = read_texts(None, asked.imatrix_from, "") if asked.imatrix_from else ()
     quantize(
         source, path, number, imatrix=asked.imatrix, imatrix_from=texts, force=asked.force,
         progress=Progress(f"quantize {asked.kind}").show, imatrix_progress=Progress("imatrix").show,
@@ -218,13 +193,9 @@ def _quantize(source: str, path: str, number: int, asked: Asked) -> list[str]:
     return [f"matrices: {', '.join(f'{number} {kind}' for kind, number in mix)}"]
 
 
-def to_folder(file: str, asked: Asked) -> Conversion:
-    """Convert a GGUF.
-
-    Raises:
-        MtkitError: As ``convert_to_folder`` says.
-    """
-    from mtkit.conversion.folder_writer import MOST_BYTES, convert_to_folder
+def to_folder(file: str, asked: ModelOptions) -> Conversion:
+    """Convert a GGUF."""
+    from mtkit.conversion.folder_writer import MOST_FILE_BYTES, convert_to_folder
     from mtkit.errors import UsageError
 
     kinds = ("auto", "bf16", "f16", "f32")
@@ -233,18 +204,18 @@ def to_folder(file: str, asked: Asked) -> Conversion:
     stem = os.path.splitext(os.path.basename(file))[0]
     folder = asked.target or os.path.join(os.path.dirname(file), stem)
     return convert_to_folder(
-        file, folder, kind=asked.kind.lower(), max_bytes=asked.max_bytes or MOST_BYTES,
+        file, folder, kind=asked.kind.lower(), max_bytes=asked.max_bytes or MOST_FILE_BYTES,
         allow_loss=asked.allow_loss, options=asked.options, force=asked.force,
-        progress=told("convert"),
+        progress=progress_writer("convert"),
     )  # fmt: skip
 
 
-def told(what: str) -> Callable[[int, int], None]:
+def progress_writer(what: str) -> Callable[[int, int], None]:
     """Return what shows how many bytes are written, how fast, and how long the rest takes."""
     import time
 
-    from mtkit.commands.output import size
-    from mtkit.commands.progress import Progress
+    from mtkit.commands.output import format_size
+    from mtkit.commands.terminal import Progress
 
     bar, start = Progress(what), time.perf_counter()
 
@@ -252,7 +223,7 @@ def told(what: str) -> Callable[[int, int], None]:
         seconds = max(time.perf_counter() - start, 1e-3)
         rate = done / seconds
         left = f"{(total - done) / rate:.0f} s left" if done else ""
-        note = f"{size(done)} of {size(total)} · {size(int(rate))}/s · {left}"
+        note = f"{format_size(done)} of {format_size(total)} · {format_size(int(rate))}/s · {left}"
         bar.show(done / max(total, 1), note)
 
     return show

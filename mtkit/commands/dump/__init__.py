@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.named import load_named, model_named, open_named
-from mtkit.commands.options import application
+from mtkit.commands.application import application
+from mtkit.commands.inputs import find_model, load_tokenizer, open_file
 
 app = application()
 
@@ -85,7 +85,7 @@ def dump(
         raise UsageError(f"cannot dump {what!r}", hint=hint)
     module = import_module(SUBJECTS[what])
     if SUBJECTS[what].endswith(".tokenizer"):
-        tokenizer = load_named(file, reader=as_reader, download=download)
+        tokenizer = load_tokenizer(file, reader=as_reader, download=download)
         module.show(what, tokenizer, pattern=pattern, ids=ids, style=style, as_json=as_json)
         return
     if style is not None:
@@ -97,7 +97,7 @@ def dump(
     if what == "tensors" and file.endswith((".safetensors", ".safetensors.index.json")):
         hint = f"run: mtkit inspect --tensors {file}"
         raise UsageError("dump tensors is for a GGUF", source=file, hint=hint)
-    source = open_named(_gguf_of(file), download=download)
+    source = open_file(_gguf_of(file), download=download)
     module.show(what, source, pattern=pattern, as_json=as_json)
 
 
@@ -111,17 +111,13 @@ def _line(what: str | None, file: str) -> str:
 
 
 def _gguf_of(name: str) -> str:
-    """Return the GGUF that a name stands for, of a folder the one in it.
-
-    Raises:
-        UsageError: A folder has none.
-    """
+    """Return the GGUF that a name stands for, of a folder the one in it."""
     from mtkit.errors import UsageError
 
     if not os.path.isdir(name):
         return name
     try:
-        return model_named(name)
+        return find_model(name)
     except UsageError as error:
         error.hint = f"run: mtkit inspect {name}"
         raise

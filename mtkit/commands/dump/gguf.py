@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.commands import output, values
+from mtkit.commands import gguf_rows, output
 from mtkit.gguf import open_gguf
 
 TYPE_CHECKING = False
@@ -16,9 +16,9 @@ def show(what: str, source: Source, *, pattern: str | None, as_json: bool) -> No
     """Print the metadata or the tensor table of a GGUF."""
     file = open_gguf(source)
     if what == "metadata":
-        keys = values.chosen(file.metadata, pattern)
+        keys = gguf_rows.choose_names(file.metadata, pattern)
     else:
-        names = set(values.chosen([tensor.name for tensor in file.tensors], pattern))
+        names = set(gguf_rows.choose_names([tensor.name for tensor in file.tensors], pattern))
         tensors = [tensor for tensor in file.tensors if tensor.name in names]
     if as_json:
         from mtkit.inspection import document
@@ -30,11 +30,11 @@ def show(what: str, source: Source, *, pattern: str | None, as_json: bool) -> No
         )
         output.write_json({"schema": SCHEMA, "what": what, what: content})
     elif what == "metadata":
-        output.write_rows(values.metadata_rows(file.metadata, keys, is_whole=True))
+        output.write_rows(gguf_rows.metadata_rows(file.metadata, keys, is_whole=True))
     elif output.is_terminal():
         from mtkit.commands.terminal import Screen
 
         columns = ("name", "shape>", "type", "offset>:dim", "bytes>:dim")
-        Screen().table(columns, map(values.tensor_row, tensors))
+        Screen().table(columns, map(gguf_rows.tensor_row, tensors))
     else:
-        output.write_rows(map(values.tensor_row, tensors))
+        output.write_rows(map(gguf_rows.tensor_row, tensors))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mtkit.base.escape import as_text
 from mtkit.commands import output
-from mtkit.commands.values import matcher
+from mtkit.commands.gguf_rows import name_matcher
 from mtkit.errors import UnsupportedError, UsageError
-from mtkit.inspection.value_text import float32_text
+from mtkit.inspection.document import float32_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,15 +49,15 @@ def _chosen(
 ) -> Rows:
     """Return the rows with a token whose text or spelling a pattern matches, and with such ids."""
     if ids is not None:
-        from mtkit.commands.arguments import id_ranges
+        from mtkit.commands.arguments import parse_id_ranges
 
         if keys[0] != "id":
             raise UsageError("--id is for dump vocab and dump scores")
-        wanted = id_ranges(ids)
+        wanted = parse_id_ranges(ids)
         rows = (row for row in rows if any(row[0] in numbers for numbers in wanted))
     if pattern is None:
         return rows
-    matches = matcher(pattern)
+    matches = name_matcher(pattern)
 
     def has(row: tuple[object, ...]) -> bool:
         pieces = (cell for cell in row if isinstance(cell, bytes))
@@ -104,7 +104,7 @@ def _vocab(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Rows]:
 
 
 def _merges(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Rows]:
-    from mtkit.spec.model_names import model_name
+    from mtkit.spec import model_name
 
     merges = getattr(tokenizer.spec.model, "merges", None)
     if merges is None:

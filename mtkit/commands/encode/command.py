@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mtkit.commands.encode.options import OPTIONS
-from mtkit.commands.encode.run import run
-from mtkit.commands.options import application
+from mtkit.commands.application import application
+from mtkit.commands.encode import run
+from mtkit.commands.options import ENCODE_OPTIONS
 
 app = application()
-app.command("encode", options=OPTIONS)(run)
+app.command("encode", options=ENCODE_OPTIONS)(run)

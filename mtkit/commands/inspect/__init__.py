@@ -1,13 +1,116 @@
-"""``mtkit inspect``: what is in a model or tokenizer file."""
+"""``mtkit inspect``: what is in a model or tokenizer file.
+
+Of several files, or of a folder of models, there is a row for each.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
 
-from mtkit.commands.named import folder_named, model_named, models_named, open_named
-from mtkit.commands.options import application, whole
+from mtkit.commands import output
+from mtkit.commands.application import application, parse_whole
+from mtkit.commands.failures import raise_last_error
+from mtkit.commands.inputs import find_folder, find_model, find_models, open_file
+from mtkit.errors import MtkitError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+_NAMES = ("path", "format", "bytes", "name", "architecture", "parameters", "file_type", "tokens")
+
+
+def show_overview(paths: Sequence[str], *, most: int | None, as_json: bool) -> None:
+    """Print a row for each file: what it is, its size, the model's name, architecture and type."""
+    rows: list[tuple[Any, ...]] = []
+    errors: list[MtkitError] = []
+    for path in paths:
+        try:
+            rows.append(_file_row(path, most))
+        except MtkitError as error:
+            errors.append(error.located(path))
+            rows.append((path, *[None] * (len(_NAMES) - 1)))
+    if as_json:
+        found = [dict(zip(_NAMES, row, strict=True)) for row in rows]
+        output.write_json({"schema": "mtkit.inspect-files/1", "files": found})
+    elif output.is_terminal():
+        _show_table(rows)
+    else:
+        output.write_rows(rows)
+    if errors:
+        raise_last_error(errors)
+
+
+def _file_row(path: str, most: int | None) -> tuple[Any, ...]:
+    from mtkit.checkpoints import kind_of
+    from mtkit.sources.locate import locate
+    from mtkit.sources.remote import MOST_BYTES, is_remote, open_source
+
+    folder = find_folder(path)
+    if folder is not None:
+        return path, "folder", *_folder_cells(folder)
+    source = open_source(path if is_remote(path) else locate(path).path, most=most or MOST_BYTES)
+    kind = kind_of(source)
+    if kind == "gguf":
+        from mtkit.inspection.gguf import inspect_gguf
+
+        found = inspect_gguf(source)
+        tokens = found.vocabulary.tokens if found.vocabulary else None
+        model = found.name, found.architecture, found.parameters, found.file_type
+        shards = found.shards.shards if found.shards else ()
+        size = sum(len(shard.file.data) for shard in shards if shard.file) or len(source.data)
+        return path, "gguf", size, *model, tokens
+    if kind in ("index", "safetensors"):
+        from mtkit.inspection.safetensors import inspect_safetensors
+
+        known = inspect_safetensors(source)
+        return path, "safetensors", known.n_bytes, None, None, known.parameters, None, None
+    from mtkit.tokenizer.load import load_source
+
+    tokenizer = load_source(source)
+    unknown = [None] * 4
+    return path, tokenizer.format_name, len(source.data), *unknown, tokenizer.vocab_size
+
+
+def _folder_cells(path: str) -> tuple[Any, ...]:
+    from mtkit.conversion.folder_report import folder_report
+
+    found = folder_report(path)
+    architecture = found.gguf.architecture if found.gguf else found.class_name
+    tokens = found.vocabulary.tokens if found.vocabulary else None
+    types = "/".join(found.survey.types)
+    name = found.gguf.name if found.gguf else None
+    return found.survey.n_bytes, name, architecture, found.survey.parameters, types, tokens
+
+
+def _show_table(rows: Sequence[tuple[Any, ...]]) -> None:
+    from mtkit.commands.terminal import Screen, part, sticky
+
+    folder = _common_folder([row[0] for row in rows])
+    shown: list[tuple[object, ...]] = []
+    for path, kind, size, name, architecture, parameters, file_type, tokens in rows:
+        if kind is None:
+            failed = part("bad", "✗ cannot be read")
+            shown.append((path.removeprefix(folder), "", "", "", failed))
+            continue
+        weights = f"{output.format_amount(parameters)} parameters" if parameters else ""
+        facts = [name, architecture, sticky(weights), file_type]
+        text = " · ".join(fact for fact in facts if fact)
+        shown.append((path.removeprefix(folder), kind, output.format_size(size), tokens, text))
+    columns = ("file:name", "format", "size>:dim", "tokens>", "model")
+    Screen().table(columns, shown, elastic=4)
+
+
+def _common_folder(paths: Sequence[str]) -> str:
+    """Return the folder, with its last slash, in which all paths as they were named begin."""
+    common = os.path.commonprefix(paths)  # noqa: RUF071  cut behind a slash
+    return common[: common.rfind(os.sep) + 1]
+
 
 app = application()
 _PLAN = "Options of --plan"
@@ -63,7 +166,7 @@ def inspect(
             "-c",
             "--ctx",
             metavar="N",
-            parser=whole,
+            parser=parse_whole,
             help="Context size in tokens.",
             rich_help_panel=_PLAN,
         ),
@@ -149,8 +252,7 @@ def inspect(
       mtkit inspect model.gguf --plan --ctx 8k --kv-type q8_0
       mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
     """
-    from mtkit.checkpoints.kind import kind_of
-    from mtkit.commands.inspect import overview
+    from mtkit.checkpoints import kind_of
     from mtkit.errors import UnsupportedError, UsageError
     from mtkit.sources.remote import is_remote
 
@@ -161,22 +263,22 @@ def inspect(
     }  # fmt: skip
     for option in (name for name, is_given in given.items() if is_given and not plan):
         raise UsageError("does nothing without --plan", field=option)
-    paths = models_named(files or ())
+    paths = find_models(files or ())
     if len(paths) > 1:
         if plan or metadata or tensors or layers or sort or pattern or tensor is not None:
             raise UsageError(
                 f"with {len(paths)} files, each is shown as one row", hint="name one of them"
             )
-        overview.show(paths, most=most, as_json=as_json)
+        show_overview(paths, most=most, as_json=as_json)
         return
     file = next(iter(paths), None)
-    folder = folder_named(file)
+    folder = find_folder(file)
     if plan:
-        from mtkit.commands.inspect.folder import gguf_of
+        from mtkit.commands.inspect.checkpoint import planned_gguf
         from mtkit.commands.inspect.plan import show_plan
         from mtkit.memory_plan.plan import PlanSettings
 
-        model = model_named(file) if folder is None else gguf_of(folder)
+        model = find_model(file) if folder is None else planned_gguf(folder)
         settings = PlanSettings(
             n_ctx=ctx, kv_type=kv_type, gpu_layers=gpu_layers, n_seq=slots, swa_full=swa_full,
             mmap=not no_mmap, repack=not no_repack,
@@ -186,9 +288,9 @@ def inspect(
     if folder is not None and tensor is not None:
         raise UsageError("is a folder", source=folder, hint="--tensor works with a GGUF")
     if folder is not None and not (metadata or layers):
-        from mtkit.commands.inspect import folder as inspect_folder
+        from mtkit.commands.inspect import checkpoint as inspect_folder
 
-        inspect_folder.show(
+        inspect_folder.show_folder(
             folder,
             tensors=tensors,
             everything=everything,
@@ -199,17 +301,17 @@ def inspect(
         )
         return
     if folder is not None:
-        from mtkit.commands.inspect.folder import gguf_of
+        from mtkit.commands.inspect.checkpoint import planned_gguf
 
-        source = gguf_of(folder)
+        source = planned_gguf(folder)
     else:
-        source = open_named(file, download=download, most=most)
+        source = open_file(file, download=download, most=most)
     kind = kind_of(source)
     if kind != "gguf" and (metadata or layers or tensor is not None):
         hint = "--metadata, --tensor and --layers are for one"
         raise UsageError("is not a GGUF", source=source.name, hint=hint)
     if tensor is not None:
-        from mtkit.commands.inspect import tensor as inspect_tensor
+        from mtkit.commands.inspect import gguf as inspect_tensor
 
         if is_remote(source.name):
             raise UsageError(
@@ -217,12 +319,12 @@ def inspect(
                 source=source.name,
                 hint="download the file",
             )
-        inspect_tensor.show(source, tensor, as_json=as_json)
+        inspect_tensor.show_tensor(source, tensor, as_json=as_json)
         return
     if kind in ("index", "safetensors"):
-        from mtkit.commands.inspect import safetensors as inspect_safetensors
+        from mtkit.commands.inspect import checkpoint as inspect_safetensors
 
-        inspect_safetensors.show(
+        inspect_safetensors.show_safetensors(
             source,
             tensors=tensors,
             everything=everything,
@@ -247,7 +349,7 @@ def inspect(
                 hint="mtkit convert --tokenizer tokenizer.bin --to gguf converts it",
             )
         recognize(source)
-        inspect_tokenizer.show(source, pattern=pattern, as_json=as_json)
+        inspect_tokenizer.show_tokenizer(source, pattern=pattern, as_json=as_json)
         return
     from mtkit.commands.inspect import gguf as inspect_gguf
 
@@ -256,7 +358,7 @@ def inspect(
         for name, is_asked in (("metadata", metadata), ("tensors", tensors), ("layers", layers))
         if is_asked
     ]
-    inspect_gguf.show(
+    inspect_gguf.show_gguf(
         source,
         sections=sections,
         everything=everything,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.commands import output
-from mtkit.commands.terminal import Screen, count, joined, part, size, sticky
+from mtkit.commands.terminal import Screen, count_part, join_parts, part, size_part, sticky
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def show_plan(model: str | Source, settings: PlanSettings, *, as_json: bool) -> 
     """Print the plan of a model's file; on a terminal with units, in a pipe in bytes."""
     from mtkit.base.record import replace
     from mtkit.errors import UsageError
-    from mtkit.llm.preflight import ModelHeader
-    from mtkit.memory_plan.limits import limits
+    from mtkit.llm.header import ModelHeader
+    from mtkit.memory_plan.limits import memory_limits
 
     if settings.n_ctx is not None and settings.n_ctx < 1:
         raise UsageError(f"is {settings.n_ctx}, but must be 1 or more", field="--ctx")
@@ -33,7 +33,7 @@ def show_plan(model: str | Source, settings: PlanSettings, *, as_json: bool) -> 
     kv_type, swa_full = settings.kv_type, settings.swa_full
     header = ModelHeader(model)
     plan, whole = (header.plan(replace(settings, swa_full=full)) for full in (swa_full, True))
-    allowed = limits()
+    allowed = memory_limits()
     if as_json:
         document = _document(plan, kv_type, allowed)
         output.write_json({**document, "swa_full": swa_full, "cache_swa_full": whole.cache})
@@ -47,20 +47,20 @@ def _show(path: str, plan: Plan, whole: int, kv_type: str, allowed: list[Limit])
     screen = Screen()
     least = min(allowed, key=lambda limit: limit.free, default=None)
     fits = least is None or plan.most <= least.free
-    verdict: list[object] = [part("name", path), " needs ", size(plan.host), " of main memory"]
+    verdict: list[object] = [part("name", path), " needs ", size_part(plan.host), " of main memory"]
     if least is not None:
         word = "which fits in" if fits else "more than"
-        verdict.append(f", {word} {size(least.free)} ({least.name})")
+        verdict.append(f", {word} {size_part(least.free)} ({least.name})")
     screen.verdict(*verdict, good=fits)
     output.write("\n")
     texts, sums = sizes_that_add([*_host_parts(plan).values()])
     remarks = {
-        "weights": f"{size(plan.weights_on_gpu)} more on GPUs" * bool(plan.weights_on_gpu),
+        "weights": f"{size_part(plan.weights_on_gpu)} more on GPUs" * bool(plan.weights_on_gpu),
         "repacked": "weights once more, laid out for the processor; --no-repack",
-        "KV cache": f"{count(plan.n_ctx, 'token')} of context, {kv_type}"
-        + f"; {size(whole)} with --swa-full" * (whole > plan.cache),
+        "KV cache": f"{count_part(plan.n_ctx, 'token')} of context, {kv_type}"
+        + f"; {size_part(whole)} with --swa-full" * (whole > plan.cache),
         "computing": "an estimate of half a batch, with what the program itself takes;"
-        f" {size(plan.most - plan.host)} more are reserved",
+        f" {size_part(plan.most - plan.host)} more are reserved",
     }
     names = _host_parts(plan)
     rows = [(name, text, remarks[name]) for name, text in zip(names, texts, strict=True)]
@@ -68,7 +68,7 @@ def _show(path: str, plan: Plan, whole: int, kv_type: str, allowed: list[Limit])
         ("main memory", "size>", "what:dim"), [*rows, ("together", sums, "")], elastic=2, indent=2
     )
     if plan.gpu:
-        screen.line("GPUs hold ", size(plan.gpu), ", and some room to compute", indent=2)
+        screen.line("GPUs hold ", size_part(plan.gpu), ", and some room to compute", indent=2)
     if plan.layers:
         screen.heading("KV cache by layer")
         columns = ("layers", "kind", "tokens>", "size of each>:dim", "on")
@@ -103,7 +103,7 @@ def sizes_that_add(parts: Sequence[int]) -> tuple[list[str], str]:
 
 def memory_parts(report: GgufReport, n_ctx: int) -> list[object]:
     """Return what running a model on the CPU takes, as the parts of one line."""
-    from mtkit.memory_plan.limits import limits
+    from mtkit.memory_plan.limits import memory_limits
     from mtkit.memory_plan.plan import PlanSettings, make_plan
 
     shards = report.shards.shards if report.shards else ()
@@ -111,14 +111,20 @@ def memory_parts(report: GgufReport, n_ctx: int) -> list[object]:
     tensors = tuple(tensor for file in files for tensor in file.tensors)  # in their order
     plan = make_plan(report.file.metadata, tensors, PlanSettings(n_ctx=n_ctx))
     texts, sums = sizes_that_add([*_host_parts(plan).values()])
-    at = f" at {output.grouped(plan.n_ctx)}"
+    at = f" at {output.format_number(plan.n_ctx)}"
     names = [name + at * (name == "KV cache") for name in _host_parts(plan)]
-    parts = joined(map(sticky, map(" ".join, zip(texts, names, strict=True))), sticky(" +") + " ")
+    parts = join_parts(
+        map(sticky, map(" ".join, zip(texts, names, strict=True))), sticky(" +") + " "
+    )
     parts += [" = ", part("head", sticky(sums))]
-    free = min((limit.free for limit in limits()), default=None)
+    free = min((limit.free for limit in memory_limits()), default=None)
     if free is not None:
         fits = plan.most <= free
-        word = f"✓ fits in {output.size(free)}" if fits else f"✗ more than {output.size(free)}"
+        word = (
+            f"✓ fits in {output.format_size(free)}"
+            if fits
+            else f"✗ more than {output.format_size(free)}"
+        )
         parts += ["   ", part("good" if fits else "bad", sticky(word))]
     return parts
 
@@ -131,7 +137,7 @@ def _folded(plan: Plan) -> Iterator[Sequence[object]]:
         numbers = [row[0] for row in rows]
         first, last = numbers[0], numbers[-1]
         label = f"{first}" if first == last else f"{first}–{last}"
-        yield label, kind, cells, output.size(n_bytes), where
+        yield label, kind, cells, output.format_size(n_bytes), where
 
 
 def _layers(plan: Plan) -> Iterator[tuple[int, str, int, int, str]]:

@@ -17,10 +17,10 @@ _SHOWN_TOKENS = 12
 _SHOWN_LETTERS = 32
 
 
-def show(source: Source, *, pattern: str | None, as_json: bool) -> None:
+def show_tokenizer(source: Source, *, pattern: str | None, as_json: bool) -> None:
     """Print what a tokenizer is; ``pattern`` chooses added tokens that have it."""
-    from mtkit.conversion.folder_notes import notes, tokenizer_document
-    from mtkit.inspection.tokenizer import report
+    from mtkit.conversion.folder_notes import folder_notes, tokenizer_document
+    from mtkit.inspection.tokenizer import inspect_tokenizer
     from mtkit.tokenizer.load import load_source
 
     tokenizer = load_source(source)
@@ -28,20 +28,20 @@ def show(source: Source, *, pattern: str | None, as_json: bool) -> None:
     if as_json:
         output.write_json(tokenizer_document(tokenizer))
         return
-    noted = notes(tokenizer)
-    found = report(tokenizer.spec)
+    noted = folder_notes(tokenizer)
+    found = inspect_tokenizer(tokenizer.spec)
     most = None if pattern is not None or not output.is_terminal() else _SHOWN_TOKENS
     rows = list(_rows(tokenizer, found, pattern, most))
     rows += [("note", text) for text in noted]
     if not output.is_terminal():
         output.write_rows([("format", tokenizer.format_name), ("ids", found.vocab_size), *rows])
         return
-    from mtkit.commands.terminal import Screen, count, joined, part
+    from mtkit.commands.terminal import Screen, count_part, join_parts, part
     from mtkit.formats import get_format
 
     screen = Screen()
     title = part("dim", get_format(tokenizer.format_name).TITLE)
-    parts = joined([title, count(found.vocab_size, "id")])
+    parts = join_parts([title, count_part(found.vocab_size, "id")])
     screen.line(part("name", source.name), output.Escaped("   "), *parts, hanging=2)
     output.write("\n")
     screen.facts(_facts(tokenizer, rows))
@@ -53,46 +53,49 @@ def _facts(
     """Yield the rows for people: a line for each component, one for all tokens of a kind."""
     from itertools import groupby
 
-    from mtkit.commands.terminal import joined, sticky
+    from mtkit.commands.terminal import join_parts, sticky
 
     for kind, group in groupby(rows, key=lambda row: str(row[0])):
         parts = _TOKEN_KINDS.get(kind)
         if parts is None:
-            lines = [joined(map(_said, cells), sticky(" ")) for _, *cells in group]
+            lines = [join_parts(map(_printable_text, cells), sticky(" ")) for _, *cells in group]
             yield from zip((kind, *[""] * len(lines)), lines, strict=False)
         else:
-            yield kind, joined(joined(parts(tokenizer, *row[1:]), sticky(" ")) for row in group)
+            yield (
+                kind,
+                join_parts(join_parts(parts(tokenizer, *row[1:]), sticky(" ")) for row in group),
+            )
 
 
-def _said(value: object) -> output.Escaped:
+def _printable_text(value: object) -> output.Escaped:
     return output.Escaped(printable(str(value)))
 
 
-def _counted(_: Tokenizer, name: str, number: int) -> list[object]:
-    return [output.grouped(number), "of them special" if name == "special" else name]
+def _count_parts(_: Tokenizer, name: str, number: int) -> list[object]:
+    return [output.format_number(number), "of them special" if name == "special" else name]
 
 
-def _token(tokenizer: Tokenizer, token_id: object, *others: object) -> list[object]:
+def _token_parts(tokenizer: Tokenizer, token_id: object, *others: object) -> list[object]:
     """Return an id with its text and flags; the remark on tokens that are not shown as it is."""
     from mtkit.commands.terminal import part, token_text
 
     if not isinstance(token_id, int):
-        return [part("dim", _said(token_id))]
+        return [part("dim", _printable_text(token_id))]
     text = token_text(tokenizer.token_bytes(token_id))
     if len(text) > _SHOWN_LETTERS:
         text = output.Escaped(f"{text[:_SHOWN_LETTERS]}… {len(text)} letters")
     return [part("id", token_id), text, *(part("dim", flags) for flags in others[1:])]
 
 
-def _special(tokenizer: Tokenizer, name: str, token_id: int, _: str) -> list[object]:
-    return [name, *_token(tokenizer, token_id)]
+def _special_parts(tokenizer: Tokenizer, name: str, token_id: int, _: str) -> list[object]:
+    return [name, *_token_parts(tokenizer, token_id)]
 
 
 _TOKEN_KINDS: dict[str, Callable[..., list[object]]] = {
-    "tokens": _counted,
-    "special id": _special,
-    "added token": _token,
-    "longest token": _token,
+    "tokens": _count_parts,
+    "special id": _special_parts,
+    "added token": _token_parts,
+    "longest token": _token_parts,
 }
 """Kinds of rows that are one line on a terminal, and what a row becomes."""
 

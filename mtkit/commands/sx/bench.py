@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from mtkit.llm.speculative.bench import Bench
     from mtkit.settings import DraftSettings, GenerateSettings
+    from mtkit.speculative.bench import Bench
 
 _PLACES = 4
 """Places of a draft whose acceptance a table shows."""
@@ -104,17 +104,17 @@ def bench(
     import tempfile
 
     from mtkit.base import plotting
-    from mtkit.commands.named import model_named
+    from mtkit.commands.inputs import find_model
     from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
 
     if plot is not None:
         plotting.require()
     rates = _numbers(acceptance, "--acceptance", 0, 1)
     chosen = _numbers(temperatures, "--temp", 0, 10)
-    path = model_named(target)
+    path = find_model(target)
     with tempfile.TemporaryDirectory() as folder:
         drafting = DraftSettings(
-            draft=None if draft is None else model_named(draft), draft_max=draft_max,
+            draft=None if draft is None else find_model(draft), draft_max=draft_max,
             draft_auto=not no_draft_auto, exact=not no_exact, sx_static_vocab=vocabulary,
         )  # fmt: skip
         if vocabulary is not None:
@@ -150,9 +150,8 @@ def _with_search(
     from mtkit.base.record import replace
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
-    from mtkit.gguf.rows import Rows
-    from mtkit.gguf.vocabulary_rows import EMBEDDING
-    from mtkit.llm.speculative import semantic_index
+    from mtkit.gguf.values import EMBEDDING, Rows
+    from mtkit.speculative import semantic_index
 
     if drafting.draft is None:
         raise UsageError("does nothing without --draft", field="--sx-static-vocab")
@@ -177,12 +176,12 @@ def _run(
 ) -> None:
     from mtkit.base.record import replace
     from mtkit.commands import output
-    from mtkit.commands.progress import Progress
+    from mtkit.commands.terminal import Progress
     from mtkit.errors import UsageError
-    from mtkit.llm.open_model import open_model
-    from mtkit.llm.speculative import bench_plot, bench_summary, opening, static_vocabulary
-    from mtkit.llm.speculative.bench import Bench
-    from mtkit.llm.speculative.groups import LOOKUP, PLAIN, groups_of
+    from mtkit.llm import frequencies
+    from mtkit.llm.runner import open_model
+    from mtkit.speculative import plots, setup
+    from mtkit.speculative.bench import LOOKUP, PLAIN, Bench, groups_of, summarize
 
     drafting = settings.drafting
     known = groups_of(drafting)
@@ -198,7 +197,7 @@ def _run(
     prompts = list(_prompts(files, count))
     lookup = groups_of(drafting)[LOOKUP]
     assert lookup is not None
-    prepared = opening.prepared(replace(settings, drafting=lookup))
+    prepared = setup.prepare_settings(replace(settings, drafting=lookup))
     n_predict = settings.n_predict
     with open_model(prepared, Progress("loading").show) as runner:
         texts = [(source, n, runner.model.tokenize(text)) for source, n, text in prompts]
@@ -218,10 +217,10 @@ def _run(
     runs.sort(key=lambda run: order.index(run.group))  # they took turns at being the first
     static = None
     if drafting.sx_static_vocab is not None:
-        static = frozenset(static_vocabulary.read(drafting.sx_static_vocab, 1 << 30))
-    rows = bench_summary.summaries(runs, done.wide or None, static)
+        static = frozenset(frequencies.read_vocabulary(drafting.sx_static_vocab, 1 << 30))
+    rows = summarize(runs, done.wide or None, static)
     if plot is not None:
-        bench_plot.write(runs, plot)
+        plots.plot_bench(runs, plot)
     if as_json:
         output.write_json(_document(settings, done, rows, runs))
     else:
@@ -232,12 +231,12 @@ def _prompts(files: list[str], count: int | None) -> Any:
     import os
     from itertools import islice
 
-    from mtkit.commands.sx.prompt_files import prompts_of
+    from mtkit.commands.arguments import read_prompts
     from mtkit.errors import UsageError
 
     for path in files:
         name = os.path.splitext(os.path.basename(path))[0]
-        texts = list(islice(prompts_of(path), count))
+        texts = list(islice(read_prompts(path), count))
         if not texts:
             raise UsageError("has no prompts", source=path)
         for number, text in enumerate(texts):
@@ -247,7 +246,7 @@ def _prompts(files: list[str], count: int | None) -> Any:
 def _document(
     settings: GenerateSettings, done: Bench, rows: list[dict[str, Any]], runs: Sequence[Any]
 ) -> dict[str, object]:
-    from mtkit.llm.speculative.promise import break_even
+    from mtkit.speculative.policy import break_even
 
     drafting, plain = settings.drafting, done.plain
     return {

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from mtkit.llm.speculative.answers import Answers
-    from mtkit.llm.speculative.candidates import Found
-    from mtkit.llm.speculative.known import Known
     from mtkit.settings import DraftSettings, GenerateSettings
+    from mtkit.speculative.costs import Costs
+    from mtkit.speculative.tune import Answers, CandidateResult
 
 
 def tune(
@@ -86,27 +85,27 @@ def tune(
     import time
 
     from mtkit.base import plotting
-    from mtkit.base.whole_files import check_target
+    from mtkit.base.files import check_target
     from mtkit.commands import output
-    from mtkit.commands.named import model_named
-    from mtkit.commands.progress import Progress
-    from mtkit.commands.sx.prompt_files import prompts_of
+    from mtkit.commands.arguments import read_prompts
+    from mtkit.commands.inputs import find_model
+    from mtkit.commands.terminal import Progress
     from mtkit.errors import UsageError
-    from mtkit.llm.open_model import open_model
-    from mtkit.llm.speculative import candidates, opening, tune_plot
-    from mtkit.llm.speculative.tune import Tuner
+    from mtkit.llm.runner import open_model
     from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
+    from mtkit.speculative import plots, setup
+    from mtkit.speculative.tune import Tuner, candidates_of, fastest_candidate
 
     until = time.monotonic() + seconds
     check_target(out, force=force)
     if plot is not None:
         plotting.require()
-    texts = list(prompts_of(prompts))[:count]
+    texts = list(read_prompts(prompts))[:count]
     if not texts:
         raise UsageError("has no prompts", source=prompts)
-    path, small = model_named(target), [model_named(name) for name in drafts or ()]
+    path, small = find_model(target), [find_model(name) for name in drafts or ()]
     drafting = DraftSettings(draft_lookup=True)
-    settings = opening.prepared(
+    settings = setup.prepare_settings(
         GenerateSettings(path, ContextSettings(threads=threads), drafting=drafting)
     )
     folder = _folder([path, *small], (texts, tokens, threads))
@@ -118,13 +117,13 @@ def tune(
         answers = done.answers([one[-(n_ctx - tokens) :] for one in ids if one], tokens)
         small += _requantized(small, folder, disk, until)
         vocabularies = _vocabularies(runner, answers, folder) if small else {}
-        table = candidates.candidates_of(DraftSettings(draft_lookup=False), small, vocabularies)
+        table = candidates_of(DraftSettings(draft_lookup=False), small, vocabularies)
         found = done.search(table, answers, Progress("reading along").show)
         found, known = done.confirm(found, answers, tokens)
-    best = candidates.winner(found, exact=not no_exact)
+    best = fastest_candidate(found, exact=not no_exact)
     _write(out, path, settings, best, known, folder)
     if plot is not None:
-        tune_plot.write(answers.known, found, plot)
+        plots.plot_tuning(answers.known, found, plot)
     if as_json:
         output.write_json(_document(out, best, found, answers))
     else:
@@ -136,11 +135,11 @@ def _folder(files: Sequence[str], more: object) -> str:
     import hashlib
     import os
 
-    from mtkit.base.cache import folder
+    from mtkit.base.process import cache_folder
 
     stamps = [(os.path.abspath(path), os.stat(path).st_mtime_ns) for path in files]
     name = hashlib.sha256(repr((stamps, more, 1)).encode()).hexdigest()
-    found = os.path.join(folder("tune"), name)
+    found = os.path.join(cache_folder("tune"), name)
     os.makedirs(found, exist_ok=True)
     return found
 
@@ -150,15 +149,15 @@ def _requantized(drafts: Sequence[str], folder: str, disk: float, until: float) 
     import os
     import time
 
-    from mtkit.commands.progress import Progress
+    from mtkit.commands.terminal import Progress
     from mtkit.errors import MtkitError
     from mtkit.gguf import open_gguf
     from mtkit.llm.quantization import file_type, quantize, quantized_types
-    from mtkit.llm.speculative.candidates import WEIGHTS
+    from mtkit.speculative.tune import DRAFT_TYPES
 
     found, room = [], disk * 1e9
     for draft in drafts:
-        for kind in WEIGHTS:
+        for kind in DRAFT_TYPES:
             name = os.path.basename(draft).removesuffix(".gguf")
             path = os.path.join(folder, f"{name}-{kind.lower()}.gguf")
             room -= os.path.getsize(path if os.path.exists(path) else draft)
@@ -178,20 +177,22 @@ def _vocabularies(runner: Any, answers: Answers, folder: str) -> dict[int, str]:
     """Write a vocab.txt for each size that is smaller than the model's own vocabulary."""
     from collections import Counter
 
-    from mtkit.base.whole_files import write_files
-    from mtkit.llm.speculative import frequencies, static_vocabulary
-    from mtkit.llm.speculative.candidates import SIZES
+    from mtkit.base.files import write_files
+    from mtkit.llm import frequencies
+    from mtkit.speculative.tune import VOCABULARY_SIZES
 
     counts: Counter[int] = Counter()
     for text in (*answers.texts, *answers.prompts):
         counts.update(text)
     metadata, n_vocab = runner.header.file.metadata, runner.model.n_vocab
-    always, found = frequencies.always_in(metadata), {}
-    for size in SIZES:
+    always, found = frequencies.required_ids(metadata), {}
+    for size in VOCABULARY_SIZES:
         if len(always) <= size < 0.75 * n_vocab:
-            ids = static_vocabulary.most_frequent(counts, size, always, n_vocab)
+            ids = frequencies.most_frequent_ids(counts, size, always, n_vocab)
             path = f"{folder}/vocab-{size}.txt"
-            listed = static_vocabulary.text(ids, f"{size} ids by the answers to some prompts")
+            listed = frequencies.format_vocabulary(
+                ids, f"{size} ids by the answers to some prompts"
+            )
             write_files({path: listed.encode()}, force=True)
             found[size] = path
     return found
@@ -201,8 +202,8 @@ def _write(
     out: str,
     target: str,
     settings: GenerateSettings,
-    best: Found | None,
-    known: dict[str, Known],
+    best: CandidateResult | None,
+    known: dict[str, Costs],
     folder: str,
 ) -> None:
     """Write the profile, and beside it the files that were made for it."""
@@ -210,8 +211,8 @@ def _write(
     import shutil
 
     from mtkit.base.record import replace
-    from mtkit.llm.speculative import profile
-    from mtkit.llm.speculative.known import Known
+    from mtkit.speculative import setup
+    from mtkit.speculative.costs import Costs
 
     about: dict[str, object] = {
         "target": os.path.basename(target), "threads": settings.context.threads,
@@ -219,7 +220,7 @@ def _write(
     }  # fmt: skip
     if best is None:
         plain = replace(settings.drafting, draft_lookup=False)
-        profile.write(out, plain, Known(), about)
+        setup.write_profile(out, plain, Costs(), about)
         return
     drafting: DraftSettings = best.drafting
     stem = out.removesuffix(".json")
@@ -228,11 +229,11 @@ def _write(
         if path is not None and os.path.dirname(path) == folder:
             shutil.copyfile(path, stem + end)
             drafting = replace(drafting, **{name: stem + end})
-    profile.write(out, drafting, known[best.candidate.name], about)
+    setup.write_profile(out, drafting, known[best.candidate.name], about)
 
 
 def _document(
-    out: str, best: Found | None, found: Sequence[Found], answers: Answers
+    out: str, best: CandidateResult | None, found: Sequence[CandidateResult], answers: Answers
 ) -> dict[str, object]:
     return {
         "schema": "mtkit.sx-tune/1",
@@ -255,7 +256,11 @@ def _document(
 
 
 def _show(
-    out: str, target: str, best: Found | None, found: Sequence[Found], answers: Answers
+    out: str,
+    target: str,
+    best: CandidateResult | None,
+    found: Sequence[CandidateResult],
+    answers: Answers,
 ) -> None:
     from mtkit.commands import output
 

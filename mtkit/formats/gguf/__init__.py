@@ -32,7 +32,6 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """Read the vocabulary of a GGUF.
 
     Args:
-        source: The file.
         overrides: Metadata keys replaced while reading: key -> bool, int, float or string.
 
     Raises:
@@ -41,10 +40,9 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         UsageError: An override has the wrong type.
     """
     from mtkit.formats.contract import Reading
-    from mtkit.formats.gguf.architectures import ARCHITECTURES, VERSION
-    from mtkit.formats.gguf.ends import ends_of
-    from mtkit.formats.gguf.keys import Keys
+    from mtkit.formats.gguf.metadata import ARCHITECTURES, LLAMA_VERSION, Keys
     from mtkit.formats.gguf.reader import read_spec
+    from mtkit.formats.gguf.roles import text_ends
     from mtkit.gguf import open_gguf
 
     keys = Keys(open_gguf(source), overrides)
@@ -54,7 +52,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     if architecture not in ARCHITECTURES:
         assumed.append(
             f"a model of the architecture {architecture!r}, which llama-cpp-python"
-            f" {VERSION} does not know, has a tokenizer like any other"
+            f" {LLAMA_VERSION} does not know, has a tokenizer like any other"
         )
     pre = keys.text("tokenizer.ggml.pre")
     if keys.text("tokenizer.ggml.model") in {"gpt2", "hybriddna", "whitespace"}:
@@ -62,18 +60,14 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
             assumed.append(f"the split pattern is the one that llama.cpp means by {pre!r}")
         else:
             assumed.append("no split pattern is named: llama.cpp's default, which is not GPT-2's")
-    first, _ = ends_of(spec) or ((), ())
+    first, _ = text_ends(spec) or ((), ())
     if first and first[0] not in (spec.special_ids.bos, spec.special_ids.cls):
         assumed.append(f"BOS is id {first[0]}, llama.cpp's default: no key names one")
     return Reading(spec, tuple(assumed))
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write a vocabulary-only GGUF.
-
-    Raises:
-        UnsupportedError: llama.cpp has nothing that does the same.
-    """
+    """Write a vocabulary-only GGUF."""
     from mtkit.formats.gguf.writer import write_spec
 
     return write_spec(spec, options)

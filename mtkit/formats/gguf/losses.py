@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mtkit.formats.contract import Loss
-from mtkit.formats.gguf.ends import ends_of
-from mtkit.formats.remainder import with_remainder
+from mtkit.formats.gguf.roles import text_ends
+from mtkit.formats.losses import losses_between
 from mtkit.spec import TokenType, fields, models, normalizers
 from mtkit.spec.text import MARK_BYTES
 
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.formats.contract import LossCode
     from mtkit.formats.gguf.plan import Plan
-    from mtkit.formats.remainder import Rule
+    from mtkit.formats.losses import Rule
     from mtkit.spec import TokenizerSpec
 
 _EFFECTS: dict[str, Rule] = {
@@ -47,7 +47,7 @@ def losses_of(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> tuple[Los
         "model": lambda spec, back: _model(spec, back, plan),
         "post_processor": lambda spec, back: [_post_processor(spec, back)],
     }
-    return with_remainder(spec, back, rules=rules)
+    return losses_between(spec, back, rules=rules)
 
 
 def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:
@@ -145,7 +145,7 @@ def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
     old, new = spec.model, back.model
     words: list[Loss] = []
     if isinstance(new, models.BPE) and _whole_words(old) != new.ignore_merges:
-        unmade = _unmade(back, new)
+        unmade = _count_unreachable(back, new)
         if unmade:
             effect = f"{unmade} tokens that no merge produces are found only as whole words"
             words = [Loss("ids", "model.ignore_merges", effect)]
@@ -185,7 +185,7 @@ def _whole_words(model: object) -> bool:
     return isinstance(model, models.RankBPE) or getattr(model, "ignore_merges", False)
 
 
-def _unmade(spec: TokenizerSpec, model: models.BPE) -> int:
+def _count_unreachable(spec: TokenizerSpec, model: models.BPE) -> int:
     """Count the tokens of several characters that no merge makes."""
     pieces = list(spec.vocabulary.pieces)
     size = len(pieces)
@@ -222,7 +222,7 @@ _UNIGRAM: dict[str, tuple[LossCode, str]] = {
 
 
 def _post_processor(spec: TokenizerSpec, back: TokenizerSpec) -> Loss:
-    if ends_of(spec) == ends_of(back):
+    if text_ends(spec) == text_ends(back):
         effect = "rules for text pairs and offsets are not kept; a single text gets the same tokens"
         return Loss("metadata", "post_processor", effect)
     return Loss("ids", "post_processor", "different tokens are added around a text")

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from mtkit.base.record import Record, replace
 from mtkit.errors import UnsupportedError
-from mtkit.formats.gguf.ends import ends_of
-from mtkit.formats.gguf.extras import MODELS
-from mtkit.formats.gguf.match_pre_tokenizer import name_for, rule_of
-from mtkit.formats.gguf.merges import write_merges
-from mtkit.formats.gguf.pre_tokenizers import NAMES
-from mtkit.formats.gguf.roles import extras_of, family_of, model_of
-from mtkit.formats.gguf.scores import scores_of
-from mtkit.formats.rank_merges import merges_by_rank
-from mtkit.spec import decoders, models, normalizers, pre_tokenizers
-from mtkit.spec.marks import MARK_SPACES, drops_first_space, taken_together
+from mtkit.formats.gguf.metadata import MODEL_OF_FAMILY
+from mtkit.formats.gguf.pre_tokenizers import NAMES, pre_name_of, rule_of
+from mtkit.formats.gguf.roles import extras_of, family_of, model_of, text_ends
+from mtkit.formats.gguf.vocabulary import format_merges, scores_of_merges
+from mtkit.formats.ranks import merges_by_rank
+from mtkit.spec import components_of, decoders, models, normalizers, pre_tokenizers
+from mtkit.spec.spaces import MARK_SPACES, drops_first_space, spaces_of
 from mtkit.spec.text import Regex
-from mtkit.spec.traverse import flat
 from mtkit.spec.vocabulary import BYTE_TOKENS
 
 TYPE_CHECKING = False
@@ -31,14 +27,13 @@ if TYPE_CHECKING:
     from mtkit.spec.normalizers import Normalizer
 
 
-_RULES_KEPT = frozenset({"normalizer", "pre_tokenizer", "model"})
+_KNOWN_STAGES = frozenset({"normalizer", "pre_tokenizer", "model"})
 
 
 class Plan(Record):
     """What is written besides tokens, ids and templates.
 
     Attributes:
-        model: ``tokenizer.ggml.model``.
         pre: ``tokenizer.ggml.pre``; empty where it means nothing.
         flags: Key behind ``tokenizer.ggml.`` -> value.
         merges: Lines of the merge list, or None.
@@ -61,15 +56,11 @@ class Plan(Record):
 
 
 def plan_of(spec: TokenizerSpec) -> Plan:
-    """Decide how a specification is written.
-
-    Raises:
-        UnsupportedError: llama.cpp has no tokenizer for it.
-    """
+    """Decide how a specification is written."""
     family = family_of(spec)
     if type(spec.model) in _PLANS:
         return _PLANS[type(spec.model)](spec, spec.model)
-    return Plan(MODELS[family], scores=_scores(spec), ends="never")
+    return Plan(MODEL_OF_FAMILY[family], scores=_scores(spec), ends="never")
 
 
 def _sections(spec: TokenizerSpec, model: models.SectionBPE) -> Plan:
@@ -92,10 +83,10 @@ def _bpe(spec: TokenizerSpec, model: models.BPE) -> Plan:
             "llama.cpp knows no dropout, prefix or suffix in byte-pair encoding", field="model"
         )
     wish, kind = str(extras_of(spec).get("pre", "")), model_of(spec)
-    merges = write_merges(model.merges, spec.vocabulary)
-    if any(isinstance(cut, pre_tokenizers.ByteLevel) for cut in flat(spec.pre_tokenizer)):
-        first, _ = ends_of(spec) or ((), ())
-        pre = name_for(
+    merges = format_merges(model.merges, spec.vocabulary)
+    if any(isinstance(cut, pre_tokenizers.ByteLevel) for cut in components_of(spec.pre_tokenizer)):
+        first, _ = text_ends(spec) or ((), ())
+        pre = pre_name_of(
             spec.pre_tokenizer,
             ignore_merges=model.ignore_merges,
             clean_spaces=spec.clean_up_spaces != "none",
@@ -108,9 +99,11 @@ def _bpe(spec: TokenizerSpec, model: models.BPE) -> Plan:
     rule = rule_of(spec.pre_tokenizer)
     plain = model.unk is None and not model.ignore_merges
     if kind == "whitespace" or (rule == "whitespace" and plain):
-        low = any(isinstance(step, normalizers.Lowercase) for step in flat(spec.normalizer))
+        low = any(
+            isinstance(step, normalizers.Lowercase) for step in components_of(spec.normalizer)
+        )
         flags = (("normalizer.lowercase", low),)
-        return Plan("whitespace", wish or "whitespace", flags, merges, known=_RULES_KEPT)
+        return Plan("whitespace", wish or "whitespace", flags, merges, known=_KNOWN_STAGES)
     if kind == "gemma4" or NAMES.get(wish, NAMES["default"]).rule == "gemma4":
         return Plan(kind, wish or "gemma4", (), merges)
     if rule == "gemma4" and spec.normalizer == MARK_SPACES and model.byte_fallback:
@@ -125,10 +118,10 @@ def _bpe(spec: TokenizerSpec, model: models.BPE) -> Plan:
 
 def _lines(spec: TokenizerSpec, merges: list[bytes]) -> Plan:
     """Write what is split at line breaks; one of the two models for it always adds BOS."""
-    first, _ = ends_of(spec) or ((), ())
+    first, _ = text_ends(spec) or ((), ())
     if first:
-        return Plan("gemma4", "gemma4", (), merges, known=_RULES_KEPT)
-    return Plan("gpt2", "sarvam-moe", (), merges, known=_RULES_KEPT)
+        return Plan("gemma4", "gemma4", (), merges, known=_KNOWN_STAGES)
+    return Plan("gpt2", "sarvam-moe", (), merges, known=_KNOWN_STAGES)
 
 
 def _from_merges(spec: TokenizerSpec, model: models.BPE, merges: list[bytes]) -> Plan:
@@ -136,9 +129,9 @@ def _from_merges(spec: TokenizerSpec, model: models.BPE, merges: list[bytes]) ->
     ids = spec.vocabulary.pieces.ids
     skip = {ids[text] for text in BYTE_TOKENS if text in ids}
     skip |= {token.id for token in spec.added_tokens.tokens}
-    scores = scores_of(model.merges, spec.vocabulary, frozenset(skip))
+    scores = scores_of_merges(model.merges, spec.vocabulary, frozenset(skip))
     if scores is not None:
-        return _spm(spec, scores, _RULES_KEPT)
+        return _spm(spec, scores, _KNOWN_STAGES)
     if spec.special_ids.bos is None:
         raise UnsupportedError(
             "these merges cannot be written as scores, and llama.cpp's tokenizer with merges puts"
@@ -151,7 +144,7 @@ def _from_merges(spec: TokenizerSpec, model: models.BPE, merges: list[bytes]) ->
             " cannot put U+2581 in front of a text",
             field="model.merges",
         )
-    return Plan("gemma4", "gemma4", (), merges, known=_RULES_KEPT)
+    return Plan("gemma4", "gemma4", (), merges, known=_KNOWN_STAGES)
 
 
 def _spm(spec: TokenizerSpec, scores: list[float] | None, known: frozenset[str]) -> Plan:
@@ -161,8 +154,8 @@ def _spm(spec: TokenizerSpec, scores: list[float] | None, known: frozenset[str])
             "without byte tokens llama.cpp cannot encode unknown characters", field="vocabulary"
         )
     prefix = _prefixed(spec)
-    blanks = not any(_marks(step) for step in flat(spec.normalizer)) and not any(
-        isinstance(cut, pre_tokenizers.Metaspace) for cut in flat(spec.pre_tokenizer)
+    blanks = not any(_marks(step) for step in components_of(spec.normalizer)) and not any(
+        isinstance(cut, pre_tokenizers.Metaspace) for cut in components_of(spec.pre_tokenizer)
     )
     flags = (("add_space_prefix", prefix),)
     return Plan("llama", flags=flags, scores=scores, known=known, blanks=blanks)
@@ -171,13 +164,13 @@ def _spm(spec: TokenizerSpec, scores: list[float] | None, known: frozenset[str])
 def _ugm(spec: TokenizerSpec, model: models.Unigram) -> Plan:
     charsmap = b""
     squeeze = False
-    for step in flat(spec.normalizer):
+    for step in components_of(spec.normalizer):
         if isinstance(step, (normalizers.Precompiled, normalizers.Spaces)):
             charsmap = step.charsmap
         if isinstance(step, normalizers.Spaces):
             squeeze = step.remove_extra_whitespaces
         squeeze = squeeze or isinstance(step, normalizers.Strip) or _joins_spaces(step)
-    for cut in flat(spec.pre_tokenizer):
+    for cut in components_of(spec.pre_tokenizer):
         squeeze = squeeze or isinstance(cut, pre_tokenizers.WhitespaceSplit)
     # Where spaces are joined a text has its mark in any case: the key decides on decoding alone.
     by_decoder = squeeze or isinstance(spec.decoder, decoders.Pieces)
@@ -187,7 +180,7 @@ def _ugm(spec: TokenizerSpec, model: models.Unigram) -> Plan:
         flags=(("add_space_prefix", prefix), ("remove_extra_whitespaces", squeeze)),
         scores=_scores(spec),
         charsmap=charsmap or None,
-        known=_RULES_KEPT,
+        known=_KNOWN_STAGES,
     )
 
 
@@ -225,19 +218,21 @@ def _wpm(spec: TokenizerSpec, model: models.WordPiece) -> Plan:
             ("normalizer.lowercase", found.lowercase),
             ("normalizer.strip_accents", found.strips_accents),
         ),
-        known=_RULES_KEPT,
+        known=_KNOWN_STAGES,
         ends="always",
     )
 
 
 def _prefixed(spec: TokenizerSpec) -> bool:
     """Tell whether texts get a space in front."""
-    rule = taken_together(spec.normalizer)
+    rule = spaces_of(spec.normalizer)
     if rule is not None and rule.add_dummy_prefix and not rule.suffix:
         return True
-    return any(isinstance(step, normalizers.Prepend) for step in flat(spec.normalizer)) or any(
+    return any(
+        isinstance(step, normalizers.Prepend) for step in components_of(spec.normalizer)
+    ) or any(
         isinstance(cut, pre_tokenizers.Metaspace) and cut.prepend_scheme != "never"
-        for cut in flat(spec.pre_tokenizer)
+        for cut in components_of(spec.pre_tokenizer)
     )
 
 

@@ -1,14 +1,18 @@
-r"""Pre-tokenizers of byte-pair vocabularies: what each name in ``tokenizer.ggml.pre`` stands for.
+"""Pre-tokenizers of byte-pair vocabularies: what each name in ``tokenizer.ggml.pre`` stands for.
 
 A name is a split rule and a few switches. A rule is a list of patterns, each of which splits the
 words that the one before left; matches and the text between them are both words. llama.cpp runs
 some of its patterns through hand-written code and the others on text whose characters are collapsed
 to one byte a category; here is what they come to in plain terms:
 
-* ``\s`` is Unicode's White_Space; ``\d`` is ``[0-9]``; look-ahead ends with the word;
-* ``\p{Lu}`` and the like are ``\p{L}`` there, so case exists for ASCII alone;
+* ``\\s`` is Unicode's White_Space; ``\\d`` is ``[0-9]``; look-ahead ends with the word;
+* ``\\p{Lu}`` and the like are ``\\p{L}`` there, so case exists for ASCII alone;
 * white space outside ASCII never matches a literal character, so ranges leave it out;
-* the hand-written GPT-2 splitter has the final ``|\s+`` that its pattern lacks.
+* the hand-written GPT-2 splitter has the final ``|\\s+`` that its pattern lacks.
+
+Which pre-tokenizer name of llama.cpp splits like a specification does. A specification's steps are
+brought to a list of patterns; that list must be one of ``RULES`` to the letter, or the way in which
+tokenizer.json files write the same rule.
 
 Source: llama.cpp, src/llama-vocab.cpp (``llm_tokenizer_bpe``, ``llama_vocab::impl::load``) and
 src/unicode.cpp (``unicode_regex_split``).
@@ -16,13 +20,21 @@ src/unicode.cpp (``unicode_regex_split``).
 
 from __future__ import annotations
 
+import re
+
 from mtkit.base.record import Record
-from mtkit.spec import pre_tokenizers
+from mtkit.errors import UnsupportedError
+from mtkit.spec import components_of, pre_tokenizers
+from mtkit.spec import pre_tokenizers as steps
 from mtkit.spec.text import Regex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
     from mtkit.spec.pre_tokenizers import PreTokenizer
+
 
 UNICODE = "15.1"
 DIGIT_GROUPS = "groups of three digits from the right"
@@ -166,13 +178,9 @@ class Pre(Record):
     """What a name means besides its model.
 
     Attributes:
-        rule: Key of ``RULES``.
-        ignore_merges: A word that is a token is that token.
         add_bos: Whether BOS is put in front when the file does not say.
         add_sep: Whether texts of a pair are separated when the file does not say.
-        clean_spaces: Decoding takes spaces in front of punctuation away.
         escape_whitespaces: Spaces become U+2581 first.
-        byte_alphabet: Words are written in the byte alphabet.
         default_bos: BOS is id 11 when the file does not say.
         forced_bos: BOS is put in front whatever the file says, and words of newlines stay whole.
     """
@@ -269,3 +277,132 @@ def splitter(rule: str) -> list[PreTokenizer]:
             regex = Regex(pattern, anchors="text", unicode=UNICODE)
             steps.append(pre_tokenizers.Split(regex))
     return steps
+
+
+_SAME_PATTERNS = (
+    ("(?i:'s|'t|'re|'ve|'m|'ll|'d)", SHORT),
+    (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]", PUNCTUATION),
+    ("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]", PUNCTUATION),
+    (r"\p{N}{1}", r"\p{N}"),
+    (r"\z", "$"),
+    ("\r", r"\r"),
+    ("\n", r"\n"),
+)
+"""Ways to write the same thing."""
+
+_POSSESSIVE = r"([?*+]|\{\d+(?:,\d*)?\})\+"
+"""That it never gives back what it took makes no difference in the patterns below."""
+_KEEPS_TEXT = (("isolated", False), ("removed", True))
+"""A pattern that finds every character keeps the text whole in either way."""
+
+_UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
+_BEFORE_LETTERS = r"[^\r\n\p{L}\p{N}]?"
+_BLANKS = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+_SIGNS_AND_BLANKS = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*" + _BLANKS
+_BETWEEN_SPACES = "words between white space"
+_CL100K = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s+$|\s*[\r\n]|\s+(?!\S)|\s"
+)
+_DIGITS3 = "[0-9][0-9][0-9]"
+_CJK_FROM_0800 = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+
+
+def _cased_words(tail: str, but: str = "") -> str:
+    upper, lower = f"[{_UPPER}{but}]", f"[{_LOWER}{but}]"
+    return f"{_BEFORE_LETTERS}{upper}*{lower}+{tail}|{_BEFORE_LETTERS}{upper}+{lower}*{tail}"
+
+
+_CONVERTER_RULES: dict[tuple[str, ...], str] = {
+    (_cased_words("") + r"|\p{N}" + _SIGNS_AND_BLANKS,): "tekken",
+    (_cased_words(f"{SHORT}?") + r"|\p{N}{1,3}" + _SIGNS_AND_BLANKS,): "gpt-4o",
+    (r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+$|\s+(?!\S)|\s",): "gpt-2",
+    (_CL100K,): "llama-bpe",
+    (
+        r"[\p{Han}]+|"
+        + _cased_words(f"{SHORT}?", but=r"&&[^\p{Han}]")
+        + r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        + _BLANKS,
+    ): "kimi-k2",
+    ("punctuation", GPT2, r"\p{N}+", _DIGITS3): "falcon",
+    (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _CJK_FROM_0800, r"\p{N}"): "deepseek-coder",
+    (r"\p{N}{1,3}", CJK, RULES["deepseek-v3"][2]): "deepseek-v3",
+    (_BETWEEN_SPACES,): "whitespace",
+    (_BETWEEN_SPACES, r"\S+"): "whitespace",
+    (" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+",): "bloom",
+}
+"""What tokenizer.json files have -> the rule that llama.cpp's converter takes for it."""
+
+
+def rule_of(found: PreTokenizer | None) -> str | None:
+    """Return the rule that splits like ``found``, if there is one."""
+    key = tuple(_patterns(found))
+    return next(
+        (name for name, patterns in RULES.items() if patterns == key), _CONVERTER_RULES.get(key)
+    )
+
+
+def pre_name_of(
+    found: PreTokenizer | None, *, ignore_merges: bool, clean_spaces: bool, bos: bool, wish: str
+) -> str:
+    """Return the name whose rule splits like ``found`` and whose switches fit best.
+
+    Args:
+        ignore_merges: As the model has it; where no name has it so, another does, and it shows.
+        bos: Whether there is a BOS; where there is none a name that supplies none fits better.
+    """
+    rule = rule_of(found)
+    names = [name for name, pre in NAMES.items() if pre.rule == rule and pre.byte_alphabet]
+    if not names:
+        shown = " then ".join(_patterns(found)) or "nothing"
+        raise UnsupportedError(
+            f"llama.cpp has no name for the split {shown}",
+            field="pre_tokenizer",
+            hint="it runs built-in patterns only",
+        )
+
+    def rank(name: str) -> tuple[bool, ...]:
+        pre = NAMES[name]
+        return (
+            pre.ignore_merges != ignore_merges,
+            name in LITTLE_KNOWN and name != wish,
+            pre.clean_spaces != clean_spaces,
+            name != wish,
+            pre.default_bos != bos,
+        )
+
+    return min(names, key=rank)
+
+
+def _patterns(found: PreTokenizer | None) -> Iterator[str]:
+    """Yield the patterns of all steps; what is not a pattern yields something that no rule has."""
+    for step in components_of(found):
+        said = _STEP_PATTERNS.get(type(step))
+        yield from said(step) if said else [repr(step)]
+
+
+def _split_pattern(found: steps.Split) -> list[str]:
+    pattern = found.pattern
+    keeps = (found.behavior, found.invert) in _KEEPS_TEXT
+    if not isinstance(pattern, Regex) or pattern.alphabet != "characters" or not keeps:
+        return [repr(found)]
+    text = pattern.pattern
+    if pattern.counted == "modified":
+        text = re.sub(_POSSESSIVE, r"\1", text)
+    for old, new in _SAME_PATTERNS:
+        text = text.replace(old, new)
+    return [text]
+
+
+_STEP_PATTERNS: dict[type, Callable[[Any], list[str]]] = {
+    steps.ByteLevel: lambda found: (
+        ["a space in front of the text"] * found.add_prefix_space + [GPT2] * found.use_regex
+    ),
+    steps.WhitespaceSplit: lambda _: [_BETWEEN_SPACES],
+    steps.DigitGroups: lambda _: [DIGIT_GROUPS],
+    steps.Digits: lambda found: [r"\p{N}" if found.individual else r"\p{N}+"],
+    steps.Punctuation: lambda found: (
+        ["punctuation"] if found.behavior == "contiguous" else [repr(found)]
+    ),
+    steps.Split: _split_pattern,
+}

@@ -11,21 +11,21 @@ from functools import partial
 
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.gguf import text as gguf_text
-from mtkit.formats.gguf.extras import collect
-from mtkit.formats.gguf.keys import Keys
-from mtkit.formats.gguf.kinds import (
+from mtkit.formats.gguf import vocabulary as gguf_text
+from mtkit.formats.gguf.metadata import (
     ID_KEYS,
     KINDS,
     NO_VOCABULARY,
     OLD_ID_KEYS,
     STAND_IN,
+    Keys,
     default_ids,
+    read_extras,
 )
-from mtkit.formats.gguf.merges import merges_of
 from mtkit.formats.gguf.pre_tokenizers import NAMES
-from mtkit.formats.gguf.special import CONTROL, LSTRIP, RSTRIP, UNKNOWN, resolve, settled_types
-from mtkit.formats.gguf.stages import Frame, charsmap, check_bytes, stages
+from mtkit.formats.gguf.roles import CONTROL, LSTRIP, RSTRIP, UNKNOWN, resolve_roles, types_by_roles
+from mtkit.formats.gguf.stages import Frame, build_stages, check_bytes, read_charsmap
+from mtkit.formats.gguf.vocabulary import merge_lines
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mtkit.formats.gguf.kinds import Kind
+    from mtkit.formats.gguf.metadata import Kind
     from mtkit.formats.gguf.pre_tokenizers import Pre
-    from mtkit.formats.gguf.special import Roles
+    from mtkit.formats.gguf.roles import Roles
 
 PREFIX = "tokenizer.ggml."
 TEMPLATE = "tokenizer.chat_template"
@@ -57,12 +57,7 @@ _KNOWN_TYPES = bytes(range(TokenType.BYTE + 1)).ljust(256, b"\0")
 
 
 def read_spec(keys: Keys) -> TokenizerSpec:
-    """Build the specification from the keys.
-
-    Raises:
-        FormatError: A key has the wrong type or the vocabulary cannot work.
-        UnsupportedError: The file holds no vocabulary.
-    """
+    """Build the specification from the keys."""
     architecture = _architecture(keys)
     name = keys.text("general.name") or ""
     kind = _kind(keys, architecture)
@@ -70,7 +65,7 @@ def read_spec(keys: Keys) -> TokenizerSpec:
     texts = _texts(keys)
     raw = list(texts)
     types = _types(keys, len(raw))
-    roles = resolve(
+    roles = resolve_roles(
         types,
         raw,
         texts.ids,
@@ -81,8 +76,10 @@ def read_spec(keys: Keys) -> TokenizerSpec:
         name=name,
     )
     vocabulary = Vocabulary(
-        Pieces.of(gguf_text.pieces(kind.model, raw)) if kind.model in gguf_text.SPELLED else texts,
-        Numbers.of("B", settled_types(types, roles)),
+        Pieces.of(gguf_text.parse_texts(kind.model, raw))
+        if kind.model in gguf_text.SPELLED_MODELS
+        else texts,
+        Numbers.of("B", types_by_roles(types, roles)),
         _scores(keys, len(raw)) if kind.scored else None,
     )
     prefix = keys.flag(PREFIX + "add_space_prefix")
@@ -104,9 +101,9 @@ def read_spec(keys: Keys) -> TokenizerSpec:
             stop=roles.stated_stop,
         ),
         chat_templates=_templates(keys),
-        extras=collect(keys, kind, pre_name, architecture),
+        extras=read_extras(keys, kind, pre_name, architecture),
         name=name,
-        **stages(frame),
+        **build_stages(frame),
     )
 
 
@@ -116,9 +113,6 @@ def read_parts(keys: Keys) -> tuple[Vocabulary | None, tuple[tuple[str, FormatEr
     Returns:
         Texts, types and scores as the file has them, where nothing is wrong, and each part that is
         with its error; ``vocabulary`` is for what only the parts together can have.
-
-    Raises:
-        UnsupportedError: The file holds no vocabulary.
     """
     errors: list[tuple[str, FormatError]] = []
 
@@ -144,7 +138,7 @@ def read_parts(keys: Keys) -> tuple[Vocabulary | None, tuple[tuple[str, FormatEr
     is_whole = not errors
     tried(ASIDE, _templates)
     if pre and is_whole:
-        tried("vocabulary", partial(merges_of, required=pre.needs_merges))
+        tried("vocabulary", partial(merge_lines, required=pre.needs_merges))
     if any(part != ASIDE for part, _ in errors):
         return None, tuple(errors)
     vocabulary = Vocabulary(texts, Numbers("B", types), scores)
@@ -154,7 +148,7 @@ def read_parts(keys: Keys) -> tuple[Vocabulary | None, tuple[tuple[str, FormatEr
 
 def _charsmap(keys: Keys) -> None:
     """Follow every first byte into the trie; only texts show whether all of it is sound."""
-    data = charsmap(keys)
+    data = read_charsmap(keys)
     if data:
         found = Charsmap(data)
         for byte in range(1, 256):

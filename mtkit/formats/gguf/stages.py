@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from mtkit.base.record import Record
 from mtkit.errors import FormatError
-from mtkit.formats.gguf.merges import fits, read_merges
 from mtkit.formats.gguf.pre_tokenizers import UNICODE, splitter
+from mtkit.formats.gguf.vocabulary import has_alphabet, read_merges
 from mtkit.spec import (
     TokenType,
     decoders,
@@ -19,15 +19,14 @@ from mtkit.spec import (
 )
 from mtkit.spec.text import MARK, Text
 from mtkit.spec.vocabulary import BYTE_TOKENS
-from mtkit.unicode.byte_alphabet import LETTERS
+from mtkit.unicode.utf8 import BYTE_LETTERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mtkit.formats.gguf.keys import Keys
-    from mtkit.formats.gguf.kinds import Kind
+    from mtkit.formats.gguf.metadata import Keys, Kind
     from mtkit.formats.gguf.pre_tokenizers import Pre
     from mtkit.spec import Vocabulary
     from mtkit.spec.post_processors import Slot
@@ -44,8 +43,6 @@ class Frame(Record):
     Attributes:
         ids: Role -> id.
         names: Role -> text of that token.
-        add: Which of bos, eos and sep are added.
-        space_prefix: Whether texts begin with a space.
     """
 
     keys: Keys
@@ -58,7 +55,7 @@ class Frame(Record):
     space_prefix: bool
 
 
-def stages(frame: Frame) -> dict[str, Any]:
+def build_stages(frame: Frame) -> dict[str, Any]:
     """Return the fields of a specification that say how text becomes ids and back."""
     check_bytes(frame.kind.family, frame.vocabulary)
     found = {"post_processor": _template(frame), **_FAMILIES[frame.kind.family](frame)}
@@ -68,29 +65,21 @@ def stages(frame: Frame) -> dict[str, Any]:
 
 
 def check_bytes(family: str, vocabulary: Vocabulary) -> None:
-    """Ask for the byte tokens that a family cannot do without.
-
-    Raises:
-        FormatError: They are not there.
-    """
+    """Ask for the byte tokens that a family cannot do without."""
     pieces = vocabulary.pieces
     if family == "spm" and not pieces.places(BYTE_TOKENS):
-        raise _error("have no byte tokens, so unknown characters cannot be encoded")
+        raise _token_error("have no byte tokens, so unknown characters cannot be encoded")
     if family == "plamo2":
         assert vocabulary.types is not None
         found = zip(pieces, vocabulary.types, strict=True)
         spelled = {piece for piece, role in found if role == TokenType.BYTE}
         for text in BYTE_TOKENS:
             if text not in spelled:
-                raise _error(f"have no byte token {text.decode()}")
+                raise _token_error(f"have no byte token {text.decode()}")
 
 
-def charsmap(keys: Keys) -> bytes:
-    """Return the character map; none is empty.
-
-    Raises:
-        FormatError: It is no array of bytes, or shorter than its trie.
-    """
+def read_charsmap(keys: Keys) -> bytes:
+    """Return the character map; none is empty."""
     found = keys.array(CHARSMAP, "u8", "i8")
     if found is None:
         return b""
@@ -101,7 +90,7 @@ def charsmap(keys: Keys) -> bytes:
     return data
 
 
-def _error(what: str) -> FormatError:
+def _token_error(what: str) -> FormatError:
     return FormatError(what, field="tokenizer.ggml.tokens")
 
 
@@ -166,13 +155,15 @@ def _bpe(frame: Frame) -> dict[str, Any]:
     if lower and whitespace:
         parts.append(normalizers.Lowercase("simple"))
     merges, is_whole = read_merges(frame.keys, frame.vocabulary, required=pre.needs_merges)
-    alphabet = [letter.encode() for letter in LETTERS] if letters else BYTE_TOKENS
+    alphabet = [letter.encode() for letter in BYTE_LETTERS] if letters else BYTE_TOKENS
     words = steps[0] if len(steps) == 1 else pre_tokenizers.Sequence(tuple(steps))
     bpe = models.BPE(
         merges,
         byte_fallback=not letters,
         ignore_merges=pre.ignore_merges,
-        missing="before" if is_whole and fits(merges, frame.vocabulary, alphabet) else "after",
+        missing="before"
+        if is_whole and has_alphabet(merges, frame.vocabulary, alphabet)
+        else "after",
         whole_newlines=pre.forced_bos,
     )
     found: dict[str, Any] = {"pre_tokenizer": words, "model": bpe}
@@ -192,7 +183,7 @@ def _bpe(frame: Frame) -> dict[str, Any]:
 
 def _wpm(frame: Frame) -> dict[str, Any]:
     if "unk" not in frame.ids:
-        raise _error("have no unknown token")
+        raise _token_error("have no unknown token")
     lower = frame.keys.flag("tokenizer.ggml.normalizer.lowercase")
     accents = frame.keys.flag("tokenizer.ggml.normalizer.strip_accents")
     lower = True if lower is None else lower
@@ -213,7 +204,7 @@ def _ugm(frame: Frame) -> dict[str, Any]:
     squeeze = bool(frame.keys.flag("tokenizer.ggml.remove_extra_whitespaces"))
     return {
         "normalizer": normalizers.Spaces(
-            charsmap(frame.keys),
+            read_charsmap(frame.keys),
             # Without extra white space every word has its mark, the first one, too.
             add_dummy_prefix=frame.space_prefix or squeeze,
             remove_extra_whitespaces=squeeze,
@@ -229,11 +220,11 @@ def _ugm(frame: Frame) -> dict[str, Any]:
 def _rwkv(frame: Frame) -> dict[str, Any]:
     ids = frame.vocabulary.pieces.ids
     if b"\n" not in ids:
-        raise _error("have none for a line feed")
+        raise _token_error("have none for a line feed")
     first = {piece[:1] for piece in ids} - {b""}
     alone = sorted(byte for byte in first if byte not in ids)
     if alone:
-        raise _error(f"begin with byte 0x{alone[0][0]:02x}, which is not a token by itself")
+        raise _token_error(f"begin with byte 0x{alone[0][0]:02x}, which is not a token by itself")
     return {
         "model": models.Trie(frame.ids.get("unk")),
         "decoder": decoders.Pieces("bytes", drop_first_space=frame.space_prefix),

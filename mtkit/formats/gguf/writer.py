@@ -12,16 +12,13 @@ from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Written
-from mtkit.formats.gguf import text as gguf_text
-from mtkit.formats.gguf.ends import ends_of, separates_pairs
-from mtkit.formats.gguf.extras import KEPT
-from mtkit.formats.gguf.keys import Keys
-from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, default_ids
+from mtkit.formats.gguf import vocabulary as gguf_text
 from mtkit.formats.gguf.losses import losses_of
+from mtkit.formats.gguf.metadata import EXTRA_NUMBERS, ID_KEYS, KINDS, Keys, default_ids
 from mtkit.formats.gguf.plan import plan_of
 from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.formats.gguf.reader import PREFIX, TEMPLATE, read_spec
-from mtkit.formats.gguf.roles import architecture_of, extras_of
+from mtkit.formats.gguf.roles import architecture_of, extras_of, separates_pairs, text_ends
 from mtkit.gguf import open_gguf
 from mtkit.gguf.writer import Key, gguf_bytes
 from mtkit.spec import TokenType, decoders
@@ -43,11 +40,7 @@ if TYPE_CHECKING:
 
 
 def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write a specification.
-
-    Raises:
-        UnsupportedError: llama.cpp has nothing that does the same.
-    """
+    """Write a specification."""
     plan = plan_of(spec)
     texts = _texts(spec, plan)
     types = _types(spec, plan, len(texts))
@@ -68,7 +61,7 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
         keys.append(Key(PREFIX + "precompiled_charsmap", "u8[]", Numbers("B", plan.charsmap)))
     keys += _roles(spec, plan, len(texts))
     keys += [Key(PREFIX + name, "bool", value) for name, value in plan.flags]
-    for name in KEPT:
+    for name in EXTRA_NUMBERS:
         number = extras_of(spec).get(name)
         if isinstance(number, int):
             keys.append(Key(PREFIX + name, "u32", number))
@@ -79,7 +72,7 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
     except FormatError as error:
         raise UnsupportedError(f"llama.cpp would refuse it: {error}") from None
     return Written(
-        {".gguf": data}, losses_of(spec, back, plan), assumptions=tuple(_assumed(spec, plan))
+        {".gguf": data}, losses_of(spec, back, plan), assumptions=tuple(_assumptions(spec, plan))
     )
 
 
@@ -93,7 +86,7 @@ def template_keys(templates: Sequence[ChatTemplate]) -> Iterator[Key]:
         yield Key(TEMPLATE + suffix, "string", template.text)
 
 
-def _assumed(spec: TokenizerSpec, plan: Plan) -> Iterator[str]:
+def _assumptions(spec: TokenizerSpec, plan: Plan) -> Iterator[str]:
     """Yield what the file says that the specification leaves open, as llama.cpp wants it said."""
     extras = extras_of(spec)
     if plan.pre and extras.get("pre") != plan.pre:
@@ -115,12 +108,8 @@ def _name(spec: TokenizerSpec, options: WriteOptions) -> str:
 
 
 def _texts(spec: TokenizerSpec, plan: Plan) -> list[bytes]:
-    """Return the text of every id.
-
-    Raises:
-        UnsupportedError: Two ids have the same text; llama.cpp ends on such a file.
-    """
-    found = list(gguf_text.texts(plan.model, spec.vocabulary.pieces))
+    """Return the text of every id."""
+    found = list(gguf_text.spell_pieces(plan.model, spec.vocabulary.pieces))
     if plan.blanks:
         found = [text.replace(b" ", MARK_BYTES) for text in found]
     found += [b""] * (spec.vocab_size - len(found))
@@ -183,7 +172,7 @@ def _types(spec: TokenizerSpec, plan: Plan, size: int) -> list[int]:
 def _roles(spec: TokenizerSpec, plan: Plan, size: int) -> list[Key]:
     """Return the keys of ids with a role, and which of them are added to texts."""
     ids = {role: getattr(spec.special_ids, role) for role in ID_KEYS}
-    ends = ends_of(spec)
+    ends = text_ends(spec)
     first, last = ends or ((), ())
     add = {"bos": bool(first), "eos": bool(last)}
     if first:
@@ -212,11 +201,7 @@ def _roles(spec: TokenizerSpec, plan: Plan, size: int) -> list[Key]:
 
 
 def _frame(spec: TokenizerSpec, ids: dict[str, int | None], last: tuple[int, ...]) -> None:
-    """Set BOS and SEP, which llama.cpp puts around every text of this kind.
-
-    Raises:
-        UnsupportedError: There are none.
-    """
+    """Set BOS and SEP, which llama.cpp puts around every text of this kind."""
     if last:
         ids["sep"] = last[-1]
     if ids["bos"] is None:

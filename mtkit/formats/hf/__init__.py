@@ -52,11 +52,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write tokenizer.json and tokenizer_config.json.
-
-    Raises:
-        UnsupportedError: The library has no component that does what one of ``spec`` does.
-    """
+    """Write tokenizer.json and tokenizer_config.json."""
     from mtkit.formats.hf.writer import write_spec
 
     return write_spec(spec)
@@ -65,6 +61,6 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
 def other_readings() -> dict[str, OtherReading]:
     """Return how transformers reads it, which asks the files beside it for a class."""
     from mtkit.formats.contract import OtherReading
-    from mtkit.formats.hf.as_transformers import read_as_transformers
+    from mtkit.formats.hf.auto_tokenizer import read_as_transformers
 
     return {"transformers": OtherReading("transformers 5", read_as_transformers)}

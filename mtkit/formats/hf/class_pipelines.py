@@ -12,36 +12,29 @@ from __future__ import annotations
 
 from mtkit.base.record import Record
 from mtkit.errors import UnsupportedError
-from mtkit.formats.added_tokens import CONFIG
-from mtkit.formats.split_patterns import QWEN2, QWEN3_5
+from mtkit.formats.tokenizer_config import CONFIG, QWEN2_SPLIT, QWEN3_5_SPLIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mtkit.formats.tokenizer_class import Again, Settings
+    from mtkit.formats.tokenizer_config import Again, Settings
 
     Form = dict[str, Any]
     Around = Callable[["Ends"], Form | None]
 
 
-class Built(Record):
+class ClassPipeline(Record):
     """What a class builds.
 
     Attributes:
-        kind: Of its model.
         roles: Role -> text of the special tokens that it names itself.
-        model: Settings of the model.
-        pre_tokenizer: Its pre-tokenizer.
-        decoder: Its decoder.
-        normalizer: Its normalizer.
         around: Makes its post-processor; None: that of the file.
         prefers: Whether the file's post-processor counts more, where it has one.
         needs: Whether it makes one that is not known here, where the file has none.
         unk: Where the unknown token of a Unigram is: its id, or that of the role: "named", or
             "zero": if its score is zero, else ``or_else``.
-        or_else: That id.
         extra: Special tokens besides, where the files name none.
         marks: Role -> how its token is found, where it is named by its text alone.
         again: How it adds its special tokens a second time.
@@ -122,7 +115,7 @@ def _xlnet(ends: Ends) -> Form:
     return ends.template([*first, cls], pair, "sep", "cls")
 
 
-def _nothing(ends: Ends) -> None:
+def _no_ends(ends: Ends) -> None:
     """Return what does nothing: a class that was not told to adds neither BOS nor EOS."""
 
 
@@ -177,7 +170,7 @@ def _changes(*steps: Form) -> Form:
     return {"type": "Sequence", "normalizers": list(steps)}
 
 
-def _replaced(what: Form, by: str) -> Form:
+def _replacement(what: Form, by: str) -> Form:
     return {"type": "Replace", "pattern": what, "content": by}
 
 
@@ -188,7 +181,7 @@ def _split(pattern: str) -> Form:
 
 def _bytes_back(*, strip: bool) -> Form:
     blank = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if strip else []
-    steps = [_replaced({"String": "▁"}, " "), {"type": "ByteFallback"}, {"type": "Fuse"}, *blank]
+    steps = [_replacement({"String": "▁"}, " "), {"type": "ByteFallback"}, {"type": "Fuse"}, *blank]
     return {"type": "Sequence", "decoders": steps}
 
 
@@ -210,125 +203,125 @@ _FAIRSEQ = {
 _BRACKETS = {"sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 _BYTES = {"fuse_unk": True, "byte_fallback": True}
 _LEFT = {"lstrip": True, "normalized": True}
-_QUOTES = (_replaced({"String": "``"}, '"'), _replaced({"String": "''"}, '"'))
+_QUOTES = (_replacement({"String": "``"}, '"'), _replacement({"String": "''"}, '"'))
 CLIP = (
     r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 )
 _BARE = ({"type": "NFKD"}, {"type": "StripAccents"})
 
 
-def _gpt2(settings: Settings, table: str | None) -> Built:
+def _gpt2(settings: Settings, table: str | None) -> ClassPipeline:
     letters = _letters(settings.flag("add_prefix_space", False))
-    return Built("BPE", _THREE, letters, _letters())
+    return ClassPipeline("BPE", _THREE, letters, _letters())
 
 
-def _codegen(settings: Settings, table: str | None) -> Built:
+def _codegen(settings: Settings, table: str | None) -> ClassPipeline:
     letters = _letters(settings.flag("add_prefix_space", False))
     after = _letters(True, trim=False)
-    return Built("BPE", _THREE, letters, _letters(), around=lambda _: after, prefers=True)
+    return ClassPipeline("BPE", _THREE, letters, _letters(), around=lambda _: after, prefers=True)
 
 
-def _gpt_neox(settings: Settings, table: str | None) -> Built:
+def _gpt_neox(settings: Settings, table: str | None) -> ClassPipeline:
     trim = settings.flag("trim_offsets", True)
     letters = _letters(settings.flag("add_prefix_space", False), trim=trim)
     roles = {**_THREE, "pad": "<|padding|>"}
-    return Built("BPE", roles, letters, _letters(), {"type": "NFC"}, around=_nothing)
+    return ClassPipeline("BPE", roles, letters, _letters(), {"type": "NFC"}, around=_no_ends)
 
 
-def _clip(settings: Settings, table: str | None) -> Built:
-    change = _changes({"type": "NFC"}, _replaced({"Regex": r"\s+"}, " "), {"type": "Lowercase"})
+def _clip(settings: Settings, table: str | None) -> ClassPipeline:
+    change = _changes({"type": "NFC"}, _replacement({"Regex": r"\s+"}, " "), {"type": "Lowercase"})
     words = {"type": "Split", "pattern": {"Regex": CLIP}, "behavior": "Removed", "invert": True}
     steps = [
         _letters(),
-        _replaced({"String": "</w>"}, " "),
-        _replaced({"Regex": r"\A[\s\x1c-\x1f]+|[\s\x1c-\x1f]+\z"}, ""),  # as str.strip
+        _replacement({"String": "</w>"}, " "),
+        _replacement({"Regex": r"\A[\s\x1c-\x1f]+|[\s\x1c-\x1f]+\z"}, ""),  # as str.strip
     ]
     back = {"type": "Sequence", "decoders": steps}
     model = {"unk_token": "named", "end_of_word_suffix": "</w>"}
     roles = {"bos": "<|startoftext|>", "eos": _END, "unk": _END, "pad": _END}
     around = _roberta(trim=False, prefix=False, first="bos", last="eos")
-    return Built("BPE", roles, _cuts(words, _letters()), back, change, model, around=around)
+    return ClassPipeline("BPE", roles, _cuts(words, _letters()), back, change, model, around=around)
 
 
-def _whisper_class(settings: Settings, table: str | None) -> Built:
+def _whisper_class(settings: Settings, table: str | None) -> ClassPipeline:
     if any(settings.config.get(key, None) for key in ("language", "task", "predict_timestamps")):
         what = "a language, a task or timestamps of Whisper are not known"
         raise UnsupportedError(what, field=CONFIG)
     letters = _letters(settings.flag("add_prefix_space", False))
-    return Built("BPE", _THREE, letters, _letters(), around=_whisper)
+    return ClassPipeline("BPE", _THREE, letters, _letters(), around=_whisper)
 
 
-def _roberta_class(settings: Settings, table: str | None) -> Built:
+def _roberta_class(settings: Settings, table: str | None) -> ClassPipeline:
     prefix, trim = settings.flag("add_prefix_space", False), settings.flag("trim_offsets", True)
     roles = {**_FAIRSEQ, "mask": "<mask>"}
     around = _roberta(trim=trim, prefix=prefix)
-    return Built("BPE", roles, _letters(prefix), _letters(), around=around)
+    return ClassPipeline("BPE", roles, _letters(prefix), _letters(), around=around)
 
 
-def _blenderbot(settings: Settings, table: str | None) -> Built:
+def _blenderbot(settings: Settings, table: str | None) -> ClassPipeline:
     letters = _letters(settings.flag("add_prefix_space", True))
     roles = {**_FAIRSEQ, "mask": "<mask>"}
-    return Built("BPE", roles, letters, _letters(), marks={"mask": {"lstrip": True}})
+    return ClassPipeline("BPE", roles, letters, _letters(), marks={"mask": {"lstrip": True}})
 
 
-def _deberta_class(settings: Settings, table: str | None) -> Built:
+def _deberta_class(settings: Settings, table: str | None) -> ClassPipeline:
     letters = _letters(settings.flag("add_prefix_space", False))
     roles = {**_BRACKETS, "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
-    return Built("BPE", roles, letters, _letters(), around=_deberta)
+    return ClassPipeline("BPE", roles, letters, _letters(), around=_deberta)
 
 
-def _qwen(pattern: str, *, again: Again) -> Callable[[Settings, str | None], Built]:
-    def built(settings: Settings, table: str | None) -> Built:
+def _qwen(pattern: str, *, again: Again) -> Callable[[Settings, str | None], ClassPipeline]:
+    def built(settings: Settings, table: str | None) -> ClassPipeline:
         letters = _letters(settings.flag("add_prefix_space", False), regex=False)
         cuts = _cuts(_split(pattern), letters)
         roles = {"eos": _END, "unk": _END, "pad": _END}
-        return Built("BPE", roles, cuts, _letters(), {"type": "NFC"}, again=again)
+        return ClassPipeline("BPE", roles, cuts, _letters(), {"type": "NFC"}, again=again)
 
     return built
 
 
-def _cohere(settings: Settings, table: str | None) -> Built:
+def _cohere(settings: Settings, table: str | None) -> ClassPipeline:
     prefix = settings.flag("add_prefix_space", False)
     cuts = _cuts({"type": "Digits", "individual_digits": True}, _letters(prefix))
     roles = {
         "bos": "<BOS_TOKEN>", "eos": "<|END_OF_TURN_TOKEN|>", "unk": "<UNK>", "sep": "<SEP>",
         "pad": "<PAD>", "cls": "<CLS>", "mask": "<MASK_TOKEN>",
     }  # fmt: skip
-    return Built("BPE", roles, cuts, _letters(prefix), {"type": "NFC"}, again="kept")
+    return ClassPipeline("BPE", roles, cuts, _letters(prefix), {"type": "NFC"}, again="kept")
 
 
-def _llama(settings: Settings, table: str | None) -> Built:
+def _llama(settings: Settings, table: str | None) -> ClassPipeline:
     prefix = settings.flag("add_prefix_space", True)
     first = "always" if settings.flag("legacy", False) else "first"
     mark = _mark(first if prefix else "never", split=False)
     roles = {"bos": "<s>", "eos": "</s>", "unk": "<unk>"}
-    return Built("BPE", roles, mark, _bytes_back(strip=prefix), model=_BYTES)
+    return ClassPipeline("BPE", roles, mark, _bytes_back(strip=prefix), model=_BYTES)
 
 
-def _code_llama(settings: Settings, table: str | None) -> Built:
+def _code_llama(settings: Settings, table: str | None) -> ClassPipeline:
     mark = _mark("first" if settings.flag("add_prefix_space", True) else "never", split=False)
     roles = {
         "bos": "<s>", "eos": "</s>", "unk": "<unk>", "prefix": "▁<PRE>", "middle": "▁<MID>",
         "suffix": "▁<SUF>", "eot": "▁<EOT>", "fill": "<FILL_ME>",
     }  # fmt: skip
     model = {**_BYTES, "unk_token": "named"}
-    return Built("BPE", roles, mark, _bytes_back(strip=True), model=model, around=_bos)
+    return ClassPipeline("BPE", roles, mark, _bytes_back(strip=True), model=model, around=_bos)
 
 
-def _gemma(settings: Settings, table: str | None) -> Built:
+def _gemma(settings: Settings, table: str | None) -> ClassPipeline:
     split = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious"}
     roles = {"bos": "<bos>", "eos": "<eos>", "unk": "<unk>", "pad": "<pad>", "mask": "<mask>"}
-    return Built(
+    return ClassPipeline(
         "BPE",
         roles,
         {**split, "invert": False},
         _bytes_back(strip=False),
-        _replaced({"String": " "}, "▁"),
+        _replacement({"String": " "}, "▁"),
         {**_BYTES, "unk_token": "named"},
     )
 
 
-def _bert_class(settings: Settings, table: str | None) -> Built:
+def _bert_class(settings: Settings, table: str | None) -> ClassPipeline:
     normalizer = {
         "type": "BertNormalizer",
         "clean_text": True,
@@ -340,19 +333,19 @@ def _bert_class(settings: Settings, table: str | None) -> Built:
     roles = {**_BRACKETS, "unk": "[UNK]"}
     cut = {"type": "BertPreTokenizer"}
     model = {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
-    return Built("WordPiece", roles, cut, decoder, normalizer, model, around=_bert)
+    return ClassPipeline("WordPiece", roles, cut, decoder, normalizer, model, around=_bert)
 
 
-def _mpnet(settings: Settings, table: str | None) -> Built:
+def _mpnet(settings: Settings, table: str | None) -> ClassPipeline:
     roles = {**_FAIRSEQ, "unk": "[UNK]", "mask": "<mask>"}
     around, marks = _roberta(trim=True, prefix=False), {"mask": {"lstrip": True}}
     same = vars(_bert_class(settings, table))
-    return Built(**{**same, "roles": roles, "around": around, "marks": marks})
+    return ClassPipeline(**{**same, "roles": roles, "around": around, "marks": marks})
 
 
-def _deberta_v2(settings: Settings, table: str | None) -> Built:
+def _deberta_v2(settings: Settings, table: str | None) -> ClassPipeline:
     lower = ({"type": "Lowercase"},) if settings.flag("do_lower_case", False) else ()
-    white = _replaced({"Regex": r"\s{2,}|[\n\r\t]"}, " ")
+    white = _replacement({"Regex": r"\s{2,}|[\n\r\t]"}, " ")
     strip = {"type": "Strip", "strip_left": False, "strip_right": True}
     change = _changes(*lower, white, {"type": "NFC"}, strip)
     punctuation = {"type": "Punctuation", "behavior": "Isolated"}
@@ -361,44 +354,46 @@ def _deberta_v2(settings: Settings, table: str | None) -> Built:
     roles = {**_BRACKETS, "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
     given = settings.config.get("unk_id", 1)
     unk: dict[str, Any] = {"unk": "zero", "or_else": given if type(given) is int else 1}
-    return Built("Unigram", roles, cut, mark, change, around=_bert, **unk)
+    return ClassPipeline("Unigram", roles, cut, mark, change, around=_bert, **unk)
 
 
-def _xlm_roberta_class(settings: Settings, table: str | None) -> Built:
+def _xlm_roberta_class(settings: Settings, table: str | None) -> ClassPipeline:
     scheme = "always" if settings.flag("add_prefix_space", True) else "never"
     change = _charsmap(table)[0] if table is not None else None
     roles = {**_FAIRSEQ, "mask": "<mask>"}
     decoder = _mark(scheme)
-    return Built("Unigram", roles, _words(scheme), decoder, change, around=_xlm_roberta, unk=3)
+    return ClassPipeline(
+        "Unigram", roles, _words(scheme), decoder, change, around=_xlm_roberta, unk=3
+    )
 
 
-def _camembert(settings: Settings, table: str | None) -> Built:
+def _camembert(settings: Settings, table: str | None) -> ClassPipeline:
     same = _xlm_roberta_class(settings, table)
     extra = ("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED")
     marks = {"mask": {"lstrip": True}}
-    return Built(**{**vars(same), "unk": "named", "extra": extra, "marks": marks})
+    return ClassPipeline(**{**vars(same), "unk": "named", "extra": extra, "marks": marks})
 
 
-def _t5_class(settings: Settings, table: str | None) -> Built:
+def _t5_class(settings: Settings, table: str | None) -> ClassPipeline:
     count = settings.config.get("extra_ids") if "extra_ids" in settings.config else 100
     extra = tuple(f"<extra_id_{number}>" for number in range(count if type(count) is int else 0))
     roles = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
     change = _charsmap(table)[0] if table is not None else None
     cut, back = _words("always"), _mark("always")
-    return Built("Unigram", roles, cut, back, change, around=_t5, unk=2, extra=extra)
+    return ClassPipeline("Unigram", roles, cut, back, change, around=_t5, unk=2, extra=extra)
 
 
-def _albert(settings: Settings, table: str | None) -> Built:
+def _albert(settings: Settings, table: str | None) -> ClassPipeline:
     bare = () if settings.flag("keep_accents", False) else _BARE
     lower = ({"type": "Lowercase"},) if settings.flag("do_lower_case", True) else ()
     scheme = "always" if settings.flag("add_prefix_space", True) else "never"
     roles = {**_BRACKETS, "bos": "[CLS]", "eos": "[SEP]", "unk": "<unk>", "pad": "<pad>"}
     change = _changes(*_QUOTES, *bare, *lower, *_charsmap(table))
     decoder = _mark(scheme)
-    return Built("Unigram", roles, _words(scheme), decoder, change, needs=True, unk=1)
+    return ClassPipeline("Unigram", roles, _words(scheme), decoder, change, needs=True, unk=1)
 
 
-def _xlnet_class(settings: Settings, table: str | None) -> Built:
+def _xlnet_class(settings: Settings, table: str | None) -> ClassPipeline:
     lower = ({"type": "Lowercase"},) if settings.flag("do_lower_case", False) else ()
     roles = {
         "bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "<sep>", "pad": "<pad>", "cls": "<cls>",
@@ -408,23 +403,25 @@ def _xlnet_class(settings: Settings, table: str | None) -> Built:
     unk = settings.config.get("unk_id") if "unk_id" in settings.config else 0
     more: dict[str, Any] = {"extra": ("<eop>", "<eod>"), "marks": {"mask": _LEFT}, "unk": unk}
     cut, back = _words("always"), _mark("always")
-    return Built("Unigram", roles, cut, back, change, around=_xlnet, **more)
+    return ClassPipeline("Unigram", roles, cut, back, change, around=_xlnet, **more)
 
 
-def _big_bird(settings: Settings, table: str | None) -> Built:
+def _big_bird(settings: Settings, table: str | None) -> ClassPipeline:
     scheme = "always" if settings.flag("add_prefix_space", True) else "never"
     strip = {"type": "Strip", "strip_left": False, "strip_right": False}
-    change = _changes(strip, _replaced({"Regex": " {2,}"}, "▁"))
+    change = _changes(strip, _replacement({"Regex": " {2,}"}, "▁"))
     roles = {
         "bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "[SEP]", "pad": "<pad>", "cls": "[CLS]",
         "mask": "[MASK]",
     }  # fmt: skip
     marks = {role: _LEFT if role == "mask" else {"normalized": True} for role in roles}
     unk: dict[str, Any] = {"unk": "zero", "marks": marks}
-    return Built("Unigram", roles, _mark(scheme), _mark(scheme), change, around=_bert, **unk)
+    return ClassPipeline(
+        "Unigram", roles, _mark(scheme), _mark(scheme), change, around=_bert, **unk
+    )
 
 
-CLASSES: Mapping[str, Callable[[Settings, str | None], Built]] = {
+CLASSES: Mapping[str, Callable[[Settings, str | None], ClassPipeline]] = {
     "AlbertTokenizer": _albert,
     "BertTokenizer": _bert_class,
     "BigBirdTokenizer": _big_bird,
@@ -441,8 +438,8 @@ CLASSES: Mapping[str, Callable[[Settings, str | None], Built]] = {
     "GemmaTokenizer": _gemma,
     "LlamaTokenizer": _llama,
     "MPNetTokenizer": _mpnet,
-    "Qwen2Tokenizer": _qwen(QWEN2, again="plain"),
-    "Qwen3_5Tokenizer": _qwen(QWEN3_5, again=None),
+    "Qwen2Tokenizer": _qwen(QWEN2_SPLIT, again="plain"),
+    "Qwen3_5Tokenizer": _qwen(QWEN3_5_SPLIT, again=None),
     "RobertaTokenizer": _roberta_class,
     "T5Tokenizer": _t5_class,
     "WhisperTokenizer": _whisper_class,

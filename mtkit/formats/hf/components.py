@@ -1,49 +1,169 @@
-"""Components of a tokenizer.json, read and written by one table: kind, record, fields.
+"""Components and sections of a tokenizer.json, read and written by one table: kind, record, fields.
+
+A template has places for texts and for special tokens, which are listed beside it by name.
 
 Each is an object with ``type`` and its fields. Where ``type`` is missing or no name of the stage's
 list, the library tries some kinds in a fixed order and takes the first whose fields are there; it
 does so for every post-processor, of which only ByteLevel and Sequence look at ``type`` at all.
 
+The sections of a tokenizer.json as ``tokenizers`` writes them: specification to JSON values.
+``residue`` is the other half of reading: what a file says in another form than this one is kept as
+it stands, so that writing gives it back.
+
+Source: huggingface/tokenizers 0.23, processors/template.rs, pre_tokenizers/metaspace.rs.
 Source: huggingface/tokenizers 0.23, normalizers/mod.rs, pre_tokenizers/mod.rs, processors/mod.rs,
 decoders/mod.rs (``Deserialize``), and the fields of each component's own file.
+Source: huggingface/tokenizers 0.23, the ``Serialize`` of each section.
 """
 
 from __future__ import annotations
 
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.hf.values import (
-    charsmap_form,
-    pattern_form,
-    read_charsmap,
-    read_pattern,
-    read_scheme,
-    read_slots,
-    read_token,
-    template_form,
-)
-from mtkit.formats.json_fields import U64, Fields, shown
+from mtkit.formats.hf.numbers import piece_text
+from mtkit.formats.json_fields import U32, U64, Fields, format_value
+from mtkit.formats.tokenizer_config import token_form
 from mtkit.spec import decoders as de
+from mtkit.spec import model_name
 from mtkit.spec import normalizers as no
 from mtkit.spec import post_processors as po
 from mtkit.spec import pre_tokenizers as pr
+from mtkit.spec.models import BPE, Unigram, WordLevel, WordPiece
+from mtkit.spec.post_processors import Slot
+from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from mtkit.spec import Padding, TokenizerSpec, Truncation
+    from mtkit.spec.post_processors import Template
     from mtkit.spec.pre_tokenizers import Behavior
+    from mtkit.spec.text import Pattern
+
+
+def read_pattern(at: Fields, key: str) -> Pattern:
+    """Read ``{"String": text}`` or ``{"Regex": expression}`` (Oniguruma's rules)."""
+    value = at.object(key)
+    if len(value.values) == 1:
+        if "String" in value:
+            return Text(value.string("String"))
+        if "Regex" in value:
+            return Regex(value.string("Regex"))
+    raise FormatError("is not one of {String: …}, {Regex: …}", field=value.where)
+
+
+def pattern_form(pattern: Pattern) -> dict[str, str]:
+    """Return a pattern as JSON."""
+    if isinstance(pattern, Text):
+        return {"String": pattern.text}
+    return {"Regex": pattern.pattern}
+
+
+def read_charsmap(at: Fields, key: str) -> bytes:
+    """Read a character map."""
+    from base64 import b64decode
+
+    try:
+        return b64decode(at.string(key), validate=True)
+    except ValueError as error:
+        raise FormatError(f"is not valid base64: {error}", field=at.path(key)) from None
+
+
+def charsmap_form(charsmap: bytes) -> str:
+    """Return a character map as JSON."""
+    from base64 import b64encode
+
+    return b64encode(charsmap).decode("ascii")
+
+
+def read_scheme(at: Fields, key: str) -> str:
+    """Read ``prepend_scheme``; ``add_prefix_space`` is its older spelling."""
+    scheme: str = at.choice(key, {name: name for name in ("always", "first", "never")}, "always")
+    if at.optional_boolean("add_prefix_space") is False and scheme != "never":
+        raise FormatError(
+            "is false, which contradicts prepend_scheme", field=at.path("add_prefix_space")
+        )
+    return scheme
+
+
+def read_token(at: Fields, key: str) -> tuple[str, int]:
+    """Read a token and its id."""
+    value = at.items(key)
+    if len(value) == 2 and type(value[0]) is str and type(value[1]) is int and 0 <= value[1] <= U32:
+        return value[0], value[1]
+    raise FormatError("is not a token and its id", field=at.path(key))
+
+
+def read_slots(at: Fields, key: str) -> tuple[Slot, ...]:
+    """Read a template; what it repeats is read and kept once."""
+    special = at.object("special_tokens")
+    made: dict[str, Slot] = {}
+    slots = []
+    for i, item in enumerate(at.items(key)):
+        spelled = repr(item)
+        if spelled not in made:
+            made[spelled] = _slot(Fields(item, f"{at.path(key)}[{i}]"), special)
+        slots.append(made[spelled])
+    return tuple(slots)
+
+
+def _slot(place: Fields, special: Fields) -> Slot:
+    if len(place.values) != 1 or not ("Sequence" in place or "SpecialToken" in place):
+        raise FormatError("is neither a Sequence nor a SpecialToken", field=place.where)
+    kind = next(iter(place.values))
+    inner = place.object(kind)
+    type_id = inner.integer("type_id")
+    if kind == "Sequence":
+        text = inner.choice("id", {"A": 0, "B": 1})
+        return Slot(text=text, type_id=type_id)
+    name = inner.string("id")
+    if name not in special:
+        raise FormatError(
+            f"has no {format_value(name)}, but a template uses it", field=special.where
+        )
+    return Slot(ids=_ids(special.object(name)), type_id=type_id, name=name)
+
+
+def _ids(token: Fields) -> tuple[int, ...]:
+    ids = token.items("ids")
+    if not all(type(number) is int and 0 <= number <= U32 for number in ids):
+        raise FormatError("are not all ids", field=token.path("ids"))
+    if not all(type(name) is str for name in token.items("tokens")):
+        raise FormatError("are not all strings", field=token.path("tokens"))
+    return tuple(ids)
+
+
+def template_form(c: Template) -> dict[str, Any]:
+    """Return a template as JSON."""
+    special: dict[str, Any] = {}
+
+    def form(slot: Slot) -> dict[str, Any]:
+        if slot.text is not None:
+            letter = "B" if slot.text else "A"
+            return {"Sequence": {"id": letter, "type_id": slot.type_id}}
+        name = slot.name or "+".join(map(str, slot.ids))
+        entry = {"id": name, "ids": list(slot.ids), "tokens": [name] * len(slot.ids)}
+        while special.setdefault(name, entry)["ids"] != entry["ids"]:
+            name += "'"  # another slot has this name for other ids
+        return {"SpecialToken": {"id": name, "type_id": slot.type_id}}
+
+    places = (*c.single, *c.pair)
+    forms = {address: form(slot) for address, slot in {id(slot): slot for slot in places}.items()}
+    single, pair = ([forms[id(slot)] for slot in slots] for slots in (c.single, c.pair))
+    return {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": pair,
+        "special_tokens": dict(sorted(special.items())),
+    }
 
 
 class Field(Record):
     """A field of a component.
 
     Attributes:
-        key: Its name in the file.
-        name: Its name in the record.
-        read: Returns the value of a key.
-        write: Returns it as JSON.
         needed: Whether a component without a type is told by it.
     """
 
@@ -235,12 +355,7 @@ def read_stage(root: Fields, key: str) -> Any:
 
 
 def read_component(value: Any, where: str, stage: str) -> Any:
-    """Read a component by its type, or by the fields that are there.
-
-    Raises:
-        FormatError: A field is missing or has a wrong value.
-        UnsupportedError: The library has no component of this name.
-    """
+    """Read a component by its type, or by the fields that are there."""
     at = Fields(value, where)
     name = at.values.get("type")
     if stage == "post_processor":
@@ -254,7 +369,7 @@ def read_component(value: Any, where: str, stage: str) -> Any:
     if found is not None:
         return found.read(at)
     if type(name) is str:
-        what = f"unknown {stage.replace('_', '-')} {shown(name)}"
+        what = f"unknown {stage.replace('_', '-')} {format_value(name)}"
         raise UnsupportedError(what, field=at.path("type"))
     at.string("type")
     raise AssertionError
@@ -279,14 +394,106 @@ def _post_processor(at: Fields) -> Kind | None:
 
 
 def component_form(component: Record | None) -> dict[str, Any] | None:
-    """Return a component as JSON.
-
-    Raises:
-        UnsupportedError: The library has no such component.
-    """
+    """Return a component as JSON."""
     if component is None:
         return None
     if type(component) not in _WRITTEN:
         name = type(component).__name__
         raise UnsupportedError(f"tokenizer.json has no component for {name}")
     return _WRITTEN[type(component)](component)
+
+
+def truncation_form(truncation: Truncation | None) -> dict[str, Any] | None:
+    """Return the truncation section as JSON."""
+    if truncation is None:
+        return None
+    return {
+        "direction": truncation.direction.capitalize(),
+        "max_length": truncation.max_length,
+        "strategy": capitals(truncation.strategy),
+        "stride": truncation.stride,
+    }
+
+
+def padding_form(padding: Padding | None) -> dict[str, Any] | None:
+    """Return the padding section as JSON."""
+    if padding is None:
+        return None
+    fixed = padding.length is not None
+    return {
+        "strategy": {"Fixed": padding.length} if fixed else "BatchLongest",
+        "direction": padding.direction.capitalize(),
+        "pad_to_multiple_of": padding.pad_to_multiple_of,
+        "pad_id": padding.pad_id,
+        "pad_type_id": padding.pad_type_id,
+        "pad_token": padding.pad_token,
+    }
+
+
+def model_form(spec: TokenizerSpec) -> dict[str, Any]:
+    """Return the small fields of the model as JSON, without vocabulary and merges."""
+    model = spec.model
+
+    def token(number: int | None) -> str | None:
+        return None if number is None else piece_text(spec.vocabulary.pieces[number])
+
+    if isinstance(model, BPE):
+        return {
+            "type": "BPE",
+            "dropout": model.dropout,
+            "unk_token": "[UNK]" if model.without_unk == "error" else token(model.unk),
+            "continuing_subword_prefix": model.continuing_subword_prefix or None,
+            "end_of_word_suffix": model.end_of_word_suffix or None,
+            "fuse_unk": model.fuse_unk,
+            "byte_fallback": model.byte_fallback,
+            "ignore_merges": model.ignore_merges,
+        }
+    if isinstance(model, WordPiece):
+        return {
+            "type": "WordPiece",
+            "unk_token": token(model.unk) or "[UNK]",
+            "continuing_subword_prefix": model.prefix,
+            "max_input_chars_per_word": model.max_chars,
+        }
+    if isinstance(model, WordLevel):
+        return {"type": "WordLevel", "unk_token": token(model.unk) or "<unk>"}
+    if isinstance(model, Unigram):
+        return {"type": "Unigram", "unk_id": model.unk, "byte_fallback": model.byte_fallback}
+    raise UnsupportedError(f"tokenizer.json does not support {model_name(model)}")
+
+
+def small_model_fields(model: dict[str, Any]) -> dict[str, Any]:
+    """Take vocabulary and merges out of a model, leaving a word about how merges are spelled."""
+    small = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
+    merges = model.get("merges")
+    if merges and type(merges) is list and type(merges[0]) is str:
+        small["merges"] = "text"
+    return small
+
+
+def section_forms(spec: TokenizerSpec) -> dict[str, Any]:
+    """Return every section but version, vocabulary and merges as JSON, in the library's order."""
+    return {
+        "truncation": truncation_form(spec.truncation),
+        "padding": padding_form(spec.padding),
+        "added_tokens": [
+            {"id": token.id, **token_form(token)} for token in spec.added_tokens.tokens
+        ],
+        "normalizer": component_form(spec.normalizer),
+        "pre_tokenizer": component_form(spec.pre_tokenizer),
+        "post_processor": component_form(spec.post_processor),
+        "decoder": component_form(spec.decoder),
+        "model": model_form(spec),
+    }
+
+
+def residue(document: dict[str, Any], spec: TokenizerSpec) -> dict[str, Any]:
+    """Return the sections of a file that differ from the form its specification is written in."""
+    forms = section_forms(spec)
+    rest: dict[str, Any] = {}
+    for key, value in document.items():
+        if key == "model":
+            value = small_model_fields(value)
+        if key != "version" and (key not in forms or value != forms[key]):
+            rest[key] = value
+    return rest

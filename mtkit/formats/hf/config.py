@@ -5,6 +5,11 @@ special_tokens_map.json the same where the former lacks them, generation_config.
 end a generation. Chat templates are in tokenizer_config.json (one string, or a list of named ones),
 and in chat_template.jinja and additional_chat_templates/NAME.jinja, which count more.
 
+What the files of a tokenizer held beyond the specification, as far as it is still true.
+``TokenizerSpec.extras`` keeps it by file, in its own spelling, and it is written again. Where the
+specification has changed since (``replace``), a kept spelling of a special token would be read back
+as the old one: it is left out.
+
 Source: huggingface/transformers 5, tokenization_utils_base.py (``from_pretrained``,
 ``save_chat_templates``), generation/configuration_utils.py.
 """
@@ -12,8 +17,8 @@ Source: huggingface/transformers 5, tokenization_utils_base.py (``from_pretraine
 from __future__ import annotations
 
 from mtkit.errors import FormatError
-from mtkit.formats.added_tokens import CONFIG, ROLES, SPECIAL
-from mtkit.formats.json_fields import Fields, check_plain, parse, shown
+from mtkit.formats.json_fields import Fields, check_plain, format_value, parse_json
+from mtkit.formats.tokenizer_config import CONFIG, ROLES, SPECIAL
 from mtkit.spec import ChatTemplate, SpecialIds
 
 TYPE_CHECKING = False
@@ -22,7 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.base.binary import Source
+    from mtkit.formats.contract import AddLoss
     from mtkit.spec import TokenizerSpec
+
 
 GENERATION = "generation_config.json"
 TEMPLATE = "chat_template.jinja"
@@ -30,12 +37,11 @@ TEMPLATES_FOLDER = "additional_chat_templates"
 CLEAN_UP = "clean_up_tokenization_spaces"
 
 
-class Beside:
+class SideFiles:
     """The parsed files beside a tokenizer.json; empty objects for those that are not there.
 
     Attributes:
         documents: File name -> its object, for those that are there, without chat templates.
-        chat_templates: In the order of the files.
     """
 
     def __init__(self, source: Source) -> None:
@@ -43,7 +49,7 @@ class Beside:
         for name in (CONFIG, SPECIAL, GENERATION):
             data = source.beside(name)
             if data is not None:
-                value = parse(data, name)
+                value = parse_json(data, name)
                 check_plain(value, name)
                 self.documents[name] = dict(Fields(value, name).values)
         self.chat_templates = self._templates(source)
@@ -65,8 +71,8 @@ class Beside:
             for name in entry.values:
                 found[name] = entry.string(name)
         elif value is not None:
-            raise FormatError(f"is {shown(value)}, not a template", field=where)
-        files = {"default": source.beside(TEMPLATE), **_named(source)}
+            raise FormatError(f"is {format_value(value)}, not a template", field=where)
+        files = {"default": source.beside(TEMPLATE), **_named_templates(source)}
         for name, data in files.items():
             if data is not None:
                 try:
@@ -88,7 +94,7 @@ class Beside:
         return SpecialIds(**ids, stop=stop_ids(self.documents.get(GENERATION, {})))
 
 
-def _named(source: Source) -> dict[str, bytes]:
+def _named_templates(source: Source) -> dict[str, bytes]:
     """Return the additional templates by name."""
     found = source.folder_beside(TEMPLATES_FOLDER, ".jinja")
     return {name.removesuffix(".jinja"): data for name, data in found.items()}
@@ -135,3 +141,46 @@ def config_forms(spec: TokenizerSpec) -> dict[str, dict[str, Any]]:
     if stop:
         generation["eos_token_id"] = list(stop) if len(stop) > 1 else stop[0]
     return {CONFIG: config, GENERATION: generation}
+
+
+OWN_FILES = ("tokenizer.json", CONFIG, SPECIAL, GENERATION)
+
+
+def adapt_extras(
+    spec: TokenizerSpec, special_ids: SpecialIds, add: AddLoss
+) -> tuple[tuple[str, object], ...]:
+    """Return the extras that the files can hold; list those that they cannot."""
+    kept: list[tuple[str, object]] = []
+    for name, held in spec.extras:
+        if name not in OWN_FILES:
+            add("metadata", "extras", f"settings that only {name} files can hold are not kept")
+            continue
+        true = _true_extras(name, held, spec, special_ids) if isinstance(held, dict) else held
+        if true != held:
+            add("metadata", "extras", "changed special tokens are written again")
+        if true:
+            kept.append((name, true))
+    return tuple(kept)
+
+
+def _true_extras(
+    name: str, held: dict[str, Any], spec: TokenizerSpec, special_ids: SpecialIds
+) -> dict[str, Any]:
+    if name == GENERATION:
+        same = "eos_token_id" not in held or stop_ids(held) == special_ids.stop
+        return held if same else {k: v for k, v in held.items() if k != "eos_token_id"}
+    if name not in (CONFIG, SPECIAL):
+        return held
+    known = {token.content: token.id for token in spec.added_tokens.tokens}
+
+    def means_another(role: str) -> bool:
+        content = content_of(held.get(f"{role}_token"))
+        if content is None or (role == "unk" and getattr(spec.model, "unk", None) is not None):
+            return False  # which counts more than the file
+        piece = content.encode("utf-8", "surrogatepass")
+        number = known[piece] if piece in known else spec.vocabulary.pieces.find(piece)
+        # One that is in no vocabulary would be added by whoever reads the file.
+        return number is None or number != getattr(special_ids, role)
+
+    others = {f"{role}_token" for role in ROLES if means_another(role)}
+    return {k: v for k, v in held.items() if k not in others} if others else held

@@ -25,11 +25,7 @@ _POWERS = [float(f"1e{exponent}") for exponent in range(_LARGEST + 1)]
 
 
 def read_float(text: str) -> float:
-    """Return the value of a JSON number with a point or an exponent.
-
-    Raises:
-        ValueError: It is out of range.
-    """
+    """Return the value of a JSON number with a point or an exponent."""
     whole, _, fraction = text.partition(".")
     if fraction.isdecimal():
         digits = int(whole + fraction)
@@ -72,17 +68,17 @@ def spell_float(value: float) -> str:
     Preferred are a number that a float32 holds (most scores were one once), then the nearest.
     For one double in a thousand there is no such decimal; the nearest stands for it.
     """
-    return _spelled(value) or repr(value)
+    return _shortest_spelling(value) or repr(value)
 
 
 def spell_floats(values: Iterable[float]) -> tuple[list[str], int]:
     """Return the decimals of numbers, and how many of them are read as another number."""
-    found = [(_spelled(value), value) for value in values]
+    found = [(_shortest_spelling(value), value) for value in values]
     texts = [text or repr(value) for text, value in found]
     return texts, sum(text is None for text, _ in found)
 
 
-def _spelled(value: float) -> str | None:
+def _shortest_spelling(value: float) -> str | None:
     """Return a decimal that is read as this number, if there is one."""
     if value - value != 0:
         raise UnsupportedError(f"a score is {value}, which JSON cannot hold")
@@ -99,10 +95,10 @@ def _spelled(value: float) -> str | None:
         text = repr(candidate)
         if read_float(text) == value:
             return text
-    return _spelled_by_digits(value)
+    return _spelling_by_digits(value)
 
 
-def _spelled_by_digits(value: float) -> str | None:
+def _spelling_by_digits(value: float) -> str | None:
     """Return a decimal of any number of places, with digits enough and no more than fit."""
     size = abs(value)
     first = max(0, 15 - int(log10(size))) if size else 0
@@ -141,11 +137,7 @@ def _float32(value: float) -> float:
 
 
 def piece_text(piece: bytes) -> str:
-    """Return a piece as text.
-
-    Raises:
-        UnsupportedError: It is not UTF-8, as JSON is.
-    """
+    """Return a piece as text."""
     try:
         return piece.decode("utf-8")
     except UnicodeDecodeError:

@@ -11,15 +11,12 @@ the id in the file is not used), utils/padding.rs, utils/truncation.rs.
 from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.added_tokens import CONFIG, FLAGS, numbered, token_form
 from mtkit.formats.contract import Reading
-from mtkit.formats.hf.components import read_stage
-from mtkit.formats.hf.config import CLEAN_UP, Beside, config_forms
-from mtkit.formats.hf.packed_model import parse_document
-from mtkit.formats.hf.read_model import read_model
-from mtkit.formats.hf.sections import residue
-from mtkit.formats.json_fields import U64, Fields, check_plain, encode, shown
-from mtkit.formats.tokenizer_class import Settings
+from mtkit.formats.hf.components import read_stage, residue
+from mtkit.formats.hf.config import CLEAN_UP, SideFiles, config_forms
+from mtkit.formats.hf.model_reader import parse_document, read_model
+from mtkit.formats.json_fields import U64, Fields, check_plain, encode_text, format_value
+from mtkit.formats.tokenizer_config import CONFIG, TOKEN_FLAGS, Settings, number_tokens, token_form
 from mtkit.spec import AddedToken, AddedTokens, Padding, TokenizerSpec, Truncation, Vocabulary
 
 TYPE_CHECKING = False
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.base.binary import Source
-    from mtkit.formats.hf.packed_model import Dictionary
+    from mtkit.formats.hf.model_reader import NativeVocabulary
     from mtkit.spec.models import Model
 
 SIDES = {"Left": "left", "Right": "right"}
@@ -38,7 +35,7 @@ STRATEGIES = {
 }
 
 
-def _name(said: object) -> str:
+def _model_name(said: object) -> str:
     """Return what a model is called: of ORG/NAME the name, nothing of a path."""
     from re import ASCII, fullmatch
 
@@ -47,28 +44,23 @@ def _name(said: object) -> str:
 
 
 def read_spec(source: Source) -> Reading:
-    """Read a tokenizer.json with what lies beside it.
-
-    Raises:
-        FormatError: A file is damaged.
-        UnsupportedError: It holds a component that mtkit does not know.
-    """
+    """Read a tokenizer.json with what lies beside it."""
     document, dictionary = parse_document(source.data)
     root = Fields(document, "")
     _check_small_parts(root)
     if root.string("version", "1.0") != "1.0":
         raise UnsupportedError(
-            f"is {shown(root.get('version'))}, but only 1.0 is known", field="version"
+            f"is {format_value(root.get('version'))}, but only 1.0 is known", field="version"
         )
     vocabulary, model = read_model(root, dictionary)
-    beside = Beside(source)
+    beside = SideFiles(source)
     listed = listed_tokens(root)
-    only = _only_in_config(source, listed, vocabulary)
+    only = _config_tokens(source, listed, vocabulary)
     ids = ids_in(root, [token.content for token in listed], vocabulary, dictionary)
-    tokens = numbered([*listed, *only], ids, count(vocabulary))[0]
+    tokens = number_tokens([*listed, *only], ids, count_tokens(vocabulary))[0]
     added = AddedTokens(tuple(tokens.values()))
     if only:
-        document = with_tokens(document, added)
+        document = list_tokens(document, added)
     spec = specification(document, beside, vocabulary, model, added)
     said = ", ".join(token.content.decode("utf-8", "replace") for token in only[:3])
     more = f" and {len(only) - 3} more" if len(only) > 3 else ""
@@ -76,7 +68,7 @@ def read_spec(source: Source) -> Reading:
     return Reading(spec, assumptions if only else ())
 
 
-def with_tokens(document: dict[str, Any], added: AddedTokens) -> dict[str, Any]:
+def list_tokens(document: dict[str, Any], added: AddedTokens) -> dict[str, Any]:
     """Return a document that lists the tokens as they are written."""
     listed = [{"id": token.id, **token_form(token)} for token in added.tokens]
     return {**document, "added_tokens": listed}
@@ -84,7 +76,7 @@ def with_tokens(document: dict[str, Any], added: AddedTokens) -> dict[str, Any]:
 
 def specification(
     document: dict[str, Any],
-    beside: Beside,
+    beside: SideFiles,
     vocabulary: Vocabulary,
     model: Model,
     added: AddedTokens,
@@ -95,7 +87,7 @@ def specification(
     ids = {token.content: token.id for token in added.tokens}
 
     def id_of(content: str) -> int | None:
-        piece = encode(content, CONFIG)
+        piece = encode_text(content, CONFIG)
         return ids[piece] if piece in ids else vocabulary.pieces.find(piece)
 
     spec = TokenizerSpec(
@@ -111,7 +103,7 @@ def specification(
         padding=read_padding(root),
         clean_up_spaces="on_request" if config.get(CLEAN_UP) is True else "none",
         chat_templates=beside.chat_templates,
-        name=_name(config.get("name_or_path")),
+        name=_model_name(config.get("name_or_path")),
     )
     forms = config_forms(spec)
     extras: list[tuple[str, object]] = []
@@ -140,8 +132,8 @@ def listed_tokens(root: Fields) -> list[AddedToken]:
     tokens = []
     for place, item in enumerate(root.items("added_tokens") if "added_tokens" in root else []):
         at = Fields(item, f"added_tokens[{place}]")
-        number, content = at.integer("id"), encode(at.string("content"), at.path("content"))
-        flags = {flag: at.boolean(flag) for flag in FLAGS}
+        number, content = at.integer("id"), encode_text(at.string("content"), at.path("content"))
+        flags = {flag: at.boolean(flag) for flag in TOKEN_FLAGS}
         tokens.append(AddedToken(number, content, **flags))
     return tokens
 
@@ -150,10 +142,10 @@ def read_added_tokens(root: Fields, vocabulary: Vocabulary) -> AddedTokens:
     """Read the added tokens, numbered as the library does; of one text the last entry counts."""
     listed = listed_tokens(root)
     ids = ids_in(root, [token.content for token in listed], vocabulary, None)
-    return AddedTokens(tuple(numbered(listed, ids, count(vocabulary))[0].values()))
+    return AddedTokens(tuple(number_tokens(listed, ids, count_tokens(vocabulary))[0].values()))
 
 
-def count(vocabulary: Vocabulary) -> int:
+def count_tokens(vocabulary: Vocabulary) -> int:
     """Return how many tokens there are: the first free id."""
     if vocabulary.types is None:
         return len(vocabulary)
@@ -161,7 +153,7 @@ def count(vocabulary: Vocabulary) -> int:
 
 
 def ids_in(
-    root: Fields, contents: list[bytes], vocabulary: Vocabulary, dictionary: Dictionary | None
+    root: Fields, contents: list[bytes], vocabulary: Vocabulary, dictionary: NativeVocabulary | None
 ) -> dict[bytes, int]:
     """Look up texts in the vocabulary (the last of equal pieces counts).
 
@@ -177,7 +169,7 @@ def ids_in(
     return {vocabulary.pieces[number]: number for number in places}
 
 
-def _only_in_config(
+def _config_tokens(
     source: Source, listed: list[AddedToken], vocabulary: Vocabulary
 ) -> list[AddedToken]:
     """Return the tokens that neither the list nor the vocabulary has, as transformers adds them."""

@@ -8,14 +8,13 @@ the same in another form is written in that form again (``extras``).
 from __future__ import annotations
 
 from mtkit.errors import MtkitError, UnsupportedError
-from mtkit.formats.added_tokens import SPECIAL
 from mtkit.formats.contract import Written
-from mtkit.formats.hf.adapt import adapt
-from mtkit.formats.hf.components import read_stage
+from mtkit.formats.hf.adaptation import adapt_spec
+from mtkit.formats.hf.components import read_stage, section_forms
 from mtkit.formats.hf.config import config_forms
 from mtkit.formats.hf.reader import read_added_tokens, read_padding, read_truncation
-from mtkit.formats.hf.sections import section_forms
-from mtkit.formats.json_fields import Fields, shown
+from mtkit.formats.json_fields import Fields, format_value
+from mtkit.formats.tokenizer_config import SPECIAL
 from mtkit.spec import TokenType
 from mtkit.spec.models import BPE, Unigram
 
@@ -30,12 +29,8 @@ MAIN = "tokenizer.json"
 
 
 def write_spec(spec: TokenizerSpec) -> Written:
-    """Write the files.
-
-    Raises:
-        UnsupportedError: The library has no component that does what one of ``spec`` does.
-    """
-    adapted = adapt(spec)
+    """Write the files."""
+    adapted = adapt_spec(spec)
     spec = adapted.spec
     files = {MAIN: _main(spec, adapted.scores)}
     kept = dict(spec.extras)
@@ -53,15 +48,15 @@ def write_spec(spec: TokenizerSpec) -> Written:
 def _document(value: dict[str, Any]) -> bytes:
     import json
 
-    return _encoded(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    return _json_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
-def _encoded(text: str) -> bytes:
+def _json_text(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
         around = text[max(error.start - 20, 0) : error.end + 20]
-        raise UnsupportedError(f"{shown(around)} is not UTF-8, as JSON is") from None
+        raise UnsupportedError(f"{format_value(around)} is not UTF-8, as JSON is") from None
 
 
 def _main(spec: TokenizerSpec, scores: list[str]) -> bytes:
@@ -90,7 +85,7 @@ def _main(spec: TokenizerSpec, scores: list[str]) -> bytes:
         lines.append(f"    {json.dumps(key, ensure_ascii=False)}: {text},")
     lines.extend(_vocabulary(spec, scores, as_text=merges_as_text))
     lines.extend(["  }", "}", ""])
-    return _encoded("\n".join(lines))
+    return _json_text("\n".join(lines))
 
 
 def _says_the_same(key: str, value: Any, spec: TokenizerSpec) -> bool:
@@ -159,10 +154,8 @@ def _vocabulary(spec: TokenizerSpec, scores: list[str], *, as_text: bool) -> Ite
         return
     yield "    },"
     if len(spec.model.merges.unlisted):
-        raise UnsupportedError(
-            f"a merge joins {shown(spec.model.merges.unlisted[0].decode('utf-8', 'replace'))}, "
-            "which is not a token"
-        )
+        text = spec.model.merges.unlisted[0].decode("utf-8", "replace")
+        raise UnsupportedError(f"a merge joins {format_value(text)}, which is not a token")
     merges = spec.model.merges.pairs.pairs()
     yield '    "merges": ['
     if as_text:

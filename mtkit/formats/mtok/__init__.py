@@ -1,9 +1,9 @@
 """MNN's .mtok tokenizer file, with mtkit's extension behind it.
 
-The base of the file is what the MNN runtime reads (mtok_base_read, mtok_base_write). Behind its
-last byte, where that loader stops looking, mtkit keeps the whole specification (mtok_extension,
-mtok_columns): with it the file means exactly what its source meant, without it what MNN's loader
-makes of it.
+The base of the file is what the MNN runtime reads (``model_reader``, ``component_reader`` and their
+writers). Behind its last byte, where that loader stops looking, mtkit keeps the whole specification
+(``extension``, ``columns``): with it the file means exactly what its source meant, without it what
+MNN's loader makes of it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Source
     from mtkit.formats.contract import OtherReading, Reading, WriteOptions, Written
     from mtkit.spec import TokenizerSpec
+
 
 NAME = "mtok"
 TITLE = "MNN .mtok"
@@ -45,9 +46,9 @@ def engine_tables(source: Source) -> dict[str, memoryview]:
     They are the sections that a reader may skip. Costs the same for every file: foot, head and
     table are all that is read.
     """
-    from mtkit.formats.mtok.extension import find
+    from mtkit.formats.mtok.extension import find_extension
 
-    extension = find(source.data)
+    extension = find_extension(source.data)
     return {} if extension is None else extension.optional()
 
 
@@ -55,10 +56,6 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a file, with the engine's tables, to be used in place, where they can be made.
 
     The choice ``tables`` "no" leaves them out, "yes" insists on them.
-
-    Raises:
-        UnsupportedError: Tables are insisted on, and the native core is not there or lacks a
-            component.
     """
     from mtkit.formats.mtok.writer import write_file
 
@@ -69,7 +66,7 @@ def other_readings() -> dict[str, OtherReading]:
     """Return the reading of those who know the base alone."""
     from mtkit.formats.contract import OtherReading
     from mtkit.formats.mtok.extension import base_length
-    from mtkit.formats.mtok.read_base import read_base
+    from mtkit.formats.mtok.reader import read_base
 
     return {
         "mnn": OtherReading(

@@ -18,7 +18,7 @@ from __future__ import annotations
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
 from mtkit.errors import FormatError
-from mtkit.spec.codec import numbers, pieces
+from mtkit.spec.codec import read_numbers, read_pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Keeper:
             return None
         base = self.base
         if path == "vocabulary.scores" and base.scores is not None:
-            narrowed = _narrowed(base.scores, column.code, len(column))
+            narrowed = _narrow_scores(base.scores, column.code, len(column))
             if narrowed.code == column.code and len(narrowed) == len(column):
                 # Compared as bits: NaN is not equal to itself.
                 bits: Literal["I", "Q"] = "I" if column.code == "f" else "Q"
@@ -121,30 +121,26 @@ class Fetcher:
         self.base = base
 
     def fetch(self, reference: Any, path: str) -> Column:
-        """Return the column of a reference.
-
-        Raises:
-            FormatError: The reference is none, or what it names is not there.
-        """
+        """Return the column of a reference."""
         if not isinstance(reference, dict):
             raise FormatError("is not a reference", field=path)
         code = reference.get("code")
         if "base" in reference:
             return self._from_base(reference, path)
         if "runs" in reference:
-            return numbers(code, _expand(reference["runs"], code, path), path)
+            return read_numbers(code, _expand(reference["runs"], code, path), path)
         tag = reference.get("section")
         content = self.sections.get(tag) if isinstance(tag, str) else None
         if content is None:
             raise FormatError(f"is in section {tag!r}, which is not there", field=path)
         if code is not None:
-            return numbers(code, content, path)
+            return read_numbers(code, content, path)
         if not reference.get("ends"):
             return bytes(content)
         count = int.from_bytes(content[:4], "little")
         if len(content) < 4 or count > (len(content) - 4) // 4:
             raise FormatError(f"is {count}, section {tag} is shorter", field=f"{path} count")
-        return pieces(content[4 + 4 * count :], content[4 : 4 + 4 * count], path)
+        return read_pieces(content[4 + 4 * count :], content[4 : 4 + 4 * count], path)
 
     def _from_base(self, reference: dict[str, Any], path: str) -> Column:
         base, what, count = self.base(), reference["base"], reference.get("count")
@@ -153,8 +149,8 @@ class Fetcher:
         if type(count) is not int or not 0 <= count <= len(base.pieces):
             raise FormatError(f"count {count!r} is not that of the base", field=path)
         if what == "scores" and base.scores is not None:
-            scores = _narrowed(base.scores, str(reference.get("code")), count, path)
-            return _corrected(scores, reference.get("but"), path)
+            scores = _narrow_scores(base.scores, str(reference.get("code")), count, path)
+            return _correct_scores(scores, reference.get("but"), path)
         if what != "pieces":
             raise FormatError(f"is {what!r} of the base, which it lacks", field=path)
         changes = _changes(reference.get("but"), count, path)
@@ -179,7 +175,7 @@ def _changes(but: Any, count: int, path: str) -> dict[int, bytes]:
     return found
 
 
-def _corrected(scores: Numbers, but: Any, path: str) -> Numbers:
+def _correct_scores(scores: Numbers, but: Any, path: str) -> Numbers:
     """Put in the scores that are not those of the base, given as bits."""
     from array import array
 
@@ -193,7 +189,7 @@ def _corrected(scores: Numbers, but: Any, path: str) -> Numbers:
     return Numbers(scores.code, values.tobytes())
 
 
-def _narrowed(scores: Numbers, code: str, count: int, path: str = "") -> Numbers:
+def _narrow_scores(scores: Numbers, code: str, count: int, path: str = "") -> Numbers:
     """Return the first scores as another float type."""
     from array import array
 

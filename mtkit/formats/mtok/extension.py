@@ -44,12 +44,8 @@ class Extension(Record):
     """Where things are; nothing behind the table has been looked at.
 
     Attributes:
-        base_length: Bytes of the file that are MNN's.
         sections: Tag -> content, a view of the file.
         flags: Tag -> flags.
-        head: Offset of the head.
-        base_crc: What the foot says.
-        crc: What the foot says.
     """
 
     base_length: int
@@ -66,18 +62,14 @@ class Extension(Record):
 
 def base_length(data: Buffer) -> int:
     """Return how many bytes of a file are MNN's."""
-    extension = find(data)
+    extension = find_extension(data)
     return len(data) if extension is None else extension.base_length
 
 
-def find(data: Buffer) -> Extension | None:
+def find_extension(data: Buffer) -> Extension | None:
     """Find the container of a file; None where there is none.
 
     Only foot, head and table are read, whatever the size of the file.
-
-    Raises:
-        FormatError: There is one, and its parts do not lie where they must.
-        UnsupportedError: It is of a version that this mtkit does not know.
     """
     view = memoryview(data).cast("B")
     size = len(view)
@@ -87,12 +79,12 @@ def find(data: Buffer) -> Extension | None:
     head, base_length, base_crc, crc, file_length, _, _ = _FOOT.unpack_from(view, at)
     if file_length != size:
         what = f"says {file_length}, but the file has {size} bytes"
-        raise _damaged(what, "file length", at + 24)
+        raise _damage_error(what, "file length", at + 24)
     if not 0 < base_length <= head <= at - _HEAD.size or head % HEAD_ALIGNMENT:
-        raise _damaged(f"base of {base_length} bytes, head at {head}", "head offset", at)
+        raise _damage_error(f"base of {base_length} bytes, head at {head}", "head offset", at)
     mark, version, count, _ = _HEAD.unpack_from(view, head)
     if mark != MARK:
-        raise _damaged(f"is {bytes(mark)!r}, not {MARK!r}", "head", head)
+        raise _damage_error(f"is {bytes(mark)!r}, not {MARK!r}", "head", head)
     if version != VERSION:
         raise UnsupportedError(
             f"is {version}, but this mtkit knows {VERSION}",
@@ -102,7 +94,7 @@ def find(data: Buffer) -> Extension | None:
         )
     table = head + _HEAD.size
     if count > (at - table) // _ENTRY.size:
-        raise _damaged(f"is {count}, but the file ends before", "section count", head + 8)
+        raise _damage_error(f"is {count}, but the file ends before", "section count", head + 8)
     sections, flags = {}, {}
     lowest = table + count * _ENTRY.size
     for number in range(count):
@@ -110,30 +102,26 @@ def find(data: Buffer) -> Extension | None:
         raw, flag, offset, length = _ENTRY.unpack_from(view, entry)
         tag = raw.decode("latin-1")
         if offset % SECTION_ALIGNMENT or not lowest <= offset <= at or length > at - offset:
-            raise _damaged(f"{length} bytes at {offset} do not fit", f"section {tag}", entry)
+            raise _damage_error(f"{length} bytes at {offset} do not fit", f"section {tag}", entry)
         if tag in sections:
-            raise _damaged("is there twice", f"section {tag}", entry)
+            raise _damage_error("is there twice", f"section {tag}", entry)
         sections[tag], flags[tag] = view[offset : offset + length], flag
     return Extension(base_length, sections, flags, head, base_crc, crc)
 
 
-def verify(data: Buffer, extension: Extension) -> None:
-    """Compare both checksums with the file.
-
-    Raises:
-        FormatError: One differs.
-    """
+def verify_checksums(data: Buffer, extension: Extension) -> None:
+    """Compare both checksums with the file."""
     from zlib import crc32
 
     view = memoryview(data).cast("B")
     foot = len(view) - _FOOT.size
     if crc32(view[: extension.base_length]) != extension.base_crc:
-        raise _damaged("checksum differs", "base", 0)
+        raise _damage_error("checksum differs", "base", 0)
     if crc32(view[extension.head : foot]) != extension.crc:
-        raise _damaged("checksum differs", "data", extension.head)
+        raise _damage_error("checksum differs", "data", extension.head)
 
 
-def looks_cut(rest: memoryview) -> bool:
+def begins_extension(rest: memoryview) -> bool:
     """Tell whether what follows a base is the beginning of a container."""
     zeros = min(len(rest), 24)
     for at in range(8, zeros):
@@ -142,7 +130,7 @@ def looks_cut(rest: memoryview) -> bool:
     return False
 
 
-def append(
+def append_extension(
     base: bytes,
     sections: Sequence[tuple[str, int, bytes]],
     *,
@@ -151,8 +139,6 @@ def append(
     """Write a file of a base and sections (tag, flags, content).
 
     Args:
-        base: MNN's part, complete.
-        sections: In the order of the table.
         forbidden_length: Number of bytes behind the base that would change its meaning.
     """
     from zlib import crc32
@@ -173,7 +159,7 @@ def append(
     return base + bytes(head - len(base)) + inside + foot
 
 
-def _damaged(what: str, field: str, offset: int) -> FormatError:
+def _damage_error(what: str, field: str, offset: int) -> FormatError:
     return FormatError(
         what,
         field=f"extension {field}" if field != "base" else field,

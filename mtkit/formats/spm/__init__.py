@@ -14,20 +14,23 @@ from __future__ import annotations
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading, Written
-from mtkit.formats.remainder import with_remainder
-from mtkit.formats.spm import adapt as spm_adapt
+from mtkit.formats.losses import losses_between
+from mtkit.formats.spm import writer as spm_adapt
 from mtkit.formats.spm import writer as spm_write
-from mtkit.formats.spm.pieces import (
-    BPE,
-    CHAR,
-    UNIGRAM,
-    WORD,
-    check_packed,
+from mtkit.formats.spm.message import (
+    BPE_TYPE,
+    BYTES,
+    CHAR_TYPE,
+    UNIGRAM_TYPE,
+    WORD_TYPE,
+    SettingsMessage,
+    check_native_pieces,
     check_pieces,
-    packed_pieces,
+    damage_error,
+    parse_fields,
+    read_native_pieces,
     read_pieces,
 )
-from mtkit.formats.spm.wire import BYTES, Settings, damaged, parse
 from mtkit.formats.spm.writer import UNK_SURFACE, find_roles
 from mtkit.spec import AddedTokens, SpecialIds, TokenizerSpec, models, replace
 from mtkit.spec.decoders import Subwords
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from mtkit.formats.contract import WriteOptions
-    from mtkit.formats.spm.wire import Field
+    from mtkit.formats.spm.message import Field
     from mtkit.spec.models import Model
 
 NAME = "spm"
@@ -55,8 +58,8 @@ def sniff(source: Source) -> bool:
     if head[:1] != b"\x0a":
         return False
     try:
-        first = next(parse(head, "pieces[0]"))
-        part = next(parse(first.data, "piece"))
+        first = next(parse_fields(head, "pieces[0]"))
+        part = next(parse_fields(first.data, "piece"))
     except (FormatError, StopIteration):
         return False
     behind = first.data[len(part.raw) :][:1]
@@ -72,8 +75,8 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     pieces: list[Field] = []
     parts: dict[int, bytes] = {}
     rest = b""
-    packed = packed_pieces(source.data)
-    for part in parse(packed[2] if packed else bytes(source.data), "model"):
+    packed = read_native_pieces(source.data)
+    for part in parse_fields(packed[2] if packed else bytes(source.data), "model"):
         if part.wire != BYTES or not 1 <= part.number <= 5:
             rest += part.raw
         elif part.number == 1:
@@ -81,17 +84,17 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         else:  # a message that comes twice is merged, which is what joining its bytes does
             parts[part.number] = parts.get(part.number, b"") + part.data
     vocabulary, odd = packed[:2] if packed else read_pieces(pieces)
-    trainer = Settings(parts.get(2, b""), "trainer_spec")
-    normalizer = Settings(parts.get(3, b""), "normalizer_spec")
+    trainer = SettingsMessage(parts.get(2, b""), "trainer_spec")
+    normalizer = SettingsMessage(parts.get(3, b""), "normalizer_spec")
     byte_fallback = trainer.truth(35, False)
-    kind = trainer.number(3, UNIGRAM)
-    kind = kind if kind in {BPE, WORD, CHAR} else UNIGRAM
-    check = check_packed if packed else check_pieces
+    kind = trainer.number(3, UNIGRAM_TYPE)
+    kind = kind if kind in {BPE_TYPE, WORD_TYPE, CHAR_TYPE} else UNIGRAM_TYPE
+    check = check_native_pieces if packed else check_pieces
     unk = check(vocabulary, byte_fallback=byte_fallback, kind_of_model=kind)
     spaces = read_spaces(normalizer, suffix=trainer.truth(24, False))
     denormalizer = None
     if 5 in parts:
-        found = read_spaces(Settings(parts[5], "denormalizer_spec"), suffix=False)
+        found = read_spaces(SettingsMessage(parts[5], "denormalizer_spec"), suffix=False)
         denormalizer = found if found.charsmap else None
     leading: Literal["all", "first", "none"] = "all" if spaces.remove_extra_whitespaces else "none"
     if leading == "none" and spaces.add_dummy_prefix:
@@ -118,14 +121,14 @@ def kept_messages(spec: TokenizerSpec, parts: dict[int, bytes], rest: bytes) -> 
 
     The character map is left out of the normalizer's settings: the specification has it.
     """
-    made = spm_write.messages(spec, {})
+    made = spm_write.settings_messages(spec, {})
     kept: dict[str, object] = {"fields": rest.hex()} if rest else {}
     for number, name in spm_write.MESSAGES.items():
         data = parts.get(number)
         if data == made.get(number):
             continue
         if number == 3 and data is not None:
-            settings = Settings(data, name)
+            settings = SettingsMessage(data, name)
             if settings.data(2):
                 settings.remove(2)
             data = settings.message()
@@ -134,27 +137,23 @@ def kept_messages(spec: TokenizerSpec, parts: dict[int, bytes], rest: bytes) -> 
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write a model.
-
-    Raises:
-        UnsupportedError: The format has no such model, or the reference would refuse it.
-    """
-    adapted = spm_adapt.adapt(spec)
+    """Write a model."""
+    adapted = spm_adapt.adapt_spec(spec)
     try:
         data = spm_write.write_model(adapted)
         back = read(Source("", data), {}).spec
     except FormatError as error:
         raise UnsupportedError(error.what, field=error.field) from None
-    return Written({".model": data}, with_remainder(spec, back, rules=spm_adapt.RULES))
+    return Written({".model": data}, losses_between(spec, back, rules=spm_adapt.LOSS_RULES))
 
 
 def read_model(kind: int, unk: int, *, byte_fallback: bool) -> Model:
     """Return the model of a model_type."""
-    if kind == BPE:
+    if kind == BPE_TYPE:
         return models.ScoreBPE(unk=unk, byte_fallback=byte_fallback)
-    if kind == WORD:
+    if kind == WORD_TYPE:
         return models.Words(unk=unk, byte_fallback=byte_fallback)
-    if kind == CHAR:
+    if kind == CHAR_TYPE:
         return models.Characters(unk=unk, byte_fallback=byte_fallback)
     return models.Unigram(
         unk=unk,
@@ -166,19 +165,15 @@ def read_model(kind: int, unk: int, *, byte_fallback: bool) -> Model:
     )
 
 
-def read_spaces(settings: Settings, *, suffix: bool) -> Spaces:
-    """Return the normalizer of a NormalizerSpec.
-
-    Raises:
-        FormatError: The character map is cut.
-    """
+def read_spaces(settings: SettingsMessage, *, suffix: bool) -> Spaces:
+    """Return the normalizer of a NormalizerSpec."""
     charsmap = settings.data(2)
     if charsmap:
         size = int.from_bytes(charsmap[:4], "little")
         if len(charsmap) <= 4 or size >= len(charsmap) or not size or size % TRIE_BLOCK:
             left = max(len(charsmap) - 4, 0)
             what = f"says its trie has {size} bytes, but {left} follow, the replacements included"
-            raise damaged(what if size else "its trie is empty", "precompiled_charsmap", 0)
+            raise damage_error(what if size else "its trie is empty", "precompiled_charsmap", 0)
     return Spaces(
         charsmap=charsmap,
         add_dummy_prefix=settings.truth(3, True),

@@ -1,26 +1,45 @@
-"""Writing a model message from a specification that sentencepiece's own components describe.
+"""Writing a SentencePiece model: any specification as one that it can hold, and that as a message.
 
 Settings that a file had are taken as they were and only changed where the specification says
 something else; so what was read is written back byte for byte.
 
 Source: google/sentencepiece, sentencepiece_model.proto.
+Source: google/sentencepiece: what its normalizer, models and decoder do.
 """
 
 from __future__ import annotations
 
-from mtkit.errors import FormatError
-from mtkit.formats.spm.pieces import BPE, CHAR, UNIGRAM, WORD, write_pieces
-from mtkit.formats.spm.wire import Settings, field, join
-from mtkit.spec import TokenType
-from mtkit.spec.decoders import Subwords
-from mtkit.spec.models import Characters, ScoreBPE, Unigram, Words
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.contract import Loss
+from mtkit.formats.spm.message import (
+    BPE_TYPE,
+    CHAR_TYPE,
+    UNIGRAM_TYPE,
+    WORD_TYPE,
+    SettingsMessage,
+    encode_field,
+    join_fields,
+    write_pieces,
+)
+from mtkit.spec import TokenType, Vocabulary, model_name, replace
+from mtkit.spec.decoders import AfterBos, Subwords
+from mtkit.spec.models import BPE, Characters, ScoreBPE, Unigram, Words
 from mtkit.spec.normalizers import Spaces
+from mtkit.spec.scores import score_form
+from mtkit.spec.spaces import near_space_rule, space_rule
+from mtkit.spec.text import MARK_BYTES
+from mtkit.spec.vocabulary import BYTE_TOKENS, SEGMENTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from typing import TypedDict
 
-    from mtkit.spec import TokenizerSpec, Vocabulary
+    from mtkit.formats.contract import LossCode
+    from mtkit.formats.losses import Rule
+    from mtkit.spec import TokenizerSpec
+    from mtkit.spec.models import Model
 
     class Roles(TypedDict, total=False):
         """Ids with a role, those that there are."""
@@ -30,14 +49,19 @@ if TYPE_CHECKING:
         pad: int
 
 
-KEPT = "spm"
+EXTRAS = "spm"
 MESSAGES = {
     2: "trainer_spec",
     3: "normalizer_spec",
     4: "self_test_data",
     5: "denormalizer_spec",
 }
-MODEL_TYPES: dict[type, int] = {Unigram: UNIGRAM, ScoreBPE: BPE, Words: WORD, Characters: CHAR}
+MODEL_TYPES: dict[type, int] = {
+    Unigram: UNIGRAM_TYPE,
+    ScoreBPE: BPE_TYPE,
+    Words: WORD_TYPE,
+    Characters: CHAR_TYPE,
+}
 UNK_SURFACE = " \u2047 ".encode()
 ROLES = (("bos", 46, 41, b"<s>"), ("eos", 47, 42, b"</s>"), ("pad", 48, 43, b"<pad>"))
 """Role, fields of trainer_spec for its piece and its id, default of the piece."""
@@ -45,20 +69,16 @@ ROLES = (("bos", 46, 41, b"<s>"), ("eos", 47, 42, b"</s>"), ("pad", 48, 43, b"<p
 
 def write_model(spec: TokenizerSpec) -> bytes:
     """Return the whole file."""
-    kept = _kept(spec)
+    kept = _extras_of(spec)
     parts = [*write_pieces(spec.vocabulary, kept)]
-    parts += [field(number, data) for number, data in messages(spec, kept).items()]
+    parts += [encode_field(number, data) for number, data in settings_messages(spec, kept).items()]
     parts.append(bytes.fromhex(str(kept.get("fields") or "")))
-    return join(parts)
+    return join_fields(parts)
 
 
-def _kept(spec: TokenizerSpec) -> dict[str, object]:
-    """Return what a file had besides the specification, as JSON values.
-
-    Raises:
-        FormatError: It is not as the reader keeps it.
-    """
-    found = dict(spec.extras).get(KEPT)
+def _extras_of(spec: TokenizerSpec) -> dict[str, object]:
+    """Return what a file had besides the specification, as JSON values."""
+    found = dict(spec.extras).get(EXTRAS)
     if not isinstance(found, dict):
         return {}
     for name, value in found.items():
@@ -68,7 +88,7 @@ def _kept(spec: TokenizerSpec) -> dict[str, object]:
             "piece_fields": _are_fields,
         }.get(name, _is_hexadecimal)
         if not check(value, len(spec.vocabulary)):
-            raise FormatError("is not as a file has it", field=f"extras.{KEPT}.{name}")
+            raise FormatError("is not as a file has it", field=f"extras.{EXTRAS}.{name}")
     return found
 
 
@@ -106,11 +126,10 @@ def _is_hexadecimal(value: object, _: int) -> bool:
     return True
 
 
-def messages(spec: TokenizerSpec, kept: dict[str, object]) -> dict[int, bytes]:
+def settings_messages(spec: TokenizerSpec, kept: dict[str, object]) -> dict[int, bytes]:
     """Return the messages behind the pieces by number, those that there are.
 
     Args:
-        spec: The specification.
         kept: Message name -> what a file had, in hex, or None where it had none.
     """
     given: dict[int, bytes | None] = {}
@@ -118,9 +137,9 @@ def messages(spec: TokenizerSpec, kept: dict[str, object]) -> dict[int, bytes]:
         data = kept.get(name)
         given[number] = bytes.fromhex(data) if isinstance(data, str) else None
     made: dict[int, bytes] = {}
-    trainer = Settings(given[2] or b"", MESSAGES[2])
+    trainer = SettingsMessage(given[2] or b"", MESSAGES[2])
     set_trainer(trainer, spec, new=MESSAGES[2] not in kept)
-    normalizer = Settings(given[3] or b"", MESSAGES[3])
+    normalizer = SettingsMessage(given[3] or b"", MESSAGES[3])
     assert isinstance(spec.normalizer, Spaces)
     set_spaces(normalizer, spec.normalizer, new=MESSAGES[3] not in kept)
     for number, settings in ((2, trainer), (3, normalizer)):
@@ -133,20 +152,20 @@ def messages(spec: TokenizerSpec, kept: dict[str, object]) -> dict[int, bytes]:
     if given[5] is not None:
         made[5] = given[5]
     elif denormalizer is not None:
-        settings = Settings(b"", MESSAGES[5])
+        settings = SettingsMessage(b"", MESSAGES[5])
         set_spaces(settings, denormalizer, new=True)
         made[5] = settings.message()
     return made
 
 
-def set_trainer(settings: Settings, spec: TokenizerSpec, *, new: bool) -> None:
+def set_trainer(settings: SettingsMessage, spec: TokenizerSpec, *, new: bool) -> None:
     """Bring the trainer's settings in line with the specification."""
     kind = MODEL_TYPES[type(spec.model)]
     byte_fallback = bool(getattr(spec.model, "byte_fallback", False))
     normalizer = spec.normalizer
     suffix = isinstance(normalizer, Spaces) and normalizer.suffix
-    known = settings.number(3, UNIGRAM)
-    if (known if known in MODEL_TYPES.values() else UNIGRAM) != kind:
+    known = settings.number(3, UNIGRAM_TYPE)
+    if (known if known in MODEL_TYPES.values() else UNIGRAM_TYPE) != kind:
         settings.set(3, kind)
     if new:
         settings.set(4, len(spec.vocabulary))
@@ -168,7 +187,7 @@ def set_trainer(settings: Settings, spec: TokenizerSpec, *, new: bool) -> None:
             settings.set(id_number, token_id)
 
 
-def set_spaces(settings: Settings, spaces: Spaces, *, new: bool) -> None:
+def set_spaces(settings: SettingsMessage, spaces: Spaces, *, new: bool) -> None:
     """Bring a normalizer's settings in line with the specification."""
     if settings.data(2) != spaces.charsmap:
         settings.set(2, spaces.charsmap)
@@ -182,7 +201,7 @@ def set_spaces(settings: Settings, spaces: Spaces, *, new: bool) -> None:
             settings.set(number, int(value))
 
 
-def find_roles(vocabulary: Vocabulary, trainer: Settings) -> Roles:
+def find_roles(vocabulary: Vocabulary, trainer: SettingsMessage) -> Roles:
     """Return the ids with a role: control pieces spelled as the trainer notes."""
     found: Roles = {}
     spelled = [(role, trainer.data(number) or spelling) for role, number, _, spelling in ROLES]
@@ -195,3 +214,158 @@ def find_roles(vocabulary: Vocabulary, trainer: Settings) -> Roles:
         if text in control:
             found[role] = control[text]  # type: ignore[literal-required]  # of ROLES
     return found
+
+
+def adapt_spec(spec: TokenizerSpec) -> TokenizerSpec:
+    """Replace components by those that the format has."""
+    if isinstance(spec.model, BPE):
+        if space_rule(spec) is None:
+            raise UnsupportedError(
+                "SentencePiece cannot split a text before it merges", field="model"
+            )
+        spec = score_form(spec)
+    if type(spec.model) not in MODEL_TYPES:
+        raise UnsupportedError(
+            "SentencePiece supports Unigram, BPE by score, char and word models, not "
+            f"{model_name(spec.model)}",
+            field="model",
+        )
+    near = near_space_rule(spec)
+    rule = space_rule(spec) or (near[0] if near else Spaces())
+    vocabulary = _typed_vocabulary(spec)
+    if isinstance(spec.decoder, AfterBos):
+        vocabulary = _mark_spaces(vocabulary)
+        rule = replace(rule, escape_whitespaces=True)
+    rule = replace(rule, keep="pieces", prefix="text")
+    unk = next(i for i, kind in enumerate(vocabulary.types or ()) if kind == TokenType.UNKNOWN)
+    return replace(
+        spec,
+        vocabulary=vocabulary,
+        normalizer=rule,
+        pre_tokenizer=None,
+        model=plain_model(spec.model, unk),
+    )
+
+
+def plain_model(model: Model, unk: int) -> Model:
+    """Return a model with the switches that the format means."""
+    byte_fallback = bool(getattr(model, "byte_fallback", False))
+    if isinstance(model, ScoreBPE):
+        return ScoreBPE(unk=unk, byte_fallback=byte_fallback)
+    if isinstance(model, Unigram):
+        return Unigram(
+            unk=unk,
+            byte_fallback=byte_fallback,
+            candidates="used",
+            user_defined="preferred",
+            precision="f32",
+            byte_places="last" if byte_fallback else "each",
+        )
+    assert isinstance(model, (Characters, Words))
+    return model
+
+
+def _typed_vocabulary(spec: TokenizerSpec) -> Vocabulary:
+    """Return the vocabulary with roles and float32 scores, added tokens beyond it included."""
+    vocabulary = spec.vocabulary
+    size = spec.vocab_size
+    pieces = list(vocabulary.pieces) + [b""] * (size - len(vocabulary))
+    types = list(vocabulary.all_types())
+    types += [TokenType.ABSENT] * (size - len(types))
+    scores = [0.0] * size
+    if vocabulary.scores is not None:
+        scores[: len(vocabulary)] = vocabulary.scores
+    for token in spec.added_tokens.tokens:
+        if types[token.id] in {TokenType.NORMAL, TokenType.ABSENT}:
+            pieces[token.id] = token.content
+            types[token.id] = TokenType.CONTROL if token.special else TokenType.USER_DEFINED
+    if getattr(spec.model, "byte_fallback", False):
+        spelled = frozenset(BYTE_TOKENS)
+        for token_id, piece in enumerate(pieces):
+            if piece in spelled:
+                types[token_id] = TokenType.BYTE
+    unk = spec.special_ids.unk
+    if unk is None or unk >= len(types):
+        unk = getattr(spec.model, "unk", None)
+    if TokenType.UNKNOWN not in types:
+        if unk is None:
+            raise UnsupportedError(
+                "has no unknown token, the format wants one", field="vocabulary.types"
+            )
+        types[unk] = TokenType.UNKNOWN
+    # Other numbers than the format's own are ordinary to its reader.
+    types = [TokenType.NORMAL if kind == TokenType.UNDEFINED else kind for kind in types]
+    if TokenType.ABSENT in types:
+        raise UnsupportedError(
+            f"has no token {types.index(TokenType.ABSENT)}, but the format numbers pieces by place",
+            field="vocabulary",
+        )
+    return Vocabulary(Pieces.of(pieces), Numbers("B", bytes(types)), Numbers.of("f", scores))
+
+
+def _mark_spaces(vocabulary: Vocabulary) -> Vocabulary:
+    """Write U+2581 for plain spaces, and control pieces without the newlines around them."""
+    space, mark = b" ", MARK_BYTES
+    pieces = []
+    for piece, kind in zip(vocabulary.pieces, vocabulary.types or (), strict=True):
+        if kind in SEGMENTED:
+            pieces.append(piece.replace(space, mark))
+        else:
+            pieces.append(piece.strip(b"\n") or piece)
+    return replace(vocabulary, pieces=Pieces.of(pieces))
+
+
+def _vocabulary_losses(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
+    """Yield what is different in the vocabulary."""
+    old, new = spec.vocabulary, back.vocabulary
+    if old.pieces != new.pieces:
+        yield Loss("ids-special", "vocabulary.pieces", "spaces in tokens are written as U+2581")
+    if old.types != new.types:
+        yield Loss("metadata", "vocabulary.types", "every token gets a SentencePiece type")
+    if old.scores != new.scores:
+        told = old.scores is None or list(old.scores) != list(new.scores or ())[: len(old)]
+        yield Loss(
+            "ids-possible" if told else "metadata",
+            "vocabulary.scores",
+            "scores are rounded to float32",
+        )
+    if old.hidden != new.hidden:
+        yield Loss("ids-possible", "vocabulary.hidden", "hidden tokens can be produced")
+
+
+def _space_loss(name: str, spec: TokenizerSpec) -> Loss:
+    """Return what is lost of normalizer or pre-tokenizer."""
+    rule = space_rule(spec)
+    if rule is None:
+        near = near_space_rule(spec)
+        if near and near[1]:
+            return Loss("ids-possible", name, "extra white space is removed as sentencepiece does")
+        return Loss("ids", name, "text is not normalized or split in the same way")
+    if rule.keep != "pieces" or rule.prefix != "text":
+        return Loss(
+            "ids-possible", name, "spaces and user-defined tokens follow sentencepiece's rules"
+        )
+    return Loss("ids-special", name, "U+2581 counts as a space, and invalid UTF-8 becomes U+FFFD")
+
+
+def _added_token_loss(spec: TokenizerSpec) -> Loss:
+    """Return what is lost of the added tokens, or of how none are looked for."""
+    code: LossCode = "ids-special" if spec.added_tokens.tokens else "metadata"
+    return Loss(
+        code, "added_tokens", "special tokens that are spelled out in a text are plain text"
+    )
+
+
+LOSS_RULES: Mapping[str, Rule] = {
+    "vocabulary": _vocabulary_losses,
+    "model": ("ids-possible", "words are cut into tokens by sentencepiece's own code"),
+    "normalizer": lambda spec, _: [_space_loss("normalizer", spec)],
+    "pre_tokenizer": lambda spec, _: [_space_loss("pre_tokenizer", spec)],
+    "post_processor": ("metadata", "encoding adds no special tokens; add BOS and EOS yourself"),
+    "decoder": ("decoding", "spaces in decoded text follow sentencepiece's rules"),
+    "added_tokens": lambda spec, _: [_added_token_loss(spec)],
+    "special_ids": ("metadata", "only UNK, BOS, EOS and PAD are kept as special tokens"),
+    "invalid_utf8": ("ids-special", "each byte that is not valid UTF-8 becomes U+FFFD"),
+    "extras": ("metadata", "settings of other formats, and training settings, are not kept"),
+}
+"""What it means that a field does not come back."""

@@ -1,4 +1,4 @@
-"""Models: a word to ids with their places in the word; one module an algorithm.
+"""Models: a word to ids with their places in the word; a module for each family of algorithms.
 
 ``build`` gives the encoder of a specification. Every encoder has ``encode`` and ``trace``.
 """
@@ -38,27 +38,26 @@ A token that reaches over the end of the word has ~start and ~end in bytes.
 
 MODULES = {
     "BPE": "bpe",
-    "LooseBPE": "loose_bpe",
-    "RankBPE": "rank_bpe",
-    "ScoreBPE": "score_bpe",
-    "Unigram": "unigram",
-    "LatticeUnigram": "lattice_unigram",
-    "WordPiece": "word_piece",
-    "WordLevel": "word_level",
-    "Trie": "trie",
-    "ShortestPath": "shortest_path",
-    "SectionBPE": "section_bpe",
-    "Characters": "characters",
-    "Words": "characters",
+    "LooseBPE": "bpe",
+    "RankBPE": "bpe",
+    "SectionBPE": "bpe",
+    "ScoreBPE": "sentencepiece",
+    "Unigram": "sentencepiece",
+    "Characters": "sentencepiece",
+    "Words": "sentencepiece",
+    "LatticeUnigram": "best_path",
+    "ShortestPath": "best_path",
+    "Trie": "longest_match",
+    "WordPiece": "longest_match",
+    "WordLevel": "longest_match",
 }
-"""Name of the record -> module here that has its encoder, a class of the same name."""
+"""Name of the record -> module here that has its encoder, a class of that name."""
 
 
 class MergeStep(Record):
     """One merge.
 
     Attributes:
-        pair: Pieces that merge.
         rank: Position in the merge list or id of the token made; None where scores decide.
         score: Score of the token made; None where ranks decide.
         after: The symbols of the word afterwards; of a long one those around the new symbol.
@@ -76,11 +75,7 @@ class PieceStep(Record):
     """A token of the result.
 
     Attributes:
-        id: Token id.
-        piece: Its bytes in the vocabulary.
         score: Its score, or None where the model has none.
-        start: First code point of the word that it covers.
-        end: Behind the last.
     """
 
     id: int
@@ -95,8 +90,6 @@ class WordTrace(Record):
 
     Attributes:
         start: Symbols before the first merge; empty for models that do not merge.
-        merges: In order.
-        pieces: The tokens.
     """
 
     start: tuple[bytes, ...]
@@ -110,12 +103,7 @@ class WordTrace(Record):
 
 
 def build(spec: TokenizerSpec) -> ModelEncoder:
-    """Return the encoder of a specification's model.
-
-    Raises:
-        UnsupportedError: The model cannot be encoded exactly (for example dropout).
-        FormatError: Model and vocabulary do not fit each other.
-    """
+    """Return the encoder of a specification's model."""
     name = type(spec.model).__name__
     if name not in MODULES:
         raise UnsupportedError(f"no encoder for the model {name}", field="model")

@@ -1,6 +1,10 @@
-"""Byte-pair encoding by a merge list.
+"""Byte-pair encoding: by a merge list, by rank, by pairs with ranks, and with sections.
 
-Two orders of events, by ``missing``:
+``merge_symbols`` is the loop that they share: the best pair merges until no pair can. A heap of
+candidates over a linked list of symbols: O(n log n) merges for a word of n symbols. Candidates that
+a merge has overtaken stay in the heap and are recognized when they come up.
+
+``BPE`` goes by a merge list, in two orders of events, by ``missing``:
 
 * ``before``: characters become ids first (unknown ones the unknown token or byte tokens), then
   pairs of ids merge. Of a pair that is listed twice the later rank counts; a pair that makes no
@@ -8,27 +12,133 @@ Two orders of events, by ``missing``:
 * ``after``: characters merge as text, token or not; what is not a token in the end is spelled with
   the tokens of its bytes, bytes without one being dropped. Of a pair listed twice the first counts.
 
-Source: huggingface/tokenizers 0.23, models/bpe/model.rs (``merge_word``) and word.rs
-(``merge_all``); ggml-org/llama.cpp, llama-vocab.cpp (``llm_tokenizer_bpe_session``).
+``RankBPE`` has no merge list: a word that is a token is looked up whole; else the union with the
+lowest id merges first, leftmost among equals. ``LooseBPE`` has pairs with ranks of their own, whose
+results are looked up as they come. ``SectionBPE`` has sections of another alphabet: runs of six
+bytes that are tokens. Encoding by score is in ``sentencepiece``.
+
+Source: openai/tiktoken, src/lib.rs (``byte_pair_encode``); huggingface/tokenizers 0.23,
+models/bpe/model.rs (``merge_word``) and word.rs
+(``merge_all``); ggml-org/llama.cpp, llama-vocab.cpp (``llm_tokenizer_bpe_session``,
+``llm_tokenizer_hybriddna_session``, held to it live); alibaba/MNN,
+transformers/llm/engine/src/tokenizer (``BPEModel::bpe``), by its behavior (``LooseBPE``).
 """
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+
 from mtkit.errors import UnsupportedError
+from mtkit.pipeline.aligned_text import AlignedText
 from mtkit.pipeline.models import MergeStep, WordTrace
-from mtkit.pipeline.models.merging import merge
-from mtkit.pipeline.models.words import lay_out, no_token, piece_steps
+from mtkit.pipeline.models.words import in_characters, lay_out, no_token, piece_steps
+from mtkit.pipeline.pre_tokenizers import compile_pre_tokenizer
 from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable, Container, Iterator
+    from typing import Any, TypeVar, Union
 
     from mtkit.pipeline.models import Symbol
-    from mtkit.pipeline.models.merging import More, Rank
     from mtkit.spec import TokenizerSpec
     from mtkit.spec import models as spec_models
+
+    Key = TypeVar("Key", int, bytes)
+
+    Rank = Union[int, float]
+
+    More = Union[tuple[bool, bool], None]
+
+
+SYMBOLS_SHOWN = 128
+"""Symbols of a word that is shown whole after each merge: of a longer one, which would take the
+square of its length, ``NEAR`` on each side of the new symbol."""
+SYMBOLS_NEAR = 8
+
+
+def merge_symbols(
+    keys: list[Key],
+    sizes: list[int],
+    candidate: Callable[[Key, Key], tuple[Rank, Key] | None],
+    joins_to: Callable[[Key, Key], Key | None],
+    *,
+    fixed: Container[int] = (),
+    observe: Callable[[Rank, Key, Key, list[Key], More], None] | None = None,
+) -> list[tuple[Key, int]]:
+    """Merge symbols, lowest rank first and leftmost among equals.
+
+    Args:
+        sizes: What each symbol covers; added up when symbols merge.
+        candidate: The rank of merging two neighbors and what they become, or None; asked once
+            whenever two symbols become neighbors.
+        joins_to: What two neighbors become now; tells whether a candidate still holds.
+        observe: Called with rank, left, right and what ``symbols_near`` gives afterwards.
+
+    Returns:
+        (key, size) of the symbols that are left.
+    """
+    count = len(keys)
+    keys, sizes = list(keys), list(sizes)
+    following = list(range(1, count + 1))
+    preceding = list(range(-1, count - 1))
+    gone = [False] * count
+    heap: list[tuple[Rank, int, Key]] = []
+    for left in range(count - 1):
+        if left not in fixed and left + 1 not in fixed:
+            found = candidate(keys[left], keys[left + 1])
+            if found is not None:
+                heap.append((found[0], left, found[1]))
+    heapify(heap)
+    while heap:
+        rank, left, joined = heappop(heap)
+        right = following[left]
+        if gone[left] or right >= count or joins_to(keys[left], keys[right]) != joined:
+            continue
+        pair = keys[left], keys[right]
+        keys[left] = joined
+        sizes[left] += sizes[right]
+        gone[right] = True
+        after = following[left] = following[right]
+        before = preceding[left]
+        if after < count:
+            preceding[after] = left
+        if observe is not None:
+            observe(rank, *pair, *symbols_near(left, keys, preceding, following))
+        if before >= 0 and before not in fixed:
+            found = candidate(keys[before], joined)
+            if found is not None:
+                heappush(heap, (found[0], before, found[1]))
+        if after < count and after not in fixed:
+            found = candidate(joined, keys[after])
+            if found is not None:
+                heappush(heap, (found[0], left, found[1]))
+    return [(keys[i], sizes[i]) for i in range(count) if not gone[i]]
+
+
+def symbols_near(
+    at: int, keys: list[Key], preceding: list[int], following: list[int]
+) -> tuple[list[Key], More]:
+    """Return the symbols of a word around one; also whether there are more on each side.
+
+    Of a word of ``SHOWN`` or fewer all are returned, and None.
+
+    Args:
+        preceding: Place of the one in front of each; below 0: none.
+        following: Place of the one behind each; ``len(keys)``: none.
+    """
+    count = len(keys)
+    near = SYMBOLS_NEAR if count > SYMBOLS_SHOWN else count
+    front, first = 0, at
+    while front < near and preceding[first] >= 0:
+        front, first = front + 1, preceding[first]
+    found: list[Key] = []
+    place = first
+    while place < count and len(found) <= front + near:
+        found.append(keys[place])
+        place = following[place]
+    return found, (preceding[first] >= 0, place < count) if count > SYMBOLS_SHOWN else None
 
 
 class BPE:
@@ -106,7 +216,7 @@ class BPE:
 
         if steps is not None:
             steps.append(tuple(pieces[token_id] for token_id, _ in tokens))
-        return merge(
+        return merge_symbols(
             [token_id for token_id, _ in tokens],
             [size for _, size in tokens],
             lambda left, right: by_id.get((left, right)),
@@ -168,7 +278,7 @@ class BPE:
         start = [to_bytes(character) for character in word]
         if steps is not None:
             steps.append(tuple(start))
-        merged = merge(
+        merged = merge_symbols(
             start,
             [len(text) for text in start],
             candidate,
@@ -189,3 +299,207 @@ class BPE:
                 )
                 tokens.append((-1 if single is None else single, 1))
         return tokens
+
+
+class RankBPE:
+    """Encoder of ``spec.models.RankBPE``."""
+
+    def __init__(self, spec: TokenizerSpec, _: spec_models.RankBPE) -> None:
+        self.vocabulary = spec.vocabulary
+        self.ids = spec.vocabulary.ids
+
+    def encode(self, word: str) -> list[Symbol]:
+        """Return the tokens of a word."""
+        return self._run(word, None)[1]
+
+    def trace(self, word: str) -> WordTrace:
+        """Return the merges of a word in order."""
+        steps: list[MergeStep] = []
+        start, symbols = self._run(word, steps)
+        return WordTrace(tuple(start), tuple(steps), piece_steps(self.vocabulary, symbols))
+
+    def _run(self, word: str, steps: list[MergeStep] | None) -> tuple[list[bytes], list[Symbol]]:
+        """Return the start symbols and the tokens; with ``steps``, append each merge."""
+        ids = self.ids
+        data = to_bytes(word)
+        if not data:
+            return [], []
+        if data in ids:
+            return [data], [(ids[data], 0, len(word))]
+
+        def candidate(left: bytes, right: bytes) -> tuple[int, bytes] | None:
+            made = left + right
+            token_id = ids.get(made)
+            return None if token_id is None else (token_id, made)
+
+        def observe(rank: Rank, left: bytes, right: bytes, after: list[bytes], more: More) -> None:
+            assert steps is not None
+            steps.append(MergeStep((left, right), int(rank), None, tuple(after), more))
+
+        start = [to_bytes(character) for character in word]
+        for text in start:
+            if text not in ids:
+                raise no_token(text)
+        merged = merge_symbols(
+            start,
+            [len(text) for text in start],
+            candidate,
+            lambda left, right: left + right,
+            observe=None if steps is None else observe,
+        )
+        return start, lay_out(word, [(ids[text], size) for text, size in merged])
+
+
+class LooseBPE:
+    """Encoder of ``spec.models.LooseBPE``."""
+
+    def __init__(self, spec: TokenizerSpec, model: spec_models.LooseBPE) -> None:
+        self.vocabulary = spec.vocabulary
+        self.pieces = list(spec.vocabulary.pieces)
+        self.ids = spec.vocabulary.ids
+        self.ranks: dict[tuple[int, int], int] = {}
+        for pair, rank in zip(model.pairs.pairs(), model.ranks, strict=True):
+            self.ranks.setdefault(pair, rank)
+
+    def encode(self, word: str) -> list[Symbol]:
+        """Return the tokens of a word."""
+        return lay_out(word, self._merge(*self._start(word), None))
+
+    def trace(self, word: str) -> WordTrace:
+        """Return the merges of a word in order."""
+        steps: list[MergeStep] = []
+        keys, sizes = self._start(word)
+        symbols = lay_out(word, self._merge(list(keys), sizes, steps))
+        start = tuple(self.pieces[key] for key in keys)
+        return WordTrace(start, tuple(steps), piece_steps(self.vocabulary, symbols))
+
+    def _start(self, word: str) -> tuple[list[int], list[int]]:
+        """Return ids and sizes in bytes of what the word begins as.
+
+        What is dropped counts as part of the token in front, so that the places behind it are
+        right.
+        """
+        keys: list[int] = []
+        sizes: list[int] = []
+        for character in word:
+            text = to_bytes(character)
+            token_id = self.ids.get(text)
+            parts = [(token_id, len(text))]
+            if token_id is None:
+                parts = [(self.ids.get(BYTE_TOKENS[byte]), 1) for byte in text]
+            for key, size in parts:
+                if key is not None:
+                    keys.append(key)
+                    sizes.append(size)
+                elif sizes:
+                    sizes[-1] += size
+        return keys, sizes
+
+    def _merge(
+        self, keys: list[int], sizes: list[int], steps: list[MergeStep] | None
+    ) -> list[tuple[int, int]]:
+        """Merge the lowest rank, leftmost first, until no pair is left or one makes nothing."""
+        count = len(keys)
+        following = list(range(1, count + 1))
+        preceding = list(range(-1, count - 1))
+        heap = [
+            (rank, left, keys[left], keys[left + 1])
+            for left in range(count - 1)
+            if (rank := self.ranks.get((keys[left], keys[left + 1]))) is not None
+        ]
+        heapify(heap)
+        alive = [True] * count
+        while heap:
+            rank, at, left, right = heappop(heap)
+            behind = following[at]
+            if not alive[at] or behind >= count or (keys[at], keys[behind]) != (left, right):
+                continue
+            made = self.ids.get(self.pieces[left] + self.pieces[right])
+            if made is None:
+                break
+            keys[at] = made
+            sizes[at] += sizes[behind]
+            alive[behind] = False
+            after = following[at] = following[behind]
+            if after < count:
+                preceding[after] = at
+            if steps is not None:
+                near, more = symbols_near(at, keys, preceding, following)
+                pair = self.pieces[left], self.pieces[right]
+                texts = tuple(self.pieces[key] for key in near)
+                steps.append(MergeStep(pair, rank, None, texts, more))
+            for place in (preceding[at], at):
+                if place >= 0 and following[place] < count:
+                    pair_ids = keys[place], keys[following[place]]
+                    found = self.ranks.get(pair_ids)
+                    if found is not None:
+                        heappush(heap, (found, place, *pair_ids))
+        return [(keys[at], sizes[at]) for at in range(count) if alive[at]]
+
+
+SECTION_RUN_BYTES = 6
+SECTION_FILL = b"A"
+SECTION_MARK = "\ue000".encode()
+
+
+class SectionBPE:
+    """Encoder of ``spec.models.SectionBPE``."""
+
+    def __init__(self, spec: TokenizerSpec, model: spec_models.SectionBPE) -> None:
+        self.model = model
+        self.vocabulary = spec.vocabulary
+        self.bpe = BPE(spec, self.model.bpe)
+        self.cut = compile_pre_tokenizer(self.model.words)
+        pieces = spec.vocabulary.pieces
+        self.begin = pieces[self.model.begin].decode("utf-8", "surrogateescape")
+        self.end = pieces[self.model.end].decode("utf-8", "surrogateescape")
+
+    def encode(self, word: str) -> list[Symbol]:
+        """Return the tokens of a text."""
+        symbols: list[Symbol] = []
+        at = 0
+        while at < len(word):
+            start = word.find(self.begin, at)
+            symbols += self._plain(word, at, len(word) if start < 0 else start)
+            if start < 0:
+                break
+            inside = start + len(self.begin)
+            symbols.append((self.model.begin, start, inside))
+            stop = word.find(self.end, inside)
+            symbols += self._runs(word, inside, len(word) if stop < 0 else stop)
+            if stop < 0:
+                break
+            at = stop + len(self.end)
+            symbols.append((self.model.end, stop, at))
+        return symbols
+
+    def trace(self, word: str) -> WordTrace:
+        """Return the pieces of a text."""
+        return WordTrace((), (), piece_steps(self.vocabulary, self.encode(word)))
+
+    def _plain(self, word: str, first: int, last: int) -> Iterator[Symbol]:
+        """Encode the text between sections."""
+        if first == last:
+            return
+        for part in self.cut(AlignedText.of(word[first:last])):
+            most = len(part.text) - 1
+            for token_id, start, end in self.bpe.encode(part.text):
+                # What an affix adds lies beyond the word; only damaged files have one here.
+                low = part.spans[min(max(start, 0), most)][0]
+                high = part.spans[min(max(end - 1, 0), most)][1]
+                yield token_id, first + low, first + high
+
+    def _runs(self, word: str, first: int, last: int) -> Iterator[Symbol]:
+        """Look the runs of a section up."""
+        section = word[first:last]
+        data, ids = to_bytes(section), self.vocabulary.ids
+        spans = []
+        for at in range(0, len(data), SECTION_RUN_BYTES):
+            run = data[at : at + SECTION_RUN_BYTES]
+            found = ids.get(
+                run.upper().ljust(SECTION_RUN_BYTES, SECTION_FILL) + SECTION_MARK,
+                self.model.unknown,
+            )
+            spans.append((found, at, at + len(run)))
+        for token_id, start, end in in_characters(section, spans):
+            yield token_id, first + start, first + end

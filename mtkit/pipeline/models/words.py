@@ -96,15 +96,9 @@ def spell_unknown(
     For None stand byte tokens or the unknown token.
 
     Args:
-        parts: Pieces in order.
-        unk: The unknown token.
         byte_ids: Byte -> token, used where all bytes of a piece have one; None to use ``unk``.
-        fuse: Make one unknown token of neighboring ones.
         last: Whether the last byte token covers the piece and those before it nothing, as in
             sentencepiece (``PopulateSentencePieceText``), or each of them the whole piece.
-
-    Raises:
-        NoToken: There is no token for a piece.
     """
     spans: list[Symbol] = []
     fusing = False

@@ -22,12 +22,12 @@ from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import gguf, hf
 from mtkit.formats.contract import WriteOptions
-from mtkit.formats.gguf.kinds import ID_KEYS
+from mtkit.formats.gguf.metadata import ID_KEYS
 from mtkit.formats.gguf.pre_tokenizers import DIGIT_GROUPS, LITTLE_KNOWN, NAMES, RULES
 from mtkit.gguf import open_gguf
 from mtkit.pipeline import Pipeline
 from mtkit.spec import normalizers, replace
-from mtkit.spec.marks import spelled_out, taken_together
+from mtkit.spec.spaces import spaces_of, spell_out_spaces
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -264,7 +264,7 @@ def test_what_is_spelled_out_is_taken_together_again(spaces: normalizers.Spaces)
         said = replace(spaces, suffix=False, prefix="text")
     elif spaces.suffix:
         said = replace(spaces, prefix="text")
-    assert taken_together(normalizers.Sequence(spelled_out(spaces))) == said
+    assert spaces_of(normalizers.Sequence(spell_out_spaces(spaces))) == said
 
 
 @pytest.mark.parametrize("prefix", [False, True])

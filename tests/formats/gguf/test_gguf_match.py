@@ -15,7 +15,7 @@ from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.formats import gguf, hf
 from mtkit.formats.contract import WriteOptions
-from mtkit.formats.tiktoken_encodings import ENCODINGS
+from mtkit.formats.tiktoken import ENCODINGS
 from mtkit.gguf import open_gguf
 from mtkit.spec import TokenType, models, pre_tokenizers, replace
 from mtkit.spec.text import Regex

@@ -13,11 +13,11 @@ from support import shared
 from mtkit.base.binary import Source
 from mtkit.formats import gguf
 from mtkit.formats.contract import WriteOptions
-from mtkit.formats.gguf.std_sort import sorted_as_cpp
-from mtkit.formats.gguf.text import pieces, texts
+from mtkit.formats.gguf.roles import std_sort
+from mtkit.formats.gguf.vocabulary import parse_texts, spell_pieces
 from mtkit.gguf.writer import Key, gguf_bytes
 from mtkit.pipeline import Pipeline
-from mtkit.unicode.byte_alphabet import LETTERS
+from mtkit.unicode.utf8 import BYTE_LETTERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +81,7 @@ def test_case_and_accents_are_those_of_unicode_15_1(tmp_path: Path) -> None:
 def test_sections_of_dna(tmp_path: Path) -> None:
     mark = "\ue000".encode()
     runs = [b"ACGTAC", b"GTAAAA", b"AAAAAA", b"ACGTAA"]
-    tokens = [letter.encode() for letter in LETTERS]
+    tokens = [letter.encode() for letter in BYTE_LETTERS]
     tokens += [b"He", b"AC", b"<dna>", b"</dna>", b"<oov>", *(run + mark for run in runs)]
     path = tmp_path / "dna.gguf"
     for kind in (1, 3, 4):
@@ -133,13 +133,13 @@ def test_equal_elements_are_left_as_by_std_sort(tmp_path: Path) -> None:
     given = "\n".join(f"{len(case)} {' '.join(map(str, case))}" for case in cases)
     answer = subprocess.run([program], input=given, capture_output=True, text=True, check=True)
     for case, line in zip(cases, answer.stdout.splitlines(), strict=True):
-        assert sorted_as_cpp(range(len(case)), case.__getitem__) == [int(n) for n in line.split()]
+        assert std_sort(range(len(case)), case.__getitem__) == [int(n) for n in line.split()]
 
 
 def test_spelled_texts_go_there_and_back() -> None:
     words = [b"\xe2\x96\x81the", b"ing", b"[CLS]", b"\xe2\x96\x81##x", b"#", b"\xe2\x96\x81#"]
-    assert list(pieces("bert", words)) == [b"the", b"##ing", b"[CLS]", words[3], b"###", b"#"]
-    assert list(texts("bert", pieces("bert", words))) == words
+    assert list(parse_texts("bert", words)) == [b"the", b"##ing", b"[CLS]", words[3], b"###", b"#"]
+    assert list(spell_pieces("bert", parse_texts("bert", words))) == words
     escaped = [b"\\n\\n", b"\\xff", b"\\\\n", b"\\x00", b"plain"]
-    assert list(pieces("rwkv", escaped)) == [b"\n\n", b"\xff", b"\\n", b"\0", b"plain"]
-    assert list(texts("rwkv", pieces("rwkv", escaped))) == escaped
+    assert list(parse_texts("rwkv", escaped)) == [b"\n\n", b"\xff", b"\\n", b"\0", b"plain"]
+    assert list(spell_pieces("rwkv", parse_texts("rwkv", escaped))) == escaped

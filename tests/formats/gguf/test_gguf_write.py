@@ -18,7 +18,7 @@ from mtkit.formats.gguf.losses import losses_of
 from mtkit.formats.gguf.plan import plan_of
 from mtkit.pipeline import Pipeline
 from mtkit.spec import fields
-from mtkit.tokenizer import probes
+from mtkit.tokenizer import comparison
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +101,7 @@ def check_law(spec: TokenizerSpec, result: Written, back: TokenizerSpec) -> None
 def check_ids(spec: TokenizerSpec, back: TokenizerSpec, path: Path, *, same: bool) -> None:
     llama = Llama(path)
     before, after = Pipeline(spec), Pipeline(back)
-    for text in probes.texts():
+    for text in comparison.probe_texts():
         for add, parse in ((False, False), (True, True)):
             ids = after.encode_ids(text, add_special_tokens=add, parse_special=parse)
             assert ids == llama.encode(text.encode(), add=add, parse=parse), text
@@ -148,7 +148,7 @@ def test_composition_is_listed(tmp_path: Path) -> None:
     before, after = Pipeline(spec), Pipeline(back)
     import unicodedata
 
-    for text in probes.texts():
+    for text in comparison.probe_texts():
         if text in spelled():
             continue
         same = after.encode_ids(text, add_special_tokens=False, parse_special=False) == (

@@ -13,9 +13,9 @@ from support import latest_transformers, reference
 import mtkit
 from mtkit.base.binary import Source
 from mtkit.errors import UnsupportedError
-from mtkit.formats.hf import auto_class
+from mtkit.formats.hf import auto_tokenizer
 from mtkit.formats.hf.class_pipelines import CLASSES
-from mtkit.unicode.byte_alphabet import LETTERS
+from mtkit.unicode.utf8 import BYTE_LETTERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ CHARACTERS = "abcdeéÀÉ中 '1 23\n\u0301`"
 def vocabulary(rng: random.Random, kind: str) -> dict[str, Any]:
     """Draw a model that is full of the names that classes look for."""
     if kind == "BPE":
-        pieces = [*LETTERS, "▁", *(f"<0x{byte:02X}>" for byte in range(256) if byte > 127)]
+        pieces = [*BYTE_LETTERS, "▁", *(f"<0x{byte:02X}>" for byte in range(256) if byte > 127)]
     elif kind == "WordPiece":
         pieces = [*"abcde1中'`", *(f"##{c}" for c in "abcde123"), "ab", "abc"]
     else:
@@ -217,7 +217,7 @@ def differing(folder: Path, rng: random.Random) -> str | None:
 
 
 def kind_of(name: str) -> str:
-    from mtkit.formats.tokenizer_class import Settings
+    from mtkit.formats.tokenizer_config import Settings
 
     settings = Settings(Source("tokenizer.json", b"{}", siblings={}))
     return CLASSES[name](settings, None).kind
@@ -242,16 +242,19 @@ def test_drawn_folders(name, tmp_path) -> None:
 def test_the_tables_are_those_of_the_version_that_is_installed() -> None:
     auto = latest_transformers("transformers.models.auto.tokenization_auto")
     named = {kind: name for kind, name in auto.TOKENIZER_MAPPING_NAMES.items() if name}
-    ours = {kind: auto_class._BY_TYPE.get(kind, auto_class.GENERIC) for kind in named}
+    ours = {
+        kind: auto_tokenizer._CLASS_OF_TYPE.get(kind, auto_tokenizer.GENERIC_CLASS)
+        for kind in named
+    }
     assert ours == named
-    assert auto_class._BY_TYPE.keys() <= named.keys()
+    assert auto_tokenizer._CLASS_OF_TYPE.keys() <= named.keys()
     models = reference("transformers.models.auto.configuration_auto").CONFIG_MAPPING_NAMES
-    without = {kind for kind in auto_class._BY_TYPE if kind not in models}
-    generic = {kind for kind in without if named[kind] == auto_class.GENERIC}
-    assert set(auto_class._NO_MODEL.split()) == without - generic
-    assert auto_class.WRONG == auto.MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS
+    without = {kind for kind in auto_tokenizer._CLASS_OF_TYPE if kind not in models}
+    generic = {kind for kind in without if named[kind] == auto_tokenizer.GENERIC_CLASS}
+    assert set(auto_tokenizer._NO_MODEL.split()) == without - generic
+    assert auto_tokenizer.WRONG_TYPES == auto.MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS
     names = {name for name in dir(reference("transformers")) if name.endswith("Tokenizer")}
-    assert all(map(auto_class._known, names - {"AutoTokenizer"}))
+    assert all(map(auto_tokenizer._known_class, names - {"AutoTokenizer"}))
 
 
 def test_the_class_that_is_taken(tmp_path) -> None:
@@ -280,8 +283,10 @@ def test_the_class_that_is_taken(tmp_path) -> None:
             (document[stage] or {}).get("type") == "ByteLevel"
             for stage in ("pre_tokenizer", "decoder")
         )
-        ours = auto_class.class_of(config, model, is_byte_level=is_byte_level, has_tekken=False)
-        assert auto_class._canonical(found) == ours, files
+        ours = auto_tokenizer.auto_class(
+            config, model, is_byte_level=is_byte_level, has_tekken=False
+        )
+        assert auto_tokenizer._canonical_class(found) == ours, files
         asked.add(found)
     assert len(asked) > 12
     assert transformers

@@ -216,7 +216,7 @@ def test_a_number_that_is_none_is_shown_with_its_place() -> None:
     ):
         text = '{"é NaN \\" 1e999": [0.5, "' + "9" * 5000 + '", ' + number + "]}"
         with pytest.raises(FormatError) as caught:
-            strict_json.parse(text.encode(), parse_float=read_float)
+            strict_json.parse_json(text.encode(), parse_float=read_float)
         assert what in caught.value.what
         assert caught.value.offset == len(text[: text.rindex(number)].encode())
 

@@ -11,8 +11,8 @@ from support import reference
 
 from mtkit import formats
 from mtkit.base.binary import Source
-from mtkit.checks.report import surveyed
-from mtkit.checks.vocabulary import VOCABULARY
+from mtkit.checks.report import survey_findings
+from mtkit.checks.tokenizer_rules import VOCABULARY_RULES
 from mtkit.engine import load_engine
 from mtkit.errors import UnsupportedError
 from mtkit.formats import hf, mtok
@@ -91,7 +91,7 @@ def test_other_formats_and_check_say_what_is_lost() -> None:
     vocab = {letter: min(at, 2) for at, letter in enumerate("abcd")}
     spec = read(document({"type": "BPE", "vocab": vocab, "merges": []}))
     assert spec.vocabulary.also == (Spelling(b"d", 2),)
-    (finding,) = surveyed(VOCABULARY, spec.vocabulary)
+    (finding,) = survey_findings(VOCABULARY_RULES, spec.vocabulary)
     assert finding.rule.code == "token-spellings"
     written = formats.get_format("vocab-merges").write(spec, WriteOptions())
     for losses in (written.losses, mtok.write(spec, WriteOptions()).partial[0][1]):

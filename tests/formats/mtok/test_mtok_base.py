@@ -13,8 +13,7 @@ from mtkit.base.binary import Source
 from mtkit.engine import load_engine
 from mtkit.errors import FormatError
 from mtkit.formats import mtok
-from mtkit.pipeline import Pipeline
-from mtkit.pipeline.decoders import bytewise
+from mtkit.pipeline import Pipeline, byte_decoders
 
 if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
@@ -47,8 +46,10 @@ def test_decodes_as_upstream(name: str) -> None:
     assert len(rows) == 819
     for row in rows:
         ids = row["ids_nopost"]
-        assert bytewise.decode(spec, ids) == base64.b64decode(row["decode_b64"]), row["text"]
-        singles = [bytewise.decode_single(spec, token_id) for token_id in ids]
+        assert byte_decoders.decode_bytewise(spec, ids) == base64.b64decode(row["decode_b64"]), row[
+            "text"
+        ]
+        singles = [byte_decoders.decode_single_token(spec, token_id) for token_id in ids]
         assert b"".join(singles) == base64.b64decode(row["stream_b64"]), row["text"]
         assert [len(piece) for piece in singles] == row["stream_lens"]
 
@@ -102,9 +103,11 @@ def test_edge_cases_encode_and_decode_as_upstream() -> None:
                 plain = tokenizer.encode_ids(text, add_special_tokens=False)
                 assert plain == without, (case["name"], text)
         for ids, expected in zip(case["ids"], case["answers"]["dec"], strict=False):
-            assert bytewise.decode(spec, ids) == base64.b64decode(expected), case["name"]
+            assert byte_decoders.decode_bytewise(spec, ids) == base64.b64decode(expected), case[
+                "name"
+            ]
         for token_id, expected in enumerate(case["answers"]["dec1"]):
-            found = bytewise.decode_single(spec, token_id)
+            found = byte_decoders.decode_single_token(spec, token_id)
             assert found == base64.b64decode(expected), (case["name"], token_id)
 
 

@@ -18,7 +18,7 @@ from mtkit.base.packed import Pieces
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
 from mtkit.formats import mtok, recognize
 from mtkit.formats.contract import WriteOptions
-from mtkit.formats.mtok.extension import append, find
+from mtkit.formats.mtok.extension import append_extension, find_extension
 from mtkit.formats.mtok.writer import spec_section
 from mtkit.spec import TokenizerSpec, Vocabulary, models, replace
 
@@ -116,25 +116,27 @@ def test_bytes_behind_the_base_do_not_change_what_mnn_reads() -> None:
 def test_unknown_sections_are_skipped_unless_they_are_needed() -> None:
     spec = spec_of("spm-bpe/tokenizer.json")
     base = mtok.write(spec, WriteOptions(extension=False)).files[".mtok"]
-    whole = find(mtok.write(spec, WriteOptions()).files[".mtok"])
+    whole = find_extension(mtok.write(spec, WriteOptions()).files[".mtok"])
     assert whole is not None
     parts = [(tag, whole.flags[tag], bytes(data)) for tag, data in whole.sections.items()]
-    assert mtok.read(Source("x", append(base, [*parts, ("ZZZZ", 0, b"?")])), {}).spec == spec
+    assert (
+        mtok.read(Source("x", append_extension(base, [*parts, ("ZZZZ", 0, b"?")])), {}).spec == spec
+    )
     with pytest.raises(UnsupportedError, match="ZZZZ"):
-        mtok.read(Source("x", append(base, [*parts, ("ZZZZ", 1, b"?")])), {})
+        mtok.read(Source("x", append_extension(base, [*parts, ("ZZZZ", 1, b"?")])), {})
 
 
 def test_the_length_that_changes_the_base_is_avoided() -> None:
-    plain = append(b"x" * 50, [("SPEC", 1, b"{}")])
+    plain = append_extension(b"x" * 50, [("SPEC", 1, b"{}")])
     length = len(plain) - 50
-    other = append(b"x" * 50, [("SPEC", 1, b"{}")], forbidden_length=length)
+    other = append_extension(b"x" * 50, [("SPEC", 1, b"{}")], forbidden_length=length)
     assert len(other) - 50 != length
-    assert bytes(find(other).sections["SPEC"]) == b"{}"
+    assert bytes(find_extension(other).sections["SPEC"]) == b"{}"
 
 
 def test_every_cut_is_noticed() -> None:
     data = file_of("spm-unigram-id/tokenizer.json")
-    extension = find(data)
+    extension = find_extension(data)
     assert extension is not None
     for size in range(extension.head + 4, len(data)):
         if size > extension.head + 200 and size < len(data) - 60 and size % 97:
@@ -145,7 +147,7 @@ def test_every_cut_is_noticed() -> None:
 
 def test_a_changed_byte_is_noticed() -> None:
     data = file_of("spm-unigram-id/tokenizer.json")
-    extension = find(data)
+    extension = find_extension(data)
     assert extension is not None
     places = [*range(0, extension.base_length, 4999), *range(extension.head, len(data), 7)]
     for at in places:
@@ -160,7 +162,7 @@ def test_a_changed_byte_is_noticed() -> None:
 @pytest.mark.parametrize("value", [1 << 31, (1 << 32) - 1, 1 << 63, (1 << 64) - 1])
 def test_forged_numbers_are_refused(value: int) -> None:
     data = file_of("spm-unigram-id/tokenizer.json")
-    extension = find(data)
+    extension = find_extension(data)
     assert extension is not None
     foot = len(data) - 40
     table = extension.head + 16
@@ -190,7 +192,7 @@ def test_a_forged_specification_is_refused(data: st.DataObject) -> None:
     content[at : at + data.draw(st.integers(0, 4))] = data.draw(
         st.sampled_from([b"", b"9" * 30, b"null", b"[", b'"', b"-1", b"\xff", b"{}", b"1e999"])
     )
-    source = Source("forged", append(base, [("SPEC", 1, bytes(content))]))
+    source = Source("forged", append_extension(base, [("SPEC", 1, bytes(content))]))
     try:
         mtok.read(source, {})
     except MtkitError as error:

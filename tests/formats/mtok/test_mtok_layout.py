@@ -23,7 +23,7 @@ from mtkit.spec import normalizers as no
 from mtkit.spec import post_processors as po
 from mtkit.spec import pre_tokenizers as pr
 from mtkit.spec.text import Text
-from mtkit.tokenizer.probes import texts as probe_texts
+from mtkit.tokenizer.comparison import probe_texts
 
 
 def text(value: str | bytes) -> bytes:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mtkit.errors import FormatError
-from mtkit.formats.mtok.read_tables import parse_merges, parse_vocab
+from mtkit.formats.mtok.model_reader import parse_merges, parse_vocab
 
 tokens = st.lists(st.binary(max_size=3) | st.sampled_from([b"a", b"ab", b"b"]), max_size=8)
 

@@ -18,7 +18,7 @@ from mtkit.base.binary import Source
 from mtkit.engine import load_engine
 from mtkit.formats import spm
 from mtkit.formats.contract import WriteOptions
-from mtkit.formats.spm.wire import field
+from mtkit.formats.spm.message import encode_field
 from mtkit.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -228,10 +228,12 @@ def model_file(
         rows.append((text.encode(), score * scale, role))
     data = b""
     for text, score, role in rows:
-        data += field(1, field(1, text) + b"\x15" + struct.pack("<f", score) + field(3, role))
-    trainer = field(3, kind) + field(35, int(byte_fallback))
-    flags = [field(n, int(chance.random() < 0.5)) for n in (3, 4)]
-    return data + field(2, trainer) + field(3, b"".join(flags))
+        data += encode_field(
+            1, encode_field(1, text) + b"\x15" + struct.pack("<f", score) + encode_field(3, role)
+        )
+    trainer = encode_field(3, kind) + encode_field(35, int(byte_fallback))
+    flags = [encode_field(n, int(chance.random() < 0.5)) for n in (3, 4)]
+    return data + encode_field(2, trainer) + encode_field(3, b"".join(flags))
 
 
 @pytest.mark.parametrize("seed", range(60))

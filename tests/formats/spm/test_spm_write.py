@@ -17,8 +17,8 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import hf, llama2c, spm
 from mtkit.formats.contract import WriteOptions
-from mtkit.formats.spm import adapt as spm_adapt
-from mtkit.formats.spm.wire import encode_varint, field
+from mtkit.formats.spm import writer as spm_adapt
+from mtkit.formats.spm.message import encode_field, encode_varint
 from mtkit.pipeline import Pipeline
 from mtkit.spec import SpecialIds, TokenizerSpec, TokenType, Vocabulary, fields, replace
 from mtkit.spec import models as spec_models
@@ -37,16 +37,18 @@ def write(spec: TokenizerSpec) -> bytes:
 
 
 def piece(text: bytes, score: float | None = 0.0, kind: int = 1) -> bytes:
-    data = field(1, text)
+    data = encode_field(1, text)
     if score is not None:
         data += b"\x15" + struct.pack("<f", score)
-    return field(1, data + (field(3, kind) if kind != 1 else b""))
+    return encode_field(1, data + (encode_field(3, kind) if kind != 1 else b""))
 
 
 def tiny() -> bytes:
     pieces = [piece(b"<unk>", 0.0, 2), piece(b"<s>", 0.0, 3), piece(b"a", -1.0), piece(b"b", -2.0)]
-    trainer = field(2, field(3, 2) + field(4, 4))
-    return b"".join([*pieces, trainer, field(3, field(1, b"identity") + field(3, 1))])
+    trainer = encode_field(2, encode_field(3, 2) + encode_field(4, 4))
+    return b"".join(
+        [*pieces, trainer, encode_field(3, encode_field(1, b"identity") + encode_field(3, 1))]
+    )
 
 
 @pytest.mark.parametrize("name", [*golden_names("spm"), *OWN])
@@ -61,14 +63,24 @@ def test_bytes_come_back(name: str) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        tiny() + field(4, field(1, b"")) + field(77, b"unknown") + field(78, 5),
-        tiny() + field(5, field(3, 0) + field(5, 0)),
-        tiny() + field(4, b"\x0a\xff no message"),
+        tiny()
+        + encode_field(4, encode_field(1, b""))
+        + encode_field(77, b"unknown")
+        + encode_field(78, 5),
+        tiny() + encode_field(5, encode_field(3, 0) + encode_field(5, 0)),
+        tiny() + encode_field(4, b"\x0a\xff no message"),
         piece(b"<unk>", None, 2) + piece(b"a", None) + piece(b"b", 1.5),
-        piece(b"<unk>", 0.0, 2) + field(1, field(1, b"a") + field(3, 1)),  # NORMAL spelled out
-        piece(b"<unk>", -0.0, 2) + field(1, field(1, b"a") + field(200, b"x")),
-        piece(b"<unk>", 0.0, 2) + piece(b"a") + field(2, b"") + field(3, field(2, b"")),
-        piece(b"<unk>", 0.0, 2) + piece(b"a") + field(2, field(3, 9)) + field(3, field(4, 0)),
+        piece(b"<unk>", 0.0, 2)
+        + encode_field(1, encode_field(1, b"a") + encode_field(3, 1)),  # NORMAL spelled out
+        piece(b"<unk>", -0.0, 2) + encode_field(1, encode_field(1, b"a") + encode_field(200, b"x")),
+        piece(b"<unk>", 0.0, 2)
+        + piece(b"a")
+        + encode_field(2, b"")
+        + encode_field(3, encode_field(2, b"")),
+        piece(b"<unk>", 0.0, 2)
+        + piece(b"a")
+        + encode_field(2, encode_field(3, 9))
+        + encode_field(3, encode_field(4, 0)),
     ],
 )
 def test_odd_files_come_back(data: bytes) -> None:
@@ -162,7 +174,7 @@ def test_merges_that_stand_for_scores(name: str) -> None:
     for text in texts:
         assert made.encode(text) == original.encode(text), text
     if name == "llama-2":
-        pieces = [raw for _, raw in llama2c._spelled(spm_adapt.adapt(spec))]
+        pieces = [raw for _, raw in llama2c._spell_tokens(spm_adapt.adapt_spec(spec))]
         exported = llama2c.read(Source.open(str(folder / "tokenizer.bin")), {}).spec
         assert pieces == list(exported.vocabulary.pieces)
         assert llama2c.write(spec, WriteOptions()).files
@@ -249,9 +261,10 @@ def test_forged_lengths(length: int) -> None:
         b"\x0a\x20\x0a" + forged + b"abc",
         tiny() + b"\x12" + forged,
         tiny() + b"\x1a" + forged + b"\0",
-        tiny() + field(3, b"\x12" + forged),
-        tiny() + field(3, field(2, struct.pack("<I", length & 0xFFFFFFFF) + b"abcdef")),
-        tiny() + field(5, b"\x12" + forged),
+        tiny() + encode_field(3, b"\x12" + forged),
+        tiny()
+        + encode_field(3, encode_field(2, struct.pack("<I", length & 0xFFFFFFFF) + b"abcdef")),
+        tiny() + encode_field(5, b"\x12" + forged),
     ):
         with pytest.raises(FormatError):
             read(data)
@@ -266,13 +279,13 @@ def test_forged_lengths(length: int) -> None:
         piece(b"<unk>", 0.0, 2) + piece(b"a") + piece(b"a"),
         piece(b"<unk>", 0.0, 2) + piece(b"<s>", 0.0, 3) + piece(b"<s>", 0.0, 3),
         piece(b"<unk>", 0.0, 2) + piece(b"<0x41>", 0.0, 6),
-        piece(b"<unk>", 0.0, 2) + field(2, field(35, 1)),
+        piece(b"<unk>", 0.0, 2) + encode_field(2, encode_field(35, 1)),
         piece(b"<unk>", 0.0, 2) + piece(b"a", float("nan")),
         piece(b"<unk>", 0.0, 2) + piece(b"a", float("inf"), 3),
         piece(b"<unk>", 0.0, 2) + piece(b"a\0b"),
         piece(b"<unk>", 0.0, 2) + piece(b"a" * 8000),
         piece(b"<unk>", 0.0, 2) + piece(b"<s>", 0.0, 3),
-        piece(b"<unk>", 0.0, 2) + piece(b"a") + field(3, field(2, b"\4\0\0\0abcdef")),
+        piece(b"<unk>", 0.0, 2) + piece(b"a") + encode_field(3, encode_field(2, b"\4\0\0\0abcdef")),
         b"\xff" * 12,
         b"\x0b",
         b"\x00\x01",
@@ -295,7 +308,7 @@ def test_same_text_in_both_tables() -> None:
     processor = reference("sentencepiece").SentencePieceProcessor(model_proto=data)
     assert Pipeline(spec).encode_ids("a<s>a") == processor.encode("a<s>a")
     assert Pipeline(spec).decode([2, 3, 1, 2]) == processor.decode([2, 3, 1, 2])
-    merging = data + field(2, field(3, 2))
+    merging = data + encode_field(2, encode_field(3, 2))
     assert not loads(merging)
     with pytest.raises(FormatError):
         read(merging)

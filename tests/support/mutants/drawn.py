@@ -10,14 +10,14 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 from mtkit.spec import TokenizerSpec
-from mtkit.spec.schema import field_types, has_default
+from mtkit.spec.codec import field_types, has_default
 from mutants.json_level import BYTE, LONE
 
 if TYPE_CHECKING:
     from random import Random
 
     from mtkit.base.record import Record
-    from mtkit.spec.schema import Type
+    from mtkit.spec.codec import FieldType
 
 DEEPEST = 4
 NUMBERS = (0, 0, 0, 1, 1, 2, 3, 4, 5, 7, 12, 13, 100, 255)
@@ -48,7 +48,7 @@ def replaced(rng: Random, spec: dict[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def _one_field(rng: Random, data: dict[str, Any], kind: Type) -> dict[str, Any]:
+def _one_field(rng: Random, data: dict[str, Any], kind: FieldType) -> dict[str, Any]:
     """Return the data of a record with one field drawn anew."""
     name = data.get("type", kind.classes[0].__name__ if kind.classes else "")
     for cls in kind.classes:
@@ -59,7 +59,7 @@ def _one_field(rng: Random, data: dict[str, Any], kind: Type) -> dict[str, Any]:
     return data
 
 
-def value(rng: Random, kind: Type, depth: int) -> Any:
+def value(rng: Random, kind: FieldType, depth: int) -> Any:
     """Return data of a type, one value in twelve an odd one."""
     is_odd = rng.random() < 1 / 12
     if kind.optional and rng.random() < 0.3:
@@ -92,7 +92,7 @@ def value(rng: Random, kind: Type, depth: int) -> Any:
     return rng.choice((None, 1, "a", LONE, [1, LONE], {"a": {"$bytes": "YQ=="}}, {LONE: 1}))
 
 
-def record(rng: Random, cls: type[Record], kind: Type, depth: int) -> dict[str, Any]:
+def record(rng: Random, cls: type[Record], kind: FieldType, depth: int) -> dict[str, Any]:
     """Return data of a record; half of the fields that may be left out are."""
     data: dict[str, Any] = {"type": cls.__name__} if len(kind.classes) > 1 else {}
     for name, inner in field_types(cls).items():

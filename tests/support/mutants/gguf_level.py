@@ -8,7 +8,7 @@ from gguf_layout import ARRAY, BOOL, CODES, F32, F64, I32, STRING, Layout
 
 from mtkit.base.binary import Source
 from mtkit.errors import MtkitError
-from mtkit.formats.gguf.kinds import ID_KEYS, KINDS
+from mtkit.formats.gguf.metadata import ID_KEYS, KINDS
 from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.gguf import open_gguf
 from mutants import byte_level

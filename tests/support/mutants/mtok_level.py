@@ -15,7 +15,7 @@ from mtkit import formats
 from mtkit.errors import MtkitError
 from mtkit.formats import mtok
 from mtkit.formats.contract import WriteOptions
-from mtkit.formats.mtok.extension import append, find
+from mtkit.formats.mtok.extension import append_extension, find_extension
 from mtkit.spec import replace
 from mutants import byte_level, drawn, json_level
 
@@ -53,7 +53,7 @@ def with_tables() -> dict[str, Source]:
 def mutate(rng: Random, data: bytes) -> bytes:
     """Change one part of the file, most often its specification."""
     try:
-        extension = find(data)
+        extension = find_extension(data)
     except MtkitError:
         extension = None
     if extension is None or not extension.sections:
@@ -75,7 +75,7 @@ def mutate(rng: Random, data: bytes) -> bytes:
                 flags[tag] ^= rng.choice((1, 2))
         case _ if SPEC in sections:
             sections[SPEC] = _changed_spec(rng, sections[SPEC])
-    return append(base, [(tag, flags[tag], content) for tag, content in sections.items()])
+    return append_extension(base, [(tag, flags[tag], content) for tag, content in sections.items()])
 
 
 def flip(rng: Random, data: bytes) -> bytes:

@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from mtkit.errors import FormatError
-from mtkit.formats.spm.wire import BYTES, FIXED32, FIXED64, VARINT, field, parse
+from mtkit.formats.spm.message import BYTES, FIXED32, FIXED64, VARINT, encode_field, parse_fields
 from mutants import byte_level
 
 if TYPE_CHECKING:
@@ -20,12 +20,13 @@ def mutate(rng: Random, data: bytes) -> bytes:
     """Change one field of a message or of a message in it."""
     try:
         fields = [
-            (part.number, part.wire, part.number_value, part.data) for part in parse(data, "")
+            (part.number, part.wire, part.number_value, part.data)
+            for part in parse_fields(data, "")
         ]
     except FormatError:
         return byte_level.mutate(rng, data)
     if not fields:
-        return field(rng.randrange(1, 50), rng.choice(VALUES))
+        return encode_field(rng.randrange(1, 50), rng.choice(VALUES))
     at = rng.randrange(len(fields))
     if rng.random() < 0.3:  # the messages at the end are the settings
         at = max(len(fields) - 1 - rng.randrange(3), 0)
@@ -57,16 +58,16 @@ def _changed(rng: Random, wire: int, value: int, content: bytes) -> tuple[int, i
 
 def _is_message(content: bytes) -> bool:
     try:
-        return len(list(parse(content, ""))) > 0
+        return len(list(parse_fields(content, ""))) > 0
     except FormatError:
         return False
 
 
 def _written(number: int, wire: int, value: int, content: bytes) -> bytes:
     if wire == VARINT:
-        return field(number, value & (1 << 64) - 1)
+        return encode_field(number, value & (1 << 64) - 1)
     if wire == BYTES:
-        return field(number, content)
+        return encode_field(number, content)
     assert wire in (FIXED32, FIXED64)
-    tag = field(number, 0)[:-1]
+    tag = encode_field(number, 0)[:-1]
     return bytes([tag[0] | wire]) + tag[1:] + content

@@ -126,7 +126,7 @@ def use(made: Mutant, rng: Random) -> str:
         if bytes(source.data[:4]) == b"GGUF":
             open_gguf(source, strict=False)
             if len(source.data) < 1 << 20:
-                inspect_gguf.show(
+                inspect_gguf.show_gguf(
                     source, sections=(), pattern=None, sort=None, everything=False,
                     as_json=rng.random() < 0.5, quiet=False,
                 )  # fmt: skip

@@ -17,13 +17,13 @@ from mutants import byte_level, json_level
 
 from mtkit.architectures import architectures
 from mtkit.base.record import Record
-from mtkit.checkpoints import folder_files, folder_survey, model_folder
+from mtkit.checkpoints import folder_files, model_folder
 from mtkit.checks import check
 from mtkit.checks.folder import is_model
-from mtkit.commands.inspect import folder
+from mtkit.commands.inspect import checkpoint
 from mtkit.conversion import model_keys
 from mtkit.conversion.folder_report import folder_report
-from mtkit.conversion.gguf_plan import plan_gguf
+from mtkit.conversion.model import plan_gguf
 from mtkit.conversion.model_tensors import TYPES
 from mtkit.errors import MtkitError
 
@@ -72,7 +72,7 @@ def mutant(rng: Random) -> tuple[str, Mutant]:
     """Change config.json, mostly; or the index, a header, or bytes of any file."""
     whole = rng.choice(_wholes())
     names = sorted(path.name for path in whole.iterdir())
-    name = folder_files.CONFIG if rng.random() < 0.6 else rng.choice(names)
+    name = folder_files.MODEL_CONFIG if rng.random() < 0.6 else rng.choice(names)
     data = (whole / name).read_bytes()
     if name.endswith(".json"):
         level = rng.choice((json_level.mutate, json_level.mutate, byte_level.mutate))
@@ -109,7 +109,7 @@ def use(made: Mutant, rng: Random) -> str:
     with clear():
         plan = plan_gguf(str(used), rng.choice(("auto", *TYPES)))
         tensors = plan.tensors()
-        model_keys.about(str(used), tensors, None)
+        model_keys.name_keys(str(used), tensors, None)
         for one in tensors:
             size = sum(memoryview(piece).nbytes for piece in one.pieces())
             assert size == one.n_bytes, one.name
@@ -129,7 +129,7 @@ def _look(path: str, *, is_read: bool) -> None:
     found = check(path)
     severe = [one for one in found.findings if one.rule.severity != "note"]
     if not is_read and is_model(path):
-        assert severe or folder_survey.NO_WEIGHTS in {one.rule for one in found.findings}
+        assert severe or model_folder.NO_WEIGHTS in {one.rule for one in found.findings}
     for one in found.findings:
         assert "\n" not in str(one), repr(str(one))
     _unmap(path)
@@ -138,5 +138,5 @@ def _look(path: str, *, is_read: bool) -> None:
     with clear():  # the whole GGUF is mapped, which a limit of memory may not allow
         report = folder_report(path)
         assert (report.plan is not None) == is_read or report.refused is not None
-        folder.show(path, **SHOWN, as_json=False)
-        folder.show(path, **SHOWN, as_json=True)
+        checkpoint.show_folder(path, **SHOWN, as_json=False)
+        checkpoint.show_folder(path, **SHOWN, as_json=True)

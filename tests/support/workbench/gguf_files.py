@@ -14,20 +14,18 @@ from mutants import byte_level, gguf_level
 from small_gguf import small_gguf
 
 from mtkit.base.binary import Source
-from mtkit.checks.checking import check_source
-from mtkit.checks.one_check import Asked
+from mtkit.checks.checker import CheckOptions, check_source
 from mtkit.commands.inspect import gguf as inspect_gguf
 from mtkit.errors import MtkitError
 from mtkit.gguf import in_place, open_gguf
 from mtkit.gguf.byte_order import in_other_order
 from mtkit.gguf.digests import digests
-from mtkit.gguf.draft import Draft
-from mtkit.gguf.shard_files import merge, numbered, split
-from mtkit.gguf.typed_values import typed
+from mtkit.gguf.draft import Draft, parse_key
+from mtkit.gguf.shards import merge_shards, shard_file_names, split_model
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
-from mtkit.inspection.difference import difference
-from mtkit.inspection.statistics import statistics
+from mtkit.inspection.difference import find_difference
+from mtkit.inspection.statistics import tensor_statistics
 from mtkit.llm.trim import trim
 
 if TYPE_CHECKING:
@@ -164,7 +162,7 @@ def _table(rng: Random, data: bytes) -> bytes:
 def use(source: Source, rng: Random) -> str:
     """Check, and do one of the other things that one does with a GGUF."""
     with clear():
-        for finding in check_source(source, Asked(deep=rng.random() < DEEP)).findings:
+        for finding in check_source(source, CheckOptions(deep=rng.random() < DEEP)).findings:
             assert_plain(str(finding))
     file = None
     with clear():
@@ -179,7 +177,7 @@ def use(source: Source, rng: Random) -> str:
 
 
 def _shown(file: GgufFile, rng: Random) -> None:
-    inspect_gguf.show(
+    inspect_gguf.show_gguf(
         Source(file.name, file.data), sections=(), pattern=None, sort=None, everything=True,
         as_json=rng.random() < 0.3, quiet=False,
     )  # fmt: skip
@@ -192,7 +190,7 @@ def _edited(file: GgufFile, rng: Random) -> None:
         with clear():
             _change(file, draft, rng)
     if rng.random() < 0.3:
-        in_place.check(file, draft)
+        in_place.check_header(file, draft)
     _same_data(draft, b"".join(draft.chunks()))
 
 
@@ -201,7 +199,7 @@ def _change(file: GgufFile, draft: Draft, rng: Random) -> None:
     other = rng.choice([*file.metadata, "y", "", "\udcff", "split.count"])
     match rng.randrange(5):
         case 0:
-            draft.set(typed(key, rng.choice(TYPED), file.metadata))
+            draft.set(parse_key(key, rng.choice(TYPED), file.metadata))
         case 1:
             draft.set(Key(key, "string", rng.choice(NAMES)))
         case 2:
@@ -223,7 +221,7 @@ def _same_data(draft: Draft, data: bytes) -> None:
 
 def _cut(file: GgufFile, rng: Random) -> None:
     """Split; now and then on the disk, and merged."""
-    drafts = split(
+    drafts = split_model(
         file,
         max_bytes=rng.choice((None, 1, 128, 5000)),
         max_tensors=rng.choice((None, 1, 2)),
@@ -234,11 +232,11 @@ def _cut(file: GgufFile, rng: Random) -> None:
         _same_data(draft, data)
     if rng.random() < 0.1 and len(drafts) < 9:
         with tempfile.TemporaryDirectory() as folder:
-            names = numbered("a.gguf", len(drafts))
+            names = shard_file_names("a.gguf", len(drafts))
             for name, data in zip(names, written, strict=True):
                 Path(folder, name).write_bytes(data)
             if len(drafts) > 1:
-                whole = merge(open_gguf(Path(folder, names[0])))
+                whole = merge_shards(open_gguf(Path(folder, names[0])))
                 joined = {name: bytes(one.data) for name, one in whole.tensors.items()}
                 assert joined == {one.name: bytes(file.tensor_data(one)) for one in file.tensors}
 
@@ -246,9 +244,13 @@ def _cut(file: GgufFile, rng: Random) -> None:
 def _joined(file: GgufFile, rng: Random) -> None:
     """Merge the file with itself as the other one."""
     with tempfile.TemporaryDirectory() as folder:
-        for name in numbered("a.gguf", 2):
+        for name in shard_file_names("a.gguf", 2):
             Path(folder, name).write_bytes(file.data)
-        b"".join(merge(open_gguf(Path(folder, numbered("a.gguf", 2)[rng.random() < 0.1]))).chunks())
+        b"".join(
+            merge_shards(
+                open_gguf(Path(folder, shard_file_names("a.gguf", 2)[rng.random() < 0.1]))
+            ).chunks()
+        )
 
 
 def _turned(file: GgufFile, _: Random) -> None:
@@ -261,13 +263,13 @@ def _turned(file: GgufFile, _: Random) -> None:
 def _measured(file: GgufFile, rng: Random) -> None:
     list(digests([file], ("sha256", "sha1", "uuid")))
     if file.tensors:
-        statistics(file, rng.choice(file.tensors))
+        tensor_statistics(file, rng.choice(file.tensors))
 
 
 def _differs(file: GgufFile, rng: Random) -> None:
     name = rng.choice(list(wholes()))
-    difference(file, open_gguf(Source(name, wholes()[name])), values=rng.random() < 0.2)
-    assert difference(file, file).equal
+    find_difference(file, open_gguf(Source(name, wholes()[name])), values=rng.random() < 0.2)
+    assert find_difference(file, file).equal
 
 
 def _trimmed(file: GgufFile, rng: Random) -> None:

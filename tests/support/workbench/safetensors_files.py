@@ -11,7 +11,7 @@ from mutants import byte_level, json_level
 
 from mtkit.base.binary import Source
 from mtkit.checkpoints import safetensors
-from mtkit.commands.inspect import safetensors as inspect_safetensors
+from mtkit.commands.inspect import checkpoint as inspect_safetensors
 
 if TYPE_CHECKING:
     from random import Random
@@ -61,5 +61,7 @@ def use(source: Source, rng: Random) -> str:
     assert header.parameters >= 0
     assert sum(one.n_bytes for one in header.weights) == len(source.data) - header.n_bytes
     with clear():
-        inspect_safetensors.show(source, as_json=rng.random() < 0.5, everything=rng.random() < 0.5)
+        inspect_safetensors.show_safetensors(
+            source, as_json=rng.random() < 0.5, everything=rng.random() < 0.5
+        )
     return "read"

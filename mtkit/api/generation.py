@@ -1,0 +1,335 @@
+"""``mtkit.generate``: text that a model writes after a prompt.
+
+The walk of llama.cpp's ``simple`` example: load the back ends, load the model, tokenize, make a
+context of n_prompt + n_predict - 1 tokens and a sampler, compute the prompt, then decode, sample,
+test for the end and turn the token into text until enough is there. ``Generation`` is the result,
+``Watcher`` what a caller sees on the way.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+from mtkit.base.record import Record, replace
+from mtkit.errors import MtkitError, UsageError, format_count
+from mtkit.llm.runner import Runner, Token, context_tokens, open_model
+from mtkit.llm.sampling import Sampler
+from mtkit.settings import GenerateSettings
+from mtkit.settings.declaration import settings_of, signature_with
+from mtkit.speculative import setup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+
+    from typing_extensions import Unpack
+
+    from mtkit.llama import ContextSettings, Model
+    from mtkit.llm.keywords import GenerateKeywords
+    from mtkit.llm.runner import End
+    from mtkit.llm.session import Session
+    from mtkit.speculative.rounds import Speculation, Statistics
+
+
+_REPR_CHARACTERS = 80
+
+
+class Timings(Record):
+    """Where the time went, in seconds.
+
+    Attributes:
+        decode: The part of it inside llama.cpp's decoding.
+    """
+
+    load: float
+    prompt_tokens: int
+    prompt: float
+    tokens: int
+    generation: float
+    decode: float
+
+
+class Generation(Record):
+    """What was generated.
+
+    Attributes:
+        pieces: The bytes that each stands for.
+        logprobs: Logarithm of each one's probability; empty unless asked for.
+        end: "eog", "length", "stop", "grammar", "interrupted" or "context".
+        steps: What the sampler did to the logits.
+        drafting: What was counted while tokens were drafted; None where none were.
+    """
+
+    prompt_ids: list[int]
+    ids: list[int]
+    pieces: list[bytes]
+    logprobs: list[float]
+    text: str
+    end: End
+    timings: Timings
+    context: ContextSettings
+    steps: tuple[str, ...]
+    seed: int
+    waiting: str
+    drafting: Statistics | None = None
+
+    def __repr__(self) -> str:
+        text = (
+            self.text if len(self.text) <= _REPR_CHARACTERS else self.text[:_REPR_CHARACTERS] + "…"
+        )
+        return f"<Generation of {format_count(len(self.ids), 'token')}, end {self.end!r}: {text!r}>"
+
+
+class Watcher:
+    """What a caller sees while a generation runs; every method may be overridden."""
+
+    def progress(self, part: float) -> None:
+        """The model is loaded to this part, 0 to 1."""
+
+    def loaded(self, runner: Runner) -> None:
+        """The model is there."""
+
+    def warning(self, text: str) -> None:
+        """Something is odd; an empty text says that nothing is."""
+
+    def prompt(self, runner: Runner, ids: list[int]) -> None:
+        """The prompt is tokenized."""
+
+    def ready(self, runner: Runner, sampler: Sampler) -> None:
+        """Context and sampler are made."""
+
+    def token(self, token: Token) -> None:
+        """A token was generated."""
+
+
+def tokenizer_difference(
+    model: Model, text: bytes, *, add_special: bool, parse_special: bool
+) -> str:
+    """Return what is different, on one line; empty where the ids are equal.
+
+    A model whose tokenizer mtkit cannot read is a difference, too.
+    """
+    from mtkit.base.binary import Source
+    from mtkit.tokenizer.load import load_source
+
+    theirs = model.tokenize(text, add_special=add_special, parse_special=parse_special)
+    try:
+        tokenizer = load_source(Source.open(model.path))
+        ours = tokenizer.encode_ids(
+            text, add_special_tokens=add_special, parse_special=parse_special
+        )
+    except MtkitError as error:
+        return f"the tokenizers cannot be compared: {error}"
+    if ours == theirs:
+        return ""
+    pairs = zip(ours, theirs, strict=False)
+    at = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(ours), len(theirs)))
+    return (
+        f"the tokenizers differ from token {at} on: llama.cpp has {_spell_ids(model, theirs, at)}, "
+        f"mtkit {_spell_ids(model, ours, at)}"
+    )
+
+
+def _spell_ids(model: Model, ids: list[int], at: int, most: int = 4) -> str:
+    """Return ids and their pieces from a place on."""
+    from mtkit.base.escape import byte_escapes, escape
+
+    parts = []
+    for token_id in ids[at : at + most]:
+        piece = model.piece(token_id, special=True).decode("utf-8", "backslashreplace")
+        parts.append(f"{token_id} {escape(byte_escapes(piece))!r}")
+    more = " …" if len(ids) > at + most else ""
+    return (", ".join(parts) or "nothing") + more
+
+
+def generate(
+    prompt: str | bytes | Sequence[int],
+    *,
+    model: str | os.PathLike[str] | None = None,
+    on_text: Callable[[str], None] | None = None,
+    **settings: Unpack[GenerateKeywords],
+) -> Generation:
+    """Generate text with a GGUF model.
+
+    Args:
+        prompt: A text, or ids.
+        model: GGUF file, folder, or name of a repository in the local HuggingFace cache; None: the
+            user's default, or the small model that ships with mtkit.
+        on_text: Called with each part of the text as soon as it is final.
+        settings: Any setting of docs/settings.md, such as ``temperature=0.8``; the names that the
+            command line has for them, such as ``temp`` and ``tokens``, mean the same.
+
+    Returns:
+        A record: ``text``, ``ids``, ``end`` (why it stopped: "eog", "length", "stop" …),
+        ``timings``, ``seed`` and the prompt's ids. With ``logprobs=True`` also the logarithm of
+        each token's probability.
+
+    Raises:
+        MissingExtra: llama-cpp-python is not installed.
+        UsageError: The file does not exist, or a setting is invalid.
+        FormatError: The file cannot be loaded.
+        ResourceError: The prompt does not fit in the context, or the model in memory.
+    """
+
+    class _Texts(Watcher):
+        def token(self, token: Token) -> None:
+            if on_text is not None and token.text:
+                on_text(token.text)
+
+    return run_generation(
+        prompt, settings_of(GenerateSettings, {**settings, "model": model}), _Texts()
+    )
+
+
+# For help() and editors; type checkers read keywords.pyi.
+generate.__signature__ = signature_with(generate, GenerateSettings)  # type: ignore[attr-defined]
+
+
+def run_generation(
+    prompt: str | bytes | Sequence[int],
+    settings: GenerateSettings,
+    watcher: Watcher | None = None,
+) -> Generation:
+    """Load a model, generate once, and free everything."""
+    watcher = watcher or Watcher()
+    session = _open_session(settings)
+    if session:
+        kept = replace(
+            settings.context, kv_type=session.kv_type, flash_attention=session.flash_attention
+        )
+        settings = replace(settings, context=kept, add_special=False)
+    settings = setup.prepare_settings(settings)
+    if session and settings.context.kv_type != session.kv_type:
+        raise UsageError(
+            f"has keys and values in {session.kv_type.upper()}: drafting would not be exact",
+            source=settings.load_session or "",
+            hint="--no-exact allows it",
+        )
+    with open_model(settings, watcher.progress, n_ctx=max(settings.n_predict, 1)) as runner:
+        watcher.loaded(runner)
+        ids = prompt_ids(runner, prompt, settings)
+        if settings.check_tokenizer and isinstance(prompt, (str, bytes)):
+            watcher.warning(_prompt_difference(runner, prompt, settings))
+        watcher.prompt(runner, ids)
+        ids = [*(session.ids if session else ()), *ids]
+        context = runner.open_context(
+            context_tokens(
+                len(ids), settings.n_predict, settings.context.n_ctx, runner.model.n_ctx_train
+            )
+        )
+        by_rejection = setup.uses_rejection(settings)
+        with ExitStack() as stack:
+            sampler = stack.enter_context(
+                Sampler(context, settings.sampler, distributions=by_rejection)
+            )
+            speculation = setup.open_speculation(runner, settings, sampler.seed)
+            if speculation is not None:
+                stack.callback(speculation.close)
+            watcher.ready(runner, sampler)
+            if session:
+                runner.resume(session.ids, session.state)
+            runner.feed(ids, hold_last=settings.n_predict == 0)
+            sampler.accept(runner.ids)
+            made = take_tokens(runner, sampler, ids, settings, watcher, speculation)
+            if settings.save_session:
+                from mtkit.llm.session import model_hash, save_session
+
+                found = session.model_hash if session else model_hash(runner.header)
+                save_session(settings.save_session, runner, found, force=settings.force)
+            return made
+
+
+def _open_session(settings: GenerateSettings) -> Session | None:
+    """Read the session to go on from, and see that the one to save can be written."""
+    if not settings.load_session and not settings.save_session:
+        return None
+    from mtkit.llm.header import ModelHeader
+    from mtkit.llm.session import check_can_save, check_model, model_hash, read_session
+    from mtkit.sources.locate import MODEL, locate
+
+    if settings.save_session:
+        check_can_save(settings.save_session, force=settings.force)
+    if not settings.load_session:
+        return None
+    session = read_session(settings.load_session)
+    header = ModelHeader(locate(settings.model, MODEL).path, settings.lora)
+    check_model(session, model_hash(header), settings.load_session)
+    return session
+
+
+def _prompt_difference(runner: Runner, prompt: str | bytes, settings: GenerateSettings) -> str:
+
+    raw = prompt.encode("utf-8", "surrogateescape") if isinstance(prompt, str) else prompt
+    return tokenizer_difference(
+        runner.model,
+        raw,
+        add_special=settings.add_special,
+        parse_special=settings.parse_special,
+    )
+
+
+def prompt_ids(
+    runner: Runner, prompt: str | bytes | Sequence[int], settings: GenerateSettings
+) -> list[int]:
+    """Return the tokens of a prompt."""
+    if not isinstance(prompt, (str, bytes)):
+        return list(prompt)
+    return runner.model.tokenize(
+        prompt, add_special=settings.add_special, parse_special=settings.parse_special
+    )
+
+
+def take_tokens(
+    runner: Runner,
+    sampler: Sampler,
+    ids: list[int],
+    settings: GenerateSettings,
+    watcher: Watcher,
+    speculation: Speculation | None = None,
+) -> Generation:
+    """Take the tokens after a prompt that has been fed."""
+    context = runner.context
+    assert context is not None
+    limit = settings.n_predict if settings.n_predict >= 0 else context.n_ctx - len(runner.ids) + 1
+    found: list[Token] = []
+    texts: list[str] = []
+    before = context.performance().t_eval_ms
+    start = time.perf_counter()
+    for token in runner.stream(
+        sampler,
+        limit,
+        stops=settings.stops,
+        logprobs=settings.logprobs,
+        special=settings.special,
+        stop_at_eog=not settings.sampler.ignore_eos,
+        speculation=speculation,
+    ):
+        if token.id >= 0:
+            found.append(token)
+        texts.append(token.text)
+        watcher.token(token)
+    seconds = time.perf_counter() - start
+    timings = Timings(
+        runner.load_seconds,
+        runner.computed,
+        runner.prompt_seconds,
+        len(found),
+        seconds,
+        (context.performance().t_eval_ms - before) / 1000,
+    )
+    return Generation(
+        ids,
+        [token.id for token in found],
+        [token.piece for token in found],
+        [token.logprob for token in found if token.logprob is not None],
+        "".join(texts),
+        runner.end,
+        timings,
+        context.settings,
+        tuple(sampler.steps),
+        sampler.seed,
+        runner.waiting,
+        speculation.statistics if speculation else None,
+    )

@@ -1,0 +1,172 @@
+"""``mtkit.edit`` and ``quantize``: a GGUF with other metadata, or with smaller weights."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mtkit.errors import UsageError
+from mtkit.gguf import open_gguf
+from mtkit.gguf.shards import open_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from mtkit.gguf import GgufFile, Metadata
+    from mtkit.gguf.writer import Key
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+    Scalar = str | bool | int | float
+
+    Value = Scalar | Sequence[Scalar]
+
+
+def edit(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str] | None = None,
+    *,
+    keys: Mapping[str, Value] | None = None,
+    unset: Collection[str] = (),
+    rename_keys: Mapping[str, str] | None = None,
+    rename_tensors: Mapping[str, str] | None = None,
+    tokenizer: str | os.PathLike[str] | Tokenizer | None = None,
+    allow_loss: Collection[str] = (),
+    force: bool = False,
+) -> GgufFile:
+    """Change metadata, tensor names or the tokenizer of a GGUF; tensor data stays the same.
+
+    Args:
+        src: The file, or the first shard of a sharded model; the result is one file.
+        dst: The new file; None: edit ``src`` in place, if the new header fits.
+        keys: Key -> value. An existing key keeps its type; a new key gets the type of its value:
+            u32 for an integer, or i32 if it is negative.
+        unset: Keys to remove.
+        rename_keys: Old name -> new name.
+        rename_tensors: Old name -> new name.
+        tokenizer: A tokenizer that replaces the file's.
+        allow_loss: Codes of tokenizer losses to accept even if ids change.
+        force: Replace an existing file.
+
+    Returns:
+        The new file.
+
+    Raises:
+        UsageError: A key or tensor does not exist, a value does not fit its type, or the new header
+            does not fit in place of the old one.
+        FormatError: The file is damaged.
+        LossError: Ids would change if the tokenizer were stored in a GGUF.
+        ResourceError: The disk is full.
+    """
+    from mtkit.gguf.draft import Draft
+    from mtkit.gguf.in_place import InPlace, write_ggufs
+
+    path = os.path.expanduser(os.fspath(src))
+    target = None if dst is None else os.path.expanduser(os.fspath(dst))
+
+    def drafted(file: GgufFile) -> Draft:
+        draft = Draft.of(file)
+        if tokenizer is not None:
+            from mtkit.conversion.model_keys import replace_vocabulary
+            from mtkit.tokenizer.load import load
+            from mtkit.tokenizer.tokenizer import Tokenizer
+
+            given = tokenizer if isinstance(tokenizer, Tokenizer) else load(tokenizer)
+            replace_vocabulary(draft, file, given, tuple(allow_loss))
+        for old, new in (rename_keys or {}).items():
+            draft.rename_key(old, new)
+        for old, new in (rename_tensors or {}).items():
+            draft.rename_tensor(old, new)
+        for name in unset:
+            draft.unset(name)
+        for name, value in (keys or {}).items():
+            draft.set(_typed_key(name, value, file.metadata))
+        return draft
+
+    if target is None:
+        with InPlace(path) as place:
+            file = open_gguf(path)
+            place.write(file, drafted(file))
+        return open_gguf(path)
+    write_ggufs({target: drafted(open_whole(path)).chunks()}, force=force)
+    return open_gguf(target)
+
+
+def _typed_key(name: str, value: Value, metadata: Metadata) -> Key:
+    """Return a key with the type that the file has for it, or that its value has."""
+    from mtkit.gguf.draft import parse_key
+
+    kind = metadata.type_name(name) if name in metadata else _value_type(name, value)
+    text = value if isinstance(value, str) else json.dumps(value)
+    return parse_key(name, f"{kind}:{text}", metadata)
+
+
+def _value_type(name: str, value: Value) -> str:
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "u32" if value >= 0 else "i32"
+    if isinstance(value, float):
+        return "f32"
+    kinds = {_value_type(name, one) for one in value}
+    if kinds == {"u32", "i32"}:
+        kinds = {"i32"}
+    if len(kinds) != 1:
+        raise UsageError("an array has elements of one type, and one at least", field=name)
+    return f"{kinds.pop()}[]"
+
+
+def quantize(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    kind: str,
+    *,
+    pure: bool = False,
+    imatrix: str | os.PathLike[str] | None = None,
+    threads: int = 0,
+    allow_requantize: bool = False,
+    force: bool = False,
+    progress: Callable[[float], object] | None = None,
+) -> GgufFile:
+    """Quantize a model with llama.cpp's quantizer, in a separate process.
+
+    Args:
+        src: The GGUF.
+        dst: The new file.
+        kind: The quantization type, such as "Q4_K_M".
+        pure: Use one type for all matrices.
+        imatrix: An importance matrix in a GGUF.
+        threads: Number of threads; 0: one per core.
+        allow_requantize: Allow a model that is already quantized.
+        force: Replace an existing file.
+        progress: Called with the fraction done, 0 to 1.
+
+    Returns:
+        The new file.
+
+    Raises:
+        MissingExtra: llama-cpp-python is not installed.
+        UsageError: The type is unknown, or the output file already exists.
+        FormatError: The file is damaged.
+        UnsupportedError: The model is already quantized, or llama.cpp cannot quantize it to this
+            type.
+    """
+    from mtkit.llm.quantization import TensorKinds, file_type
+    from mtkit.llm.quantization import quantize as run
+
+    path, target = (os.path.expanduser(os.fspath(one)) for one in (src, dst))
+    run(
+        path,
+        target,
+        file_type(kind),
+        pure=pure,
+        kinds=TensorKinds((), "", ""),
+        imatrix=None if imatrix is None else os.fspath(imatrix),
+        threads=threads,
+        allow_requantize=allow_requantize,
+        force=force,
+        progress=progress or (lambda _: None),
+    )
+    return open_gguf(target)

@@ -1,0 +1,130 @@
+"""``mtkit.inspect``, ``compare`` and ``diff``: what is in files, and what differs between two."""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.base.binary import Source
+from mtkit.checkpoints import kind_of, model_folder
+from mtkit.sources.locate import locate
+from mtkit.tokenizer.load import load
+from mtkit.tokenizer.tokenizer import Tokenizer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from mtkit.inspection.difference import Difference, Side
+    from mtkit.tokenizer.comparison import Comparison
+
+
+def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what is in a file or a model folder, as ``mtkit inspect --json`` prints it.
+
+    Args:
+        path: A GGUF, safetensors or tokenizer file, or a folder with a model or a tokenizer.
+
+    Returns:
+        The document, schema ``mtkit.inspect/1``; ``kind`` says what the file is.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: The file is damaged, or its format is unknown.
+    """
+    name = os.path.expanduser(os.fspath(path))
+    if model_folder.sniff(name):
+        from mtkit.conversion.folder_report import folder_document, folder_report, weight_rows
+
+        folder = folder_report(name)
+        return folder_document(folder, list(weight_rows(folder)))
+    source = Source.open(locate(name).path)
+    kind = kind_of(source)
+    if kind == "gguf":
+        from mtkit.inspection.document import gguf_document
+        from mtkit.inspection.gguf import inspect_gguf
+
+        return gguf_document(inspect_gguf(source))
+    if kind in ("index", "safetensors"):
+        from mtkit.inspection.safetensors import (
+            WeightRow,
+            inspect_safetensors,
+            safetensors_document,
+        )
+
+        model = inspect_safetensors(source)
+        return safetensors_document(model, [WeightRow(*one) for one in model.weights])
+    from mtkit.conversion.folder_notes import tokenizer_document
+    from mtkit.tokenizer.load import load_source
+
+    return tokenizer_document(load_source(source))
+
+
+def compare(
+    left: str | os.PathLike[str] | Tokenizer,
+    right: str | os.PathLike[str] | Tokenizer,
+    texts: Iterable[str | bytes] | None = None,
+    *,
+    most: int = 10,
+    add_special_tokens: bool = True,
+    parse_special: bool | None = None,
+) -> Comparison:
+    """Encode texts with two tokenizers and compare ids.
+
+    Args:
+        left: The first tokenizer, or anything that ``load`` accepts.
+        right: The second one.
+        texts: The texts, read one at a time; None: about 200 built-in ones.
+        most: How many differences to describe.
+        add_special_tokens: Add special tokens around each text.
+        parse_special: Parse special tokens in the text; None: the default of each file's own
+            library.
+
+    Raises:
+        UsageError: A file does not exist.
+        FormatError: A file is damaged.
+    """
+    from mtkit.tokenizer.comparison import compare as compare_tokenizers
+    from mtkit.tokenizer.comparison import probe_texts as built_in
+
+    one, other = (side if isinstance(side, Tokenizer) else load(side) for side in (left, right))
+    return compare_tokenizers(
+        one,
+        other,
+        built_in() if texts is None else texts,
+        most=most,
+        add_special_tokens=add_special_tokens,
+        parse_special=parse_special,
+    )
+
+
+def diff(
+    left: str | os.PathLike[str], right: str | os.PathLike[str], *, values: bool = False
+) -> Difference:
+    """Compare two models: metadata, tensors and chat templates.
+
+    Args:
+        left: A GGUF, or a model folder; a folder is compared as the GGUF it would convert to.
+        right: The other model.
+        values: Dequantize the tensors and measure the error of each against ``left``.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: A file is damaged or not a GGUF.
+        UnsupportedError: A folder cannot be converted to a GGUF.
+    """
+    from mtkit.inspection.difference import find_difference
+
+    return find_difference(_side(left), _side(right), values=values)
+
+
+def _side(path: str | os.PathLike[str]) -> Side:
+    name = os.path.expanduser(os.fspath(path))
+    if model_folder.sniff(name):
+        from mtkit.conversion.folder_report import folder_side
+
+        return folder_side(name)
+    from mtkit.gguf.shards import open_whole
+    from mtkit.inspection.difference import side_of
+
+    return side_of(open_whole(name))

@@ -1,0 +1,339 @@
+"""What most decoders share: rows of metadata, rows of tensors, and fields of config.json.
+
+Metadata have all the names that publishers use for a field.
+
+The first name of a row is the one that a config.json written from a GGUF gets.
+
+Some rows only several families have. ``silent`` and ``written`` are fields of config.json, family
+by family: what one may lack, what one made from a GGUF gets.
+
+Source: llama.cpp, conversion/base.py (``TextModel.set_gguf_parameters``).
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.changes import SAME
+from mtkit.architectures.metadata import KeyRow, computed, f32, u32
+from mtkit.architectures.table import block, joined, row
+from mtkit.base.escape import shown
+from mtkit.errors import UnsupportedError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from mtkit.architectures.changes import Change
+    from mtkit.architectures.config import Config
+    from mtkit.architectures.metadata import Dims
+    from mtkit.architectures.table import Check, Rows, Writer
+
+
+_SCALING = {"linear": "linear", "yarn": "yarn", "su": "longrope", "longrope": "longrope"}
+_GATING = {"softmax": 1, "sigmoid": 2, "sqrtsoftplus": 4}
+"""Source: gguf-py/gguf/constants.py (``ExpertGatingFuncType``)."""
+
+
+def _scaling(config: Config) -> str | None:
+    rope = config.rope()
+    kind = _SCALING.get(rope.text("rope_type") or "")
+    return kind if kind == "longrope" or rope.number("factor") is not None else None
+
+
+def _scaling_field(*kinds: str, field: str) -> Callable[[Config], float | None]:
+    def value(config: Config) -> float | None:
+        return config.rope().number(field) if _scaling(config) in kinds else None
+
+    return value
+
+
+def _yarn(name: str, *fields: str) -> KeyRow:
+    def value(config: Config) -> float | None:
+        return config.rope().number(*fields) if _scaling(config) == "yarn" else None
+
+    return computed(f"rope.scaling.{name}", "f32", value, lambda found: _rope(fields[0], found))
+
+
+def _original_context(config: Config) -> int | None:
+    if _scaling(config) != "yarn":
+        return None
+    return config.rope().count("original_max_position_embeddings")
+
+
+def _sections(config: Config) -> list[int] | None:
+    found = config.table("rope_parameters" if config.get("rope_parameters") else "rope_scaling")
+    sections = found.get("mrope_section")
+    if sections is None:
+        return None
+    if not isinstance(sections, list) or not all(type(n) is int and n >= 0 for n in sections):
+        raise found.wrong("is not a list of whole numbers", "mrope_section")
+    return [*sections, 0, 0, 0, 0][:4]
+
+
+def _gating(config: Config) -> int | None:
+    names = (
+        "score_function", "scoring_func", "score_func", "moe_router_activation",
+        "moe_router_activation_func", "expert_selection_fn",
+    )  # fmt: skip
+    said = config.text(*names)
+    if said is not None and said not in _GATING:
+        raise config.wrong(f"is {said}, not one of {', '.join(_GATING)}", *names)
+    return _GATING[said] if said is not None else None
+
+
+def _rope(field: str, value: Any) -> dict[str, Any]:
+    return {"rope_scaling": {field: value}}
+
+
+DECODER = (
+    computed(
+        "block_count", "u32",
+        lambda config: config.count("num_hidden_layers", "n_layers", "n_layer", "num_layers"),
+        "num_hidden_layers",
+    ),
+    u32(
+        "context_length", "max_position_embeddings", "n_ctx", "n_positions", "max_length",
+        "max_sequence_length", "model_max_length",
+    ),
+    u32("embedding_length", "hidden_size", "n_embd", "dim"),
+    u32(
+        "feed_forward_length", "prefix_dense_intermediate_size", "dense_intermediate_size",
+        "intermediate_size", "n_inner", "hidden_dim", written="intermediate_size",
+    ),
+    u32("attention.head_count", "num_attention_heads", "n_head", "n_heads"),
+    u32("attention.head_count_kv", "num_key_value_heads", "n_kv_heads"),
+    computed(
+        "attention.causal", "bool",
+        lambda config: False if config.flag("is_causal") is False else None,
+        "is_causal",
+    ),
+    computed(
+        "rope.scaling.type", "string", _scaling, lambda value: _rope("rope_type", value),
+    ),
+    computed(
+        "rope.scaling.factor", "f32", _scaling_field("linear", "yarn", field="factor"),
+        lambda value: _rope("factor", value),
+    ),
+    computed(
+        "rope.scaling.original_context_length", "u32", _original_context,
+        lambda value: _rope("original_max_position_embeddings", value),
+    ),
+    _yarn("yarn_ext_factor", "extrapolation_factor"),
+    _yarn("yarn_attn_factor", "attention_factor", "attn_factor"),
+    _yarn("yarn_beta_fast", "beta_fast"),
+    _yarn("yarn_beta_slow", "beta_slow"),
+    computed(
+        "rope.dimension_sections", "i32[]", _sections,
+        lambda value: _rope("mrope_section", list(value)[:3]),
+    ),
+    computed(
+        "rope.freq_base", "f32", lambda config: config.rope().number("rope_theta"),
+        "rope_theta",
+    ),
+    computed(
+        "rope.freq_base_swa", "f32",
+        lambda config: config.rope("sliding_attention").number("rope_theta"),
+        "rope_local_base_freq",
+    ),
+    f32("attention.layer_norm_rms_epsilon", "rms_norm_eps", "norm_eps"),
+    f32("attention.layer_norm_epsilon", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"),
+    u32("expert_count", "num_local_experts", "num_experts", "n_routed_experts"),
+    u32(
+        "expert_used_count", "num_experts_per_tok", "num_experts_per_token", "top_k_experts",
+    ),
+    u32("expert_group_count", "n_group"),
+    u32("expert_group_used_count", "topk_group"),
+    computed("expert_gating_func", "u32", _gating),
+    u32("attention.key_length", "head_dim"),
+    u32("attention.value_length", "head_dim"),
+)  # fmt: skip
+"""What ``TextModel`` writes for every model that does not say otherwise."""
+
+
+_KINDS = ("full_attention", "sliding_attention")
+_MOST_LAYERS = 1 << 16
+VOCAB_SIZE = u32("vocab_size", "vocab_size")
+SLIDING_WINDOW = u32("attention.sliding_window", "sliding_window")
+EXPERT_COUNT = u32("expert_count", "num_local_experts", "num_experts", written="num_experts")
+"""As most families of experts call it in config.json."""
+EXPERT_FEED_FORWARD = u32("expert_feed_forward_length", "moe_intermediate_size")
+
+
+def layer_types(slides: Callable[[int], bool]) -> KeyRow:
+    """Return the row that says which layers see a window alone.
+
+    Args:
+        slides: Whether a layer does where config.json is silent.
+    """
+
+    def value(config: Config) -> list[bool] | None:
+        said = config.get("layer_types")
+        if said is None:
+            layers = min(config.count("num_hidden_layers"), _MOST_LAYERS)
+            return [slides(layer) for layer in range(layers)]
+        if not isinstance(said, list):
+            raise config.wrong("is not a list", "layer_types")
+        return [kind == "sliding_attention" for kind in said]
+
+    return KeyRow("attention.sliding_window_pattern", "bool[]", value, _layer_types)
+
+
+def _layer_types(value: Any) -> dict[str, Any]:
+    return {"layer_types": [_KINDS[bool(slides)] for slides in value]}
+
+
+def only(field: str, *values: object) -> Check:
+    """Return the check of a field that has no key: llama.cpp runs what these values say, alone."""
+
+    def check(config: Config) -> None:
+        said = config.get(field)
+        if said is not None and said not in values:
+            what = f"is {shown(repr(said)[:40])}, which llama.cpp cannot run"
+            raise UnsupportedError(what, source=config.source, field=field)
+
+    return check
+
+
+def _end_of_turn(config: Config) -> int | None:
+    said, ids = config.get("eos_token_id"), config.whole("vocab_size") or 0
+    second = said[1] if isinstance(said, list) and len(said) > 1 else None
+    return second if type(second) is int and 0 <= second < ids else None
+
+
+END_OF_TURN = KeyRow("tokenizer.ggml.eot_token_id", "u32", _end_of_turn)
+"""The second of several ids that end a text, where llama.cpp does not know it by its spelling."""
+_POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}
+"""Source: gguf-py/gguf/constants.py (``PoolingType``)."""
+
+
+def _pooling(config: Config) -> int | None:
+    said = config.text(SENTENCE_POOLING)
+    if said is None:
+        return None
+    if said not in _POOLING:
+        what = f"is {shown(said)}; llama.cpp pools by {', '.join(_POOLING)}"
+        raise UnsupportedError(what, field=SENTENCE_POOLING)
+    return _POOLING[said]
+
+
+SENTENCE_POOLING = "sentence_pooling"
+"""What sentence-transformers' files beside config.json say, as if it stood in there."""
+POOLING = KeyRow("pooling_type", "u32", _pooling)
+
+
+IN_LAYER = "model.layers.{i}."
+"""Stands in front of what a layer has."""
+EMBEDDINGS = joined(
+    row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
+    row("model.norm", "output_norm", "embd"),
+)
+OUTPUT = row("lm_head", "output", "vocab embd", optional=True)
+"""Missing where the embedding serves for it."""
+NORMS = joined(
+    row("input_layernorm", "attn_norm", "embd"),
+    row("post_attention_layernorm", "ffn_norm", "embd"),
+)
+HEAD_NORMS = joined(
+    row("self_attn.q_norm", "attn_q_norm", "key", bias=False),
+    row("self_attn.k_norm", "attn_k_norm", "key", bias=False),
+)
+"""Of queries and keys, head by head."""
+WIDE_NORMS = joined(
+    row("self_attn.q_norm", "attn_q_norm", "q", bias=False),
+    row("self_attn.k_norm", "attn_k_norm", "k", bias=False),
+)
+"""Of all queries, of all keys."""
+FEED_FORWARD = joined(
+    row("mlp.gate_proj", "ffn_gate", "ff embd"),
+    row("mlp.up_proj", "ffn_up", "ff embd"),
+    row("mlp.down_proj", "ffn_down", "embd ff"),
+)
+UP_AND_DOWN = FEED_FORWARD[2:]
+"""A feed-forward part without a gate."""
+
+
+def decoder(*layer: Rows, head: Rows = OUTPUT) -> Rows:
+    """Return the rows of a decoder.
+
+    Args:
+        layer: Those of a layer, without ``IN_LAYER``.
+    """
+    return joined(EMBEDDINGS, head, block(IN_LAYER, *layer))
+
+
+def attention(prefix: str = "self_attn.", q: Change = SAME, k: Change = SAME) -> Rows:
+    """Return the four projections of attention."""
+    return joined(
+        row(f"{prefix}q_proj", "attn_q", "q embd", q),
+        row(f"{prefix}k_proj", "attn_k", "k embd", k),
+        row(f"{prefix}v_proj", "attn_v", "v embd"),
+        row(f"{prefix}o_proj", "attn_output", "embd out"),
+    )
+
+
+def experts(
+    folder: str, names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
+) -> Rows:
+    """Return the feed-forward parts of experts, each a tensor of its own in the folder."""
+    gate, up, down = names
+    return joined(
+        row(f"{folder}.{gate}", "ffn_gate_exps", "expert ff_exp embd", bias=False),
+        row(f"{folder}.{up}", "ffn_up_exps", "expert ff_exp embd", bias=False),
+        row(f"{folder}.{down}", "ffn_down_exps", "expert embd ff_exp", bias=False),
+    )
+
+
+def shared_expert(folder: str, *, bias: bool | None = False) -> Rows:
+    """Return the feed-forward part that every token goes through besides its experts."""
+    return joined(
+        row(f"{folder}.gate_proj", "ffn_gate_shexp", "ff_shexp embd", bias=bias),
+        row(f"{folder}.up_proj", "ffn_up_shexp", "ff_shexp embd", bias=bias),
+        row(f"{folder}.down_proj", "ffn_down_shexp", "embd ff_shexp", bias=bias),
+    )
+
+
+def is_dense(dims: Dims) -> bool:
+    """Tell whether a layer is one of the first, which have no experts."""
+    return dims.layer < dims.key("leading_dense_block_count")
+
+
+def is_sparse(dims: Dims) -> bool:
+    """Tell whether a layer has experts, behind the first that have none."""
+    return not is_dense(dims)
+
+
+def silent(context: int, **fields: Any) -> Callable[[Config], Mapping[str, Any]]:
+    """Return what transformers takes where a config.json is silent, as most decoders have it.
+
+    Args:
+        fields: What else, and what is not as usual; a function is given the config.
+    """
+    usual = {
+        "max_position_embeddings": context,
+        "num_key_value_heads": lambda config: config.get("num_attention_heads"),
+        "rope_theta": 10000.0,
+    }
+    return lambda config: _call_fields({**usual, **fields}, config)
+
+
+def written(**fields: Any) -> Writer:
+    """Return what writes fields of config.json; a function among the values is given the sizes."""
+    return lambda dims, tensor: _call_fields(fields, dims)
+
+
+def _call_fields(fields: Mapping[str, Any], given: object) -> dict[str, Any]:
+    return {name: one(given) if callable(one) else one for name, one in fields.items()}
+
+
+def has(name: str) -> Callable[[Dims], bool]:
+    """Return what tells whether a tensor is there."""
+    return lambda dims: dims.has(name)
+
+
+ATTENTION_BIAS = has("blk.0.attn_q.bias")
+FEED_FORWARD_BIAS = has("blk.0.ffn_up.bias")
+
+
+def rotary_part(dims: Dims) -> float:
+    """Return how much of a head is rotated."""
+    return dims["rope"] / max(dims["key"], 1)

@@ -1,0 +1,120 @@
+"""Which of the tensors that a model may have llama.cpp's loader asks for, and which it refuses.
+
+The rows of the families say that most tensors can have a bias, as a class of transformers may. Of
+a GGUF the loader takes no tensor that it does not know and misses each that it wants: what it wants
+or takes beyond weights is here, by the name of the architecture.
+
+Source: llama.cpp, src/models (``load_arch_tensors``), llama-model.cpp (``create_tensor_qkv``);
+tests/checks/test_loaded.py asks llama.cpp itself.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.table import BIAS, WEIGHT
+from mtkit.base.record import Record, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mtkit.architectures.table import Architecture, Row, Rows
+
+
+class LoaderTensors(Record):
+    """What the loader does beside the rows; names without ``blk.N.``, biases without their end.
+
+    Attributes:
+        takes: Biases that it takes besides, apart from those of queries, keys and values.
+        head: Whether it refuses a model without an output matrix.
+        more: Whole names of tensors that no folder has.
+    """
+
+    wants: str = ""
+    takes: str = ""
+    head: bool = False
+    more: str = ""
+
+
+_GPT = "attn_norm attn_output attn_qkv ffn_down ffn_norm ffn_up output_norm"
+_DENSE = "dense_2.weight dense_3.weight"
+_LOADERS = {
+    "apertus": LoaderTensors(
+        takes="attn_output", head=True, more="attn_q_norm.bias attn_k_norm.bias"
+    ),
+    "bert": LoaderTensors(
+        "attn_output_norm layer_output_norm token_embd_norm",
+        "attn_output ffn_down ffn_up cls cls.output",
+        more="cls.weight cls.bias cls.output.weight cls.output.bias",
+    ),
+    "bloom": LoaderTensors(f"{_GPT} token_embd_norm"),
+    "ernie4_5": LoaderTensors(takes="attn_output"),
+    "ernie4_5-moe": LoaderTensors(takes="attn_output"),
+    "falcon": LoaderTensors("attn_norm output_norm", "attn_norm_2"),
+    "gemma-embedding": LoaderTensors(more=_DENSE),
+    "gemma3": LoaderTensors(more=_DENSE),
+    "gpt-oss": LoaderTensors("attn_output", head=True),
+    "gpt2": LoaderTensors(_GPT),
+    "gptneox": LoaderTensors(_GPT, head=True),
+    "granite": LoaderTensors(takes="attn_output ffn_down ffn_gate ffn_up"),
+    "granitemoe": LoaderTensors(takes="attn_output"),
+    "lfm2": LoaderTensors(more="dense_2.weight dense_2.bias"),
+    "lfm2moe": LoaderTensors("exp_probs_b", more="dense_2.weight dense_2.bias"),
+    "llama": LoaderTensors(takes="attn_output ffn_down ffn_gate ffn_up", more="rope_freqs.weight"),
+    "mamba": LoaderTensors("ssm_conv1d"),
+    "mpt": LoaderTensors(takes=f"{_GPT} attn_q_norm attn_k_norm"),
+    "nemotron": LoaderTensors(takes="attn_output ffn_down ffn_up", head=True),
+    "olmo2": LoaderTensors(head=True),
+    "olmoe": LoaderTensors(head=True),
+    "phi2": LoaderTensors("attn_norm attn_output ffn_down ffn_up output output_norm", head=True),
+    "phimoe": LoaderTensors("attn_norm attn_output ffn_norm output output_norm", head=True),
+    "qwen2": LoaderTensors(takes="output"),
+    "qwen2moe": LoaderTensors(head=True),
+    "qwen3": LoaderTensors(more="cls.output.weight"),
+    "stablelm": LoaderTensors("attn_norm output_norm", "ffn_norm", head=True),
+    "starcoder": LoaderTensors(_GPT),
+    "starcoder2": LoaderTensors("attn_norm attn_output ffn_down ffn_norm ffn_up output_norm"),
+}
+_EVERYWHERE = "attn_q attn_k attn_v attn_qkv"
+_HEAD = f"output{WEIGHT}"
+_SCALES = (".scale", ".input_scale")
+"""Ends of tensors that a matrix of the type NVFP4 can have beside it."""
+
+
+def with_loader_rows(architecture: Architecture) -> Architecture:
+    """Return an architecture with the optional rows that its loader wants, or takes."""
+    loaded = _LOADERS.get(architecture.name, LoaderTensors())
+    return replace(
+        architecture,
+        rows=tuple(_loader_rows(architecture.rows, loaded)),
+        packed=tuple(_loader_rows(architecture.packed, loaded)),
+    )
+
+
+def _loader_rows(rows: Rows, loaded: LoaderTensors) -> Iterable[Row]:
+    wants, takes = loaded.wants.split(), (*_EVERYWHERE.split(), *loaded.takes.split())
+    for row in rows:
+        bases = [name_in_layer(name).removesuffix(BIAS) for name in row.gguf]
+        if not row.optional:
+            yield row
+        elif loaded.head and row.gguf == (_HEAD,):
+            yield replace(row, optional=False)
+        elif not row.gguf[0].endswith(BIAS):
+            yield row
+        elif all(name in wants for name in bases):
+            yield replace(row, optional=False)
+        elif all(name in takes for name in bases):
+            yield row
+
+
+def name_in_layer(name: str) -> str:
+    """Return the name of a tensor in its layer."""
+    parts = name.split(".", 2)
+    return parts[2] if parts[0] == "blk" and len(parts) == 3 else name
+
+
+def is_loaded(architecture: str, name: str, names: Iterable[str]) -> bool:
+    """Tell whether the loader takes a tensor that no row has."""
+    for end in _SCALES:
+        if name.endswith(end):
+            return name.removesuffix(end) + WEIGHT in names
+    return name_in_layer(name) in _LOADERS.get(architecture, LoaderTensors()).more.split()

@@ -1,0 +1,290 @@
+"""The metadata of a model: rows of keys, each with its fields of config.json, and sizes by name.
+
+A row is a key of a GGUF, its type, and the fields of config.json that it is from.
+
+Sizes are what the metadata say of the axes of tensors.
+
+The same numbers serve a folder that becomes a GGUF, whose keys are computed first, and a GGUF.
+"""
+
+from __future__ import annotations
+
+from mtkit.base.escape import quoted
+from mtkit.base.record import Record, replace
+from mtkit.errors import FormatError
+from mtkit.gguf.arrays import GgufArray
+from mtkit.gguf.writer import Key
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from mtkit.architectures.config import Config
+
+    Axes = str
+
+    """Names of axes, slowest first, as in "q embd"; a number stands for itself."""
+
+
+TOKENIZER = "tokenizer."
+"""Keys that begin with it have no architecture's name in front."""
+
+
+class KeyRow(Record):
+    """A key of a GGUF.
+
+    Attributes:
+        name: Behind the architecture's name and a dot; whole where it begins with ``tokenizer.``.
+        value: From a config to the key's value; None: the key is not written.
+        back: The field of config.json that is written from the key as it is, or what gives several
+            fields by the key's value; empty: none is written.
+    """
+
+    name: str
+    type: str
+    value: Callable[[Config], Any]
+    back: str | Callable[[Any], dict[str, Any]] = ""
+
+    def fields(self, value: Any) -> dict[str, Any]:
+        """Return the fields of config.json that a value of the key gives."""
+        if not isinstance(self.back, str):
+            return self.back(value)
+        return {self.back: value} if self.back else {}
+
+
+def u32(name: str, *fields: str, written: str = "") -> KeyRow:
+    """Return the row of a whole number: the first of the fields that is there."""
+    return KeyRow(name, "u32", lambda config: config.whole(*fields), written or fields[0])
+
+
+def f32(name: str, *fields: str) -> KeyRow:
+    """Return the row of a number: the first of the fields that is there."""
+    return KeyRow(name, "f32", lambda config: config.number(*fields), fields[0])
+
+
+def flag(name: str, field: str) -> KeyRow:
+    """Return the row of a truth value."""
+    return KeyRow(name, "bool", lambda config: config.flag(field), field)
+
+
+def computed(
+    name: str,
+    kind: str,
+    value: Callable[[Config], Any],
+    back: str | Callable[[Any], dict[str, Any]] = "",
+) -> KeyRow:
+    """Return the row of what is not a field by itself."""
+    return KeyRow(name, kind, value, back)
+
+
+def always(name: str, kind: str, value: object) -> KeyRow:
+    """Return the row of what is the same in every model of the architecture."""
+    return KeyRow(name, kind, lambda _: value)
+
+
+def without(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
+    """Return rows but for those of the given keys."""
+    return tuple(row for row in rows if row.name not in names)
+
+
+def named(rows: tuple[KeyRow, ...], **fields: str) -> tuple[KeyRow, ...]:
+    """Return rows of which some are written to other fields of config.json.
+
+    Args:
+        fields: Key, with two underscores for each dot -> the field.
+    """
+    new = {name.replace("__", "."): field for name, field in fields.items()}
+    return tuple(replace(row, back=new[row.name]) if row.name in new else row for row in rows)
+
+
+def picked(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
+    """Return the rows of the given keys alone."""
+    return tuple(row for row in rows if row.name in names)
+
+
+def replaced(rows: tuple[KeyRow, ...], *new: KeyRow) -> tuple[KeyRow, ...]:
+    """Return rows with others in place of those of the same keys."""
+    return (*without(rows, *(one.name for one in new)), *new)
+
+
+def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iterator[Key]:
+    """Yield the keys that a config gives; a later row of a name counts."""
+    found = {row.name: (row.type, row.value(config)) for row in rows}
+    for name, (kind, value) in found.items():
+        if value is not None:
+            is_whole = name.startswith(TOKENIZER)
+            yield Key(name if is_whole else f"{architecture}.{name}", kind, value)
+
+
+def head_dim(config: Config) -> int:
+    """Return the width of a head of attention."""
+    heads = config.count("num_attention_heads", "n_head", "n_heads")
+    return config.whole("head_dim") or config.count("hidden_size", "n_embd", "dim") // heads
+
+
+def rotary_dim(default: float, *, of_all_heads: bool = False) -> Callable[[Config], int]:
+    """Return what gives the part of a head that is rotated.
+
+    Args:
+        default: Part of a head where a config.json does not say it.
+        of_all_heads: What is rotated of all heads together is rounded, then divided; else what is
+            rotated of one is rounded. Each class of llama.cpp's converter has one of the two.
+    """
+
+    def value(config: Config) -> int:
+        said = config.rope().number("partial_rotary_factor")
+        part = default if said is None else said
+        if not 0 <= part <= 1:
+            raise config.wrong(f"is {part}, not in the range 0 to 1", "partial_rotary_factor")
+        width = config.count("hidden_size", "n_embd")
+        heads = config.count("num_attention_heads", "n_head")
+        return int(part * width) // heads if of_all_heads else int(part * (width // heads))
+
+    return value
+
+
+def rope_base_unless(usual: float) -> KeyRow:
+    """Return the row of rotary positions' base for a family whose converter does not write it.
+
+    llama.cpp takes 10000 where there is none.
+    """
+
+    def value(config: Config) -> float | None:
+        base = config.rope().number("rope_theta")
+        return None if base == usual else base
+
+    return computed("rope.freq_base", "f32", value, "rope_theta")
+
+
+_MOST_SIZE = 1 << 40
+
+
+class Dims:
+    """Sizes in one layer.
+
+    Attributes:
+        keys: Metadata without the architecture's name in front, such as ``embedding_length``;
+            ``vocab`` is the number of tokens.
+        shapes: Of the tensors that are there, in the folder or in the GGUF, by name; empty while
+            they are not known.
+    """
+
+    def __init__(
+        self,
+        keys: Mapping[str, Any],
+        own: Mapping[str, Callable[[Dims], int]],
+        layer: int = 0,
+        shapes: Mapping[str, tuple[int, ...]] = {},
+    ) -> None:
+        self.keys = keys
+        self._own = own
+        self.layer = layer
+        self.shapes = shapes
+
+    @classmethod
+    def of(
+        cls,
+        architecture: str,
+        metadata: Mapping[str, Any],
+        vocab: int,
+        own: Mapping[str, Callable[[Dims], int]],
+    ) -> Dims:
+        """Return the sizes that the metadata of a GGUF say, of a file or of one in the making.
+
+        Args:
+            metadata: Whole name of a key -> its value.
+            own: Name of an axis -> its size, besides the usual ones.
+        """
+        start = f"{architecture}."
+        found = {
+            name.removeprefix(start): _plain_value(value)
+            for name, value in metadata.items()
+            if name.startswith(start)
+            # The tokenizer's arrays are no sizes, and they are long.
+            or (name.startswith(TOKENIZER) and not isinstance(value, (GgufArray, list, tuple)))
+        }
+        return cls({**found, "vocab": vocab}, own)
+
+    def at(self, layer: int) -> Dims:
+        """Return the sizes in another layer."""
+        return Dims(self.keys, self._own, layer, self.shapes)
+
+    def among(self, shapes: Mapping[str, tuple[int, ...]]) -> Dims:
+        """Return the sizes with the tensors that are there."""
+        return Dims(self.keys, self._own, self.layer, shapes)
+
+    def has(self, *names: str) -> bool:
+        """Tell whether a tensor of one of the names is there."""
+        return any(name in self.shapes for name in names)
+
+    def key(self, name: str, default: int | None = None) -> int:
+        """Return the value of a key."""
+        value = self.keys.get(name)
+        if value is not None and not isinstance(value, (int, str, float)):
+            value = value[self.layer] if self.layer < len(value) else None
+        if value is None:
+            value = default
+        if value is None:
+            raise FormatError("is missing", field=name)
+        if not isinstance(value, int) or not 0 <= value <= _MOST_SIZE:
+            raise FormatError(f"is {quoted(str(value))}, not a whole number", field=name)
+        return int(value)
+
+    def __getitem__(self, name: str) -> int:
+        """Return a size by the name of its axis."""
+        if name.isdigit():
+            return int(name)
+        size = (self._own.get(name) or _DIMS[name])(self)
+        if not 0 <= size <= _MOST_SIZE:
+            raise FormatError(f"{name} would be {size}", field="config.json")
+        return size
+
+    def shape(self, axes: Axes) -> tuple[int, ...]:
+        """Return the sizes of several axes."""
+        return tuple(self[name] for name in axes.split())
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, GgufArray):
+        return list(value.numbers() if value.element.code else value)
+    return value
+
+
+def _heads(dims: Dims) -> int:
+    return dims.key("attention.head_count")
+
+
+def _heads_kv(dims: Dims) -> int:
+    return dims.key("attention.head_count_kv", dims["head"])
+
+
+def _width(dims: Dims) -> int:
+    heads = dims["head"]
+    if not heads:
+        raise FormatError("is 0", field="attention.head_count")
+    return dims["embd"] // heads
+
+
+_DIMS: dict[str, Callable[[Dims], int]] = {
+    "embd": lambda dims: dims.key("embedding_length"),
+    "ff": lambda dims: dims.key("feed_forward_length"),
+    "ff*2": lambda dims: 2 * dims["ff"],
+    "vocab": lambda dims: dims.key("vocab"),
+    "ctx": lambda dims: dims.key("context_length"),
+    "head": _heads,
+    "head_kv": _heads_kv,
+    "key": lambda dims: dims.key("attention.key_length", _width(dims)),
+    "value": lambda dims: dims.key("attention.value_length", _width(dims)),
+    "q": lambda dims: dims["head"] * dims["key"],
+    "k": lambda dims: dims["head_kv"] * dims["key"],
+    "v": lambda dims: dims["head_kv"] * dims["value"],
+    "out": lambda dims: dims["head"] * dims["value"],
+    "qkv": lambda dims: dims["q"] + dims["k"] + dims["v"],
+    "expert": lambda dims: dims.key("expert_count"),
+    "ff_exp": lambda dims: dims.key("expert_feed_forward_length", dims.key("feed_forward_length")),
+    "ff_shexp": lambda dims: dims.key("expert_shared_feed_forward_length"),
+    "rope": lambda dims: dims.key("rope.dimension_count", dims["key"]),
+    "rope/2": lambda dims: dims["rope"] // 2,
+}
+"""Name of an axis -> its size; a module of a family adds its own."""

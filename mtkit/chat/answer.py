@@ -1,0 +1,434 @@
+"""An answer of a model: how it writes one (``Form``), and the parts of one as they are read.
+
+``answer_analysis`` finds a form, and ``answer_reader`` reads by it. By the form and a prompt it is
+known where an answer begins: in a reasoning or not, and what of a sign the prompt ends with.
+
+``Notation`` are values in a notation of a template's own: lists and objects, marked up or
+bracketed.
+
+A text is read by trying: what is not a whole list or object of the notation is a scalar.
+
+An answer is a stream of parts: ``str`` is text for the user. A call of a tool is one ``CallStart``
+and any number of ``CallText``, up to the next part of another kind.
+"""
+
+from __future__ import annotations
+
+import json
+
+from mtkit.base.record import Record
+from mtkit.chat.signs import EOS, KEY, Sign, tags_and_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Literal, TypeAlias
+
+    from mtkit.chat.probes import Switch
+
+    Body = Literal["object", "arguments", "pairs"]
+
+    Leads = Literal["no", "unsaid", "always"]
+
+    Part: TypeAlias = "str | Thought | CallStart | CallText"
+
+
+LITERAL_WORDS = {
+    "True": True,
+    "False": False,
+    "None": None,
+    "true": True,
+    "false": False,
+    "null": None,
+}
+_MOST_DEPTH = 60
+_MOST_STEPS = 20_000
+
+
+class Notation(Record):
+    """A notation.
+
+    Attributes:
+        items: What opens a list, separates its values, closes it; empty where lists are not known.
+        members: What opens an object, follows a key, stands between value and key, closes it.
+    """
+
+    quotes: tuple[str, str]
+    items: tuple[str, str, str]
+    members: tuple[str, str, str, str]
+
+    def read(self, text: str) -> Any:
+        """Return the value that a text is.
+
+        Raises:
+            ValueError: It is none, but a text that stands in no quotes.
+        """
+        for value, end in _Attempt(self, text).values(0, 0):
+            if end == len(text) and not (isinstance(value, str) and not self.quotes[0]):
+                return value
+        raise ValueError
+
+
+class _Attempt:
+    def __init__(self, notation: Notation, text: str) -> None:
+        self._notation, self._text, self._steps = notation, text, 0
+
+    def values(self, at: int, depth: int) -> Iterator[tuple[Any, int]]:
+        """Yield what may stand at a place, and where it ends."""
+        self._steps += 1
+        if depth > _MOST_DEPTH or self._steps > _MOST_STEPS:
+            raise ValueError
+        text, one = self._text, self._notation
+        if one.items[1] and text.startswith(one.items[0], at):
+            yield from self._items(at + len(one.items[0]), [], depth)
+        if one.members[1] and text.startswith(one.members[0], at):
+            yield from self._members(at + len(one.members[0]), {}, depth)
+        opening, closing = one.quotes
+        if opening and text.startswith(opening, at):
+            end = text.find(closing, at + len(opening))
+            while end >= 0:
+                yield text[at + len(opening) : end], end + len(closing)
+                end = text.find(closing, end + 1)
+            return
+        stops = [stop for stop in (*one.items[1:], *one.members[2:]) if stop]
+        ends = {len(text)}
+        for stop in stops:
+            stop = stop.partition(KEY)[0]
+            end = text.find(stop, at)
+            while end >= 0 and len(ends) < 100:
+                ends.add(end)
+                end = text.find(stop, end + 1)
+        for end in sorted(ends):
+            try:
+                found = parse_scalar(text[at:end], plain=not opening)
+            except ValueError:
+                continue
+            yield found, end
+
+    def _items(self, at: int, found: list[Any], depth: int) -> Iterator[tuple[Any, int]]:
+        _, between, closing = self._notation.items
+        if not found and self._text.startswith(closing, at):
+            yield [], at + len(closing)
+        for value, end in self.values(at, depth + 1):
+            if self._text.startswith(closing, end):
+                yield [*found, value], end + len(closing)
+            if self._text.startswith(between, end):
+                yield from self._items(end + len(between), [*found, value], depth + 1)
+
+    def _members(self, at: int, found: dict[str, Any], depth: int) -> Iterator[tuple[Any, int]]:
+        _, colon, between, closing = self._notation.members
+        if not found and closing and self._text.startswith(closing, at):
+            yield {}, at + len(closing)
+        key_end = self._text.find(colon, at)
+        if key_end < 0:
+            return
+        key = self._text[at:key_end]
+        if not key or len(key) > 200:
+            return
+        after, last = between.replace(KEY, key), closing.replace(KEY, key)
+        for value, end in self.values(key_end + len(colon), depth + 1):
+            made = {**found, key: value}
+            if self._text.startswith(last, end):
+                yield made, end + len(last)
+            if self._text.startswith(after, end):
+                yield from self._members(end + len(after), made, depth + 1)
+
+
+def parse_scalar(text: str, *, plain: bool) -> Any:
+    """Return a number, a truth value or none."""
+    if text in LITERAL_WORDS:
+        return LITERAL_WORDS[text]
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = text
+    if isinstance(found, (int, float)):
+        return found
+    if plain:
+        return text
+    raise ValueError
+
+
+class Pair(Record):
+    """What stands around the value of an argument.
+
+    Attributes:
+        kinds: Of values that are written so: "string", "number", "boolean" …
+    """
+
+    opening: Sign
+    kinds: frozenset[str]
+    following: Sign
+    closing: Sign
+
+
+class Pairs(Record):
+    """Arguments that are written one by one.
+
+    Attributes:
+        pairs: How values are written, the more particular before others.
+        quotes: What texts may stand in besides: opening and closing.
+        notation: How lists and objects are written; None: as JSON, or as Python does.
+    """
+
+    first: Sign
+    empty: Sign
+    pairs: tuple[Pair, ...]
+    quotes: tuple[tuple[str, str], ...]
+    notation: Notation | None
+
+
+class Calls(Record):
+    """How calls of tools are written.
+
+    Attributes:
+        opening: What leads to a call; nothing where calls are bare objects.
+        openings: That, behind what may stand before it, and without what may be left out.
+        body: "object": a JSON object that says name and arguments; "arguments": the head and a
+            JSON object; "pairs": the head and the arguments one by one.
+        keys: Of name, arguments and id in an object; no name: it is the one key of the object.
+        head: Names of holes ("name", "id") and the signs behind them, up to the arguments.
+        resuming: Between the last call and text behind it.
+        sample: What is written around the arguments of one call, with holes; None: they are no
+            JSON object.
+    """
+
+    opening: Sign
+    openings: tuple[Sign, ...]
+    body: Body
+    keys: tuple[str, str, str]
+    head: tuple[str | Sign, ...]
+    pairs: Pairs | None
+    closing: Sign
+    repeats: bool
+    following: Sign
+    ending: Sign
+    resuming: Sign
+    sample: tuple[str, str] | None
+
+
+class Form(Record):
+    """How a model writes answers.
+
+    Attributes:
+        opening: What a generation prompt ends with, from the user's message on.
+        header: What every answer begins with, as far as all templates' answers do.
+        thinking: What opens a reasoning; None: nothing does.
+        leads: A reasoning begins without any sign: always, or where what closes one follows.
+        calls: How calls are written; None: not known.
+        channels: Answers are messages of channels (``channels``).
+        switch: Variables that let the model think or not, with both values (``thinking``).
+    """
+
+    opening: str
+    header: str
+    starts: tuple[Sign, ...]
+    thinking: Sign | None
+    thought: tuple[Sign, ...]
+    leads: Leads
+    ending: Sign
+    calls: Calls | None
+    text_arguments: bool = False
+    shows_tools: bool = True
+    shows_calls: bool = True
+    shows_results: bool = True
+    channels: bool = False
+    switch: Switch = ()
+
+    def thinking_values(self, *, thinks: bool) -> dict[str, Any]:
+        """Return the variables of the template with which the model thinks, or does not."""
+        return {name: on if thinks else off for name, on, off in self.switch}
+
+    @property
+    def signs(self) -> list[str]:
+        """All texts that answers are written with, without what the model fills in."""
+        found = [*self.starts, *self.thought, *([self.thinking] if self.thinking else [])]
+        if calls := self.calls:
+            found += [*calls.openings, calls.closing, calls.following, calls.ending]
+            found += [one for one in calls.head if isinstance(one, Sign)]
+            if pairs := calls.pairs:
+                found += [pairs.first, pairs.empty]
+                for pair in pairs.pairs:
+                    found += [pair.opening, pair.following, pair.closing]
+        return [one.text.partition(EOS)[0] for one in found]
+
+
+def role_signs(header: str) -> list[Sign]:
+    """Return what an answer begins with whose header was not part of the prompt."""
+    parts = tags_and_words(header)
+    places = [at for at, token in enumerate(parts) if token[0] in "<[" and len(token) > 2]
+    return [Sign("".join(parts[at:])) for at in places]
+
+
+def begins_in_reasoning(form: Form, prompt: str) -> bool:
+    """Say whether an answer to a prompt begins in a reasoning."""
+    return reasoning_state(form, prompt) == "yes"
+
+
+def reasoning_state(form: Form, prompt: str) -> str:
+    """Return whether an answer begins in a reasoning: yes, no, or "unsaid"."""
+    if form.leads == "always":
+        return "yes"
+    is_open = _opens_reasoning(prompt or form.opening, form)
+    if form.leads == "unsaid":
+        return "yes" if is_open and prompt and not _has_plain_texts(form) else "unsaid"
+    return ("yes" if prompt else "unsaid") if is_open else "no"
+
+
+def _has_plain_texts(form: Form) -> bool:
+    """Say whether texts, too, stand behind what opens a reasoning."""
+    thinking = form.thinking
+    return thinking is not None and any(one.text.endswith(thinking.text) for one in form.starts)
+
+
+def _opens_reasoning(prompt: str, form: Form) -> bool:
+    """Say whether a prompt ends in a reasoning."""
+    if form.thinking is None:
+        return False
+    core, header = form.thinking.core.rstrip(), form.header.strip()
+    at = prompt.rfind(core)
+    if at < 0 or not core:
+        return False
+    behind = prompt[at + len(core) :]
+    if not behind.strip():
+        return True
+    is_last = bool(header) and prompt.rfind(header) < at
+    return is_last and not any(sign.core in behind for sign in form.thought)
+
+
+def sign_lead(form: Form, prompt: str) -> str:
+    """Return the end of a prompt that a sign may begin with."""
+    signs = [*form.starts, *([form.thinking] if form.thinking is not None else [])]
+    if form.calls is not None:
+        signs.append(form.calls.opening)
+    best = ""
+    for sign in signs:
+        for length in range(min(len(sign.core), len(prompt)), len(best), -1):
+            lead = sign.core[:length]
+            if not prompt.endswith(lead):
+                continue
+            if not (lead[0].isalnum() and prompt[: len(prompt) - length][-1:].isalnum()):
+                best = lead
+            break
+    return best if best.strip() else ""
+
+
+class Thought(Record):
+    """A piece of a model's reasoning."""
+
+    text: str
+
+
+class CallStart(Record):
+    """A call of a tool begins."""
+
+    id: str
+    name: str
+
+
+class CallText(Record):
+    """A piece of the arguments of the call that began last: the JSON text of an object."""
+
+    text: str
+
+
+class Call(Record):
+    """A whole call."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+def text_in(parts: Iterable[Part]) -> str:
+    """Return the text for the user."""
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def reasoning_in(parts: Iterable[Part]) -> str:
+    """Return the reasoning."""
+    return "".join(part.text for part in parts if isinstance(part, Thought))
+
+
+def calls_in(parts: Iterable[Part]) -> list[Call]:
+    """Return the calls."""
+    found: list[tuple[CallStart, list[str]]] = []
+    for part in parts:
+        if isinstance(part, CallStart):
+            found.append((part, []))
+        elif isinstance(part, CallText):
+            found[-1][1].append(part.text)
+    return [Call(start.id, start.name, "".join(texts)) for start, texts in found]
+
+
+class PartQueue:
+    """What was told and not yet taken."""
+
+    def __init__(self, *, several: bool) -> None:
+        """Begin; without ``several`` the calls beyond the first are left out."""
+        self._several = several
+        self.parts: list[Part] = []
+        self._blank, self.is_open = "", False
+        self.called = 0
+
+    def say(self, text: str) -> None:
+        """Tell text; white space alone waits for more."""
+        if not text:
+            return
+        if not self.is_open and text.isspace():
+            self._blank += text
+            return
+        self.parts.append(self._blank + text)
+        self._blank, self.is_open = "", True
+
+    def start_call(self, part: CallStart, text: str) -> int:
+        """Tell that a call begins, and the text before it; return its place among the parts."""
+        if text.strip() or self.is_open:
+            self.say(text)
+        self._blank, self.is_open = "", False
+        self.called += 1
+        place = len(self.parts)
+        self.tell(part)
+        return place
+
+    def tell(self, part: Part) -> None:
+        """Tell a reasoning, or a part of a call."""
+        if isinstance(part, Thought) or self._several or self.called <= 1:
+            self.parts.append(part)
+
+    def end(self) -> None:
+        """Tell white space that was all there was."""
+        if self._blank and not self.called:
+            self.parts.append(self._blank)
+
+    def taken(self) -> list[Part]:
+        """Return what was told, and forget it."""
+        told, self.parts = self.parts, []
+        return join_parts(told)
+
+
+def join_parts(parts: list[Part]) -> list[Part]:
+    """Return parts of which no two of the same kind follow each other."""
+    made: list[Part] = []
+    for part in parts:
+        last = made[-1] if made else None
+        if isinstance(part, str) and isinstance(last, str):
+            made[-1] = last + part
+        elif isinstance(part, Thought) and isinstance(last, Thought):
+            made[-1] = Thought(last.text + part.text)
+        elif isinstance(part, CallText) and isinstance(last, CallText):
+            made[-1] = CallText(last.text + part.text)
+        elif part != "":
+            made.append(part)
+    return made
+
+
+def schemas_by_tool(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the schemas of the arguments of each tool."""
+    found = {}
+    for tool in tools:
+        function = tool.get("function", tool)
+        if isinstance(function, dict) and isinstance(function.get("name"), str):
+            given = function.get("parameters", function.get("input_schema"))
+            found[function["name"]] = given if isinstance(given, dict) else {"type": "object"}
+    return found

@@ -1,0 +1,171 @@
+"""Conversations as a template takes them: in fewer messages, with tools told as text.
+
+Agents send instructions in several messages of the system, also late ones, and several messages
+of the user in a row. Many templates refuse that, or leave out all but one of the system's. They get
+the same texts in fewer messages: one of the system in front, each later one as a part of the
+user's message, or all of them so.
+
+Templates that know no tools get them in the system message, calls and results as text.
+
+Models without a form of their own follow this one well enough, and what they write besides, a bare
+object, is read as well.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+from mtkit.chat.signs import ID, NAME, NUMBER
+from mtkit.chat.template import TemplateRefusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from mtkit.chat.answer import Form
+
+
+def render_or_simplify(messages: Sequence[Any], rendered: Callable[[Sequence[Any]], str]) -> str:
+    """Return what a template writes of a conversation that it takes, or of a simpler one."""
+    refusal: TemplateRefusal | None = None
+    text = ""
+    try:
+        text = rendered(messages)
+        if _shows_system(text, messages):
+            return text
+    except TemplateRefusal as error:
+        refusal = error
+    for simpler in _simpler_conversations(messages):
+        with suppress(TemplateRefusal):
+            found = rendered(simpler)
+            if _shows_system(found, messages):
+                return found
+    if refusal is not None:
+        raise refusal
+    return text
+
+
+def _shows_system(text: str, messages: Sequence[Any]) -> bool:
+    """Whether a text has what the system says; one message in front is the template's affair."""
+    told = [message for message in messages if _role(message) == "system"]
+    if told == list(messages[:1]):
+        return True
+    contents = [message.get("content") for message in told]
+    return all(content.strip() in text for content in contents if isinstance(content, str))
+
+
+def _simpler_conversations(messages: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yield conversations with the same texts, those that change least first."""
+    if not all(_role(message) and isinstance(message.get("content"), str) for message in messages):
+        return
+    count = next((n for n, one in enumerate(messages) if _role(one) != "system"), len(messages))
+    leading, rest = messages[:count], messages[count:]
+    system = [{**one, "content": _join_texts(leading)} for one in leading[:1]]
+    users = [{**one, "role": "user"} if _role(one) == "system" else one for one in rest]
+    opening = [{**one, "role": "user"} for one in system]
+    for made in ([*system, *_merge_user_messages(users)], _merge_user_messages([*opening, *users])):
+        if made != list(messages):
+            yield made
+
+
+def _merge_user_messages(messages: Sequence[Any]) -> list[Any]:
+    """Return messages in which none of the user follows another of the user."""
+    made: list[Any] = []
+    for message in messages:
+        if made and _role(message) == _role(made[-1]) == "user":
+            before = made.pop()
+            message = {**before, "content": _join_texts([before, message])}
+        made.append(message)
+    return made
+
+
+def _join_texts(messages: Sequence[Any]) -> str:
+    return "\n\n".join(message["content"] for message in messages if message["content"])
+
+
+def _role(message: Any) -> Any:
+    return message.get("role") if isinstance(message, dict) else None
+
+
+_INTRODUCTION = """You can call functions. These are their definitions, one a line:
+<tools>
+{tools}
+</tools>
+
+To call a function, write its name and its arguments as JSON between tags, and nothing else:
+<tool_call>
+{{"name": "...", "arguments": {{...}}}}
+</tool_call>
+
+You will be given the result between <tool_response> tags. Call a function only if it helps; if \
+not, answer as usual."""
+
+
+def conversation_with_tools(
+    form: Form, messages: Sequence[Any], tools: Sequence[Any] | None
+) -> tuple[Sequence[Any], Sequence[Any] | None]:
+    """Return a conversation and tools as a template shows them all."""
+    if form.text_arguments:
+        messages = [_change_calls(message, _arguments_as_text) for message in messages]
+    if not form.shows_calls:
+        messages = [_calls_as_text(form, message) for message in messages]
+    if not form.shows_results:
+        messages = [_result_message(message) for message in messages]
+    if tools and not form.shows_tools:
+        return _introduce_tools(messages, tools), None
+    return messages, tools
+
+
+def _introduce_tools(messages: Sequence[Any], tools: Sequence[Any]) -> list[Any]:
+    lines = [json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools]
+    text = _INTRODUCTION.format(tools="\n".join(lines))
+    first = messages[0] if messages else {}
+    if first.get("role") == "system" and isinstance(first.get("content"), str):
+        content = f"{first['content']}\n\n{text}" if first["content"] else text
+        return [{**first, "content": content}, *messages[1:]]
+    return [{"role": "system", "content": text}, *messages]
+
+
+def _change_calls(message: Any, change: Any) -> Any:
+    calls = message.get("tool_calls")
+    return {**message, "tool_calls": [change(call) for call in calls]} if calls else message
+
+
+def _arguments_as_text(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call.get("function", {})
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        return dict(call)
+    written = json.dumps(arguments, ensure_ascii=False)
+    return {**call, "function": {**function, "arguments": written}}
+
+
+def _calls_as_text(form: Form, message: Any) -> Any:
+    """Return a message whose calls are part of its text."""
+    calls = message.get("tool_calls")
+    if not calls or form.calls is None:
+        return message
+    if form.calls.sample is None:
+        before, after = '\n<tool_call>\n{"name": "' + NAME + '", "arguments": ', "}\n</tool_call>"
+    else:
+        before, after = form.calls.sample
+    texts = [message.get("content") or ""]
+    for place, call in enumerate(calls):
+        function = call.get("function", call)
+        arguments = function.get("arguments")
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments or {}, ensure_ascii=False)
+        opening = before.replace(NAME, str(function.get("name"))).replace(NUMBER, str(place))
+        texts.append(opening.replace(ID, str(call.get("id"))) + arguments + after)
+    kept = {key: value for key, value in message.items() if key != "tool_calls"}
+    return {**kept, "content": "".join(texts).lstrip("\n") if not texts[0] else "".join(texts)}
+
+
+def _result_message(message: Any) -> Any:
+    """Return a tool's result as a message of the user."""
+    if message.get("role") != "tool":
+        return message
+    content = f"<tool_response>\n{message.get('content') or ''}\n</tool_response>"
+    return {"role": "user", "content": content}

@@ -1,0 +1,458 @@
+"""Values of arguments, read while a model writes them: as JSON, or between signs of their own.
+
+JSON is told as JSON that any program reads.
+
+What models get wrong and what can only mean one thing is mended: control characters in texts,
+escapes that JSON does not have, halves of surrogate pairs.
+
+A value between signs is what its schema allows and its text may mean.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+
+from mtkit.chat.answer import LITERAL_WORDS, parse_scalar
+from mtkit.chat.signs import PARTIAL, length_without, tags_and_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mtkit.chat.answer import Pair, Pairs
+    from mtkit.chat.signs import IncomingText, Waiting
+
+
+MOST_JSON_DEPTH = 100
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
+_HEX = re.compile(r"[0-9a-fA-F]{4}")
+_WORD = re.compile(r"-?[\w.+-]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_WORDS = {"true": "true", "false": "false", "null": "null",
+          "True": "true", "False": "false", "None": "null"}  # fmt: skip
+
+
+def read_json_value(
+    source: IncomingText, tell: Callable[[str], None], depth: int = 0
+) -> Waiting[bool]:
+    """Read one value and tell it, piece by piece; False where there is none or not all of one."""
+    if depth > MOST_JSON_DEPTH or not (yield from source.blank()):
+        return False
+    first = source.text[source.at]
+    if first == '"':
+        return (yield from read_json_text(source, tell))
+    if first in "{[":
+        return (yield from _read_members(source, tell, first, depth))
+    return (yield from _read_word(source, tell))
+
+
+def _read_members(
+    source: IncomingText, tell: Callable[[str], None], opening: str, depth: int
+) -> Waiting[bool]:
+    closing = "}" if opening == "{" else "]"
+    source.at += 1
+    tell(opening)
+    is_first = True
+    while True:
+        if not (yield from source.blank()):
+            return False
+        found = source.text[source.at]
+        if found == closing and is_first:
+            break
+        if not is_first:
+            if found == closing:
+                break
+            if found != ",":
+                return False
+            source.at += 1
+            tell(", ")
+            if not (yield from source.blank()):
+                return False
+        is_first = False
+        if opening == "{":
+            if source.text[source.at] != '"' or not (yield from read_json_text(source, tell)):
+                return False
+            if not (yield from source.blank()) or source.text[source.at] != ":":
+                return False
+            source.at += 1
+            tell(": ")
+        if not (yield from read_json_value(source, tell, depth + 1)):
+            return False
+    source.at += 1
+    tell(closing)
+    return True
+
+
+def read_json_text(source: IncomingText, tell: Callable[[str], None]) -> Waiting[bool]:
+    """Read a text in double quotes and tell it as JSON."""
+    source.at += 1
+    tell('"')
+    while True:
+        if not (yield from source.peek()):
+            return False
+        found = _PLAIN.match(source.text, source.at)
+        if found:
+            source.at = found.end()
+            tell(found[0])
+            continue
+        one = source.text[source.at]
+        if one == '"':
+            source.at += 1
+            tell('"')
+            return True
+        if one != "\\":
+            source.at += 1
+            tell(f"\\u{ord(one):04x}")
+            continue
+        if not (yield from _read_escape(source, tell)):
+            return False
+
+
+def _read_escape(source: IncomingText, tell: Callable[[str], None]) -> Waiting[bool]:
+    while len(source.text) - source.at < 2:
+        if not (yield from source.more()):
+            return False
+    one = source.text[source.at + 1]
+    if one != "u":
+        source.at += 2
+        tell("\\" + one if one in '"\\/bfnrt' else "'" if one == "'" else _escaped_twice(one))
+        return True
+    while len(source.text) - source.at < 6:
+        if not (yield from source.more()):
+            return False
+    if not _HEX.match(source.text, source.at + 2):
+        source.at += 2
+        tell("\\\\u")
+        return True
+    code = int(source.text[source.at + 2 : source.at + 6], 16)
+    if 0xD800 <= code < 0xDC00:
+        while len(source.text) - source.at < 12 and (yield from source.more()):
+            pass
+        second = source.text[source.at + 6 : source.at + 12]
+        if second[:2] == "\\u" and _HEX.fullmatch(second, 2) and second[2:4].lower() in _LOW:
+            tell(source.text[source.at : source.at + 12])
+            source.at += 12
+            return True
+    tell("\\ufffd" if 0xD800 <= code < 0xE000 else source.text[source.at : source.at + 6])
+    source.at += 6
+    return True
+
+
+_LOW = frozenset(("dc", "dd", "de", "df"))
+
+
+def _escaped_twice(one: str) -> str:
+    """Return an escape that JSON does not have as the two characters that were written."""
+    return "\\\\" + (one if one >= " " else f"\\u{ord(one):04x}")
+
+
+def _read_word(source: IncomingText, tell: Callable[[str], None]) -> Waiting[bool]:
+    while True:
+        found = _WORD.match(source.text, source.at)
+        end = found.end() if found else source.at
+        if end < len(source.text) or not (yield from source.more()):
+            break
+        if end - source.at > 1000:
+            return False
+    word = source.text[source.at : end]
+    if word in _WORDS:
+        tell(_WORDS[word])
+    elif word and _NUMBER.fullmatch(word):
+        tell(word)
+    else:
+        return False
+    source.at = end
+    return True
+
+
+MOST_LITERAL = 100_000
+"""Characters of a value in Python's notation."""
+KINDS: dict[type, str] = {
+    str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null",
+    list: "array", dict: "object",
+}  # fmt: skip
+_ALL = frozenset(KINDS.values())
+
+
+def kinds_in(schema: Any, depth: int = 0) -> frozenset[str]:
+    """Return the types that a schema of a value allows; all where it does not say."""
+    if not isinstance(schema, dict) or depth > 8:
+        return _ALL
+    kinds = schema.get("type")
+    if isinstance(kinds, str):
+        found = frozenset((kinds,))
+    elif isinstance(kinds, list):
+        found = frozenset(kind for kind in kinds if isinstance(kind, str))
+    elif isinstance(schema.get("enum"), list):
+        found = frozenset(KINDS.get(type(one), "string") for one in schema["enum"])
+    elif "const" in schema:
+        found = frozenset((KINDS.get(type(schema["const"]), "string"),))
+    else:
+        found = frozenset()
+        for name in ("anyOf", "oneOf"):
+            choices = schema.get(name)
+            for one in choices if isinstance(choices, list) else ():
+                found |= kinds_in(one, depth + 1)
+    if "number" in found:
+        found |= {"integer"}
+    return found & _ALL or _ALL
+
+
+def fit_value(value: Any, schema: Any, depth: int = 0) -> Any:
+    """Return a value of a notation that does not tell empty lists, objects and texts apart."""
+    if not isinstance(schema, dict) or depth > 20:
+        return value
+    kinds = kinds_in(schema)
+    if isinstance(value, dict):
+        properties = schema.get("properties")
+        known = properties if isinstance(properties, dict) else {}
+        return {key: fit_value(one, known.get(key), depth + 1) for key, one in value.items()}
+    if isinstance(value, list):
+        return [fit_value(one, schema.get("items"), depth + 1) for one in value]
+    if value == "" and "string" not in kinds:
+        return [] if "array" in kinds else {} if "object" in kinds else value
+    if kinds == {"string"} and not isinstance(value, str):
+        return json.dumps(value)
+    return value
+
+
+def parse_literal(text: str) -> Any:
+    """Return what a literal of Python says; None where it is none."""
+    if len(text) > MOST_LITERAL or max(text.count("["), text.count("{"), text.count("(")) > 200:
+        return None
+    try:
+        found = ast.literal_eval(text.strip())
+        return json.loads(json.dumps(found))
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return LITERAL_WORDS.get(text.strip())
+
+
+def arguments_json(arguments: Any) -> str:
+    """Return arguments as JSON that can be sent."""
+    return json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace").decode()
+
+
+class ValueReader:
+    """Reads one value of arguments that are written one by one."""
+
+    def __init__(
+        self,
+        source: IncomingText,
+        tell: Callable[[str], None],
+        pairs: Pairs,
+        pair: Pair,
+        key: str,
+        schema: Any,
+    ) -> None:
+        self._source, self._tell, self._pairs, self._pair, self._key = (
+            source,
+            tell,
+            pairs,
+            pair,
+            key,
+        )
+        self._kinds = kinds_in(schema)
+        self._schema = schema
+        self._quote: tuple[str, str] | None = None
+        self._seen = 0
+
+    def read(self) -> Waiting[bool | None]:
+        """Read it; True where it is the call's last, None where it does not end."""
+        source = self._source
+        for quote in self._pairs.quotes:
+            if (yield from self._starts(quote[0])):
+                self._quote = quote
+                source.at += len(quote[0])
+                break
+        signs = (self._pair.following, self._pair.closing)
+        firsts = {self._quote[1][0]} if self._quote else {sign.core[:1] for sign in signs}
+        self._firsts = re.compile("[" + "".join(map(re.escape, sorted(firsts))) + "]")
+        only_text = self._pair.kinds == {"string"} or self._quote is not None
+        may_be_text = "string" in self._pair.kinds
+        if only_text or (may_be_text and self._kinds == {"string"}):
+            return (yield from self._read_text())
+        scan, first = source.at, None
+        while True:
+            stop = yield from self._stop(scan)
+            if stop is None and first is None:
+                return None
+            stop = stop or (0, 0, True)
+            start, end, ends = first = first or stop
+            try:
+                if stop[0] or not first[0]:
+                    found = self._read_value(
+                        source.text[source.at : stop[0]], may_be_text=may_be_text
+                    )
+                    start, end, ends = stop
+                    break
+            except ValueError:
+                pass
+            if stop[2]:
+                found = source.text[source.at : start]
+                break
+            scan = stop[0] + 1
+        self._tell(json.dumps(found, ensure_ascii=False))
+        source.at = end
+        return ends
+
+    def _starts(self, sign: str) -> Waiting[bool]:
+        source = self._source
+        while sign.startswith(source.text[source.at : source.at + len(sign)]):
+            if source.text.startswith(sign, source.at):
+                return True
+            if not (yield from source.more()):
+                break
+        return False
+
+    def _read_text(self) -> Waiting[bool | None]:
+        """Read a text, told as it comes."""
+        source, tell = self._source, self._tell
+        tell('"')
+        while True:
+            stop = self._find(source.at)
+            if stop is not None and stop[1] >= 0:
+                start, end, ends = stop
+                tell(json.dumps(source.text[source.at : start], ensure_ascii=False)[1:-1] + '"')
+                source.at = end
+                return ends
+            safe = stop[0] if stop is not None else self._kept(len(source.text))
+            if safe > source.at:
+                tell(json.dumps(source.text[source.at : safe], ensure_ascii=False)[1:-1])
+                source.at = safe
+                source.let_go(source.at)
+            if not (yield from source.more()):
+                return None
+
+    def _kept(self, end: int) -> int:
+        text = self._source.text
+        while end > self._source.at and text[end - 1].isspace():
+            end -= 1
+        return end
+
+    def _stop(self, scan: int) -> Waiting[tuple[int, int, bool] | None]:
+        """Wait for what ends the value: its begin, its end, and whether the call ends, too."""
+        while True:
+            stop = self._find(scan)
+            if stop is not None and stop[1] >= 0:
+                return stop
+            scan = self._seen
+            if not (yield from self._source.more()):
+                return None
+
+    def _find(self, scan: int) -> tuple[int, int, bool] | None:
+        """Find what ends the value.
+
+        Returns:
+            Where it begins, where it ends, and whether the call does; -1 for the end where the text
+            does not say yet; None where there is nothing like it.
+        """
+        source = self._source
+        closing = self._quote[1] if self._quote else ""
+        signs = ((self._pair.following, False), (self._pair.closing, True))
+        text = source.text
+        self._seen = len(text)
+        for begin in self._firsts.finditer(text, scan):
+            at = place = begin.start()
+            if closing:
+                if not text.startswith(closing, at):
+                    if closing.startswith(text[at:]) and not source.ended:
+                        self._seen = at
+                        return at, -1, False
+                    continue
+                place = at + len(closing)
+                while place < len(text) and text[place].isspace():
+                    place += 1
+            found = [(sign.match(text, place, "", self._key), sign, ends) for sign, ends in signs]
+            full = [one for one in found if one[0] >= 0]
+            partial = any(one[0] == PARTIAL for one in found) and not source.ended
+            if full and not partial:
+                end, sign, ends = max(full, key=lambda one: one[0])
+                start = (
+                    at if closing else source.at + length_without(text[source.at : at], sign.lead)
+                )
+                passed = end
+                for blank in sign.trail:
+                    if passed < len(text) and text[passed] == blank:
+                        passed += 1
+                return start, passed, ends
+            if partial:
+                self._seen = at
+                lead = max((sign.lead for sign, _ in signs), key=len)
+                start = at if closing else source.at + length_without(text[source.at : at], lead)
+                return start, -1, False
+            loose = self._loose(place) if not closing else None
+            if loose is not None:
+                self._seen = at
+                return loose
+        return None
+
+    def _loose(self, at: int) -> tuple[int, int, bool] | None:
+        """Find an end whose first tag is there, and not all that should follow it."""
+        source, text = self._source, self._source.text
+        first = next(iter(tags_and_words(self._pair.closing.core)), "")
+        if len(first) < 4 or not text.startswith(first, at):
+            return None
+        rest = text[at + len(first) :].lstrip()
+        known = [one for one in tags_and_words(self._pair.closing.core)[1:] if len(one) > 3]
+        if not rest and source.ended:
+            return (
+                source.at + length_without(text[source.at : at], self._pair.closing.lead),
+                len(text),
+                True,
+            )
+        if not source.ended and any(one.startswith(rest) for one in known):
+            return (
+                source.at + length_without(text[source.at : at], self._pair.closing.lead),
+                -1,
+                True,
+            )
+        if any(rest.startswith(one) for one in known):
+            end = len(text) - len(rest)
+            return (
+                source.at + length_without(text[source.at : at], self._pair.closing.lead),
+                end,
+                True,
+            )
+        return None
+
+    def _read_value(self, text: str, *, may_be_text: bool) -> Any:
+        """Return the value that a text is."""
+        if not may_be_text or "string" not in self._kinds:
+            try:
+                return self._parsed(text)
+            except ValueError:
+                if not may_be_text or self._kinds & {"array", "object"}:
+                    raise
+                return text
+        try:
+            found = self._parsed(text)
+        except ValueError:
+            return text
+        kind = KINDS.get(type(found), "string")
+        fits = kind in self._kinds or (kind == "integer" and "number" in self._kinds)
+        return found if fits else text
+
+    def _parsed(self, text: str) -> Any:
+        """Return the value that is written: JSON, Python's or the template's own notation."""
+        text = text.strip()
+        notation = self._pairs.notation
+        if not text and self._kinds & {"array", "object"} and notation is not None:
+            return [] if "array" in self._kinds else {}
+        try:
+            return parse_scalar(text, plain=False)
+        except ValueError:
+            pass
+        if notation is not None:
+            found = notation.read(text)
+            return found if notation.quotes[0] else fit_value(found, self._schema)
+        try:
+            return json.loads(text, strict=False)
+        except (ValueError, RecursionError):
+            pass
+        found = parse_literal(text)
+        if found is None:
+            raise ValueError
+        return found

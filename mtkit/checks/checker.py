@@ -1,0 +1,411 @@
+"""Holding a file, or a model folder, to every rule that is about it.
+
+``FileCheck`` keeps what was found so far, and what was left out and why. A GGUF, or a set of them,
+is held to the rules about its container, model, tokenizer and data; a folder to those about its
+config.json, weights and tokenizer, and all together.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.architectures import packed_classes
+from mtkit.base.binary import Source
+from mtkit.base.record import Record, replace
+from mtkit.base.rules import BrokenRule, Finding, Rule
+from mtkit.checkpoints import kind_of, model_folder, safetensors
+from mtkit.checks import folder, gguf_keys, loader, programs, tensors, tokenizer_rules
+from mtkit.checks.report import Report, survey_findings
+from mtkit.checks.tensors import TYPE_RULES, UNFINISHED_RULES
+from mtkit.conversion.programs import PROGRAMS
+from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.sources import hub
+from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from mtkit.checkpoints.safetensors import Header, Index
+    from mtkit.errors import MtkitError
+    from mtkit.gguf import GgufFile
+    from mtkit.gguf.file import Tensor
+    from mtkit.gguf.shards import ShardSet
+    from mtkit.spec import TokenizerSpec
+
+
+READABLE = Rule("tokenizer", "error", "the format's reference", "file")
+SUPPORTED = Rule("tokenizer-support", "warning", "mtkit", "file")
+TABLES = Rule("engine-tables", "error", "mtkit", "engine tables")
+
+
+class CheckOptions(Record):
+    """What a file or folder is held against besides the rules.
+
+    Attributes:
+        against: The tokenizer whose chat templates it should have.
+    """
+
+    deep: bool = False
+    against: TokenizerSpec | None = None
+    other: str = ""
+    runs_on: Collection[str] = ()
+
+    @property
+    def of_tokenizer(self) -> bool:
+        """Whether all of a GGUF's tokenizer has to be read."""
+        return bool(self.deep or self.against is not None or self.runs_on)
+
+
+class FileCheck:
+    """Findings and what was left out, of one file or folder.
+
+    Attributes:
+        ids: How many ids its tokenizer has; None where it could not be read.
+    """
+
+    def __init__(self, source: Source, asked: CheckOptions) -> None:
+        self.source, self.asked = source, asked
+        self.findings: list[Finding] = []
+        self.skipped: list[tuple[str, str]] = []
+        self.has_run = False
+        self.ids: int | None = None
+
+    def report(self, kind: str) -> Report:
+        """Return what was found; a program that was not asked is never taken for content."""
+        if not self.has_run:
+            self.findings += map(programs.unread_finding, self.asked.runs_on)
+            if self.asked.against is not None:
+                (rule,) = tokenizer_rules.AGAINST_RULES
+                what = f"not compared with {self.asked.other}: there is no tokenizer that runs"
+                self.findings.append(Finding(rule, rule.field, what, None))
+        return Report(self.source.name, kind, tuple(self.findings), tuple(self.skipped))
+
+    def hold(self, rule: Rule, error: MtkitError) -> None:
+        """Keep an error as what breaks a rule."""
+        if isinstance(error, BrokenRule):
+            self.findings.append(error.finding)
+        else:
+            self.findings.append(Finding(rule, error.field, error.what, error.offset, error.hint))
+
+    def take(self, item: Finding | tuple[str, str] | None) -> None:
+        """Keep what was found, or what was left out and why."""
+        if isinstance(item, Finding):
+            self.findings.append(item)
+        elif item is not None:
+            self.skipped.append(item)
+
+    def tokenizer(self, spec: TokenizerSpec, kind: str) -> None:
+        """Hold a specification and its chat templates to the rules."""
+        from mtkit.tokenizer.tokenizer import Tokenizer
+
+        self.ids = spec.vocab_size
+        self.findings += survey_findings(tokenizer_rules.VOCABULARY_RULES, spec.vocabulary)
+        self.findings += survey_findings(tokenizer_rules.TOKENIZER_RULES, spec)
+        tokenizer = Tokenizer(spec, source=self.source.name, format_name=kind)
+        broken = list(survey_findings(tokenizer_rules.RUN_RULES, tokenizer))
+        if broken:
+            self.findings += broken
+            self.skipped.append(("chat template", "the tokenizer does not run"))
+            return
+        self.findings += survey_findings(tokenizer_rules.CLASS_RULES, tokenizer)
+        if not spec.chat_templates:
+            self.skipped.append(("chat template", "there is none"))
+        for template in spec.chat_templates:
+            self.findings += survey_findings(
+                tokenizer_rules.TEMPLATE_RULES, tokenizer_rules.TemplateTrial(template, tokenizer)
+            )
+        if self.asked.against is not None:
+            wanted = {one.name: one.text for one in self.asked.against.chat_templates}
+            self.findings += survey_findings(
+                tokenizer_rules.AGAINST_RULES, spec, self.asked.other, wanted
+            )
+        self.has_run = True
+        for name in self.asked.runs_on:
+            self.findings += programs.program_findings(PROGRAMS[name], tokenizer)
+
+    def tables(self, spec: TokenizerSpec) -> None:
+        """Hold the engine's tables in the file, if there are some, to its specification."""
+        from mtkit.tokenizer.load import mapped, tables_fault
+
+        if mapped(self.source)[0] is None:
+            return
+        if not self.asked.deep:
+            self.skipped.append(("engine tables", "--deep compares them with the rest"))
+        elif error := tables_fault(self.source, spec):
+            self.hold(TABLES, error)
+
+
+def attribute_findings(path: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Say of another file's findings whose they are."""
+    return (replace(finding, source=finding.source or path) for finding in findings)
+
+
+def check_gguf(source: Source, found: FileCheck) -> None:
+    """Hold a GGUF to the rules."""
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.shards import shard_set
+
+    file = open_gguf(source, strict=False)
+    found.findings += file.findings
+    if not file.is_whole:
+        found.skipped.append(("everything after the damage", "reading stopped there"))
+        return
+    shards = shard_set(file, strict=False)
+    found.findings += shards.findings if shards else ()
+    found.findings += survey_findings((*loader.CONTAINER_RULES, *loader.OPENING_RULES), file)
+    others = _other_shards(file, shards)
+    for one in others:
+        found.findings += attribute_findings(
+            one.name, (*one.findings, *survey_findings(loader.CONTAINER_RULES, one))
+        )
+    if shards and shards.number:
+        found.skipped.append(("model and tokenizer", "only the first shard has them"))
+    else:
+        _check_model(file, shards, found)
+        if loader.has_tokenizer(file):
+            _check_vocabulary(file, found)
+        else:
+            found.skipped.append(("tokenizer", "there is none"))
+    if found.asked.deep:
+        _check_data([file, *others], found)
+    elif any(one.tensors for one in (file, *others)):
+        found.skipped.append(("tensor data", "--deep reads it"))
+
+
+def _check_model(file: GgufFile, shards: ShardSet | None, found: FileCheck) -> None:
+    files = [shard.file for shard in shards.shards if shard.file] if shards else [file]
+    tensors = tuple(tensor for one in files for tensor in one.tensors)
+    is_model = loader.is_model(file, tensors)
+    if is_model or loader.has_tokenizer(file) or loader.is_of_no_kind(file, tensors):
+        found.findings += survey_findings(loader.ARCHITECTURE_RULES, file)
+    if not is_model:
+        return
+    if "://" not in file.name:  # of a file on a server the header alone is there
+        found.findings += survey_findings(UNFINISHED_RULES, file)
+        others = (one for one in files if one is not file)
+        found.findings += (
+            finding
+            for one in others
+            for finding in attribute_findings(one.name, survey_findings(UNFINISHED_RULES, one))
+        )
+    if shards is None or shards.is_complete:
+        _check_tensors(file, tensors, found)
+        if programs.MODEL_RUNNER in found.asked.runs_on:
+            found.take(programs.try_model(found.source))
+
+
+def _check_tensors(file: GgufFile, tensors: tuple[Tensor, ...], found: FileCheck) -> None:
+    wrong = list(survey_findings(loader.MODEL_RULES, file, tensors))
+    found.findings += wrong
+    beside = (loader.NO_TOKENIZER, *TYPE_RULES)
+    if any(finding.rule not in beside for finding in wrong):
+        found.skipped.append((loader.TENSORS_PART, "the problems above have to be solved first"))
+        return
+    for item in loader.tensor_findings(file, tensors):
+        found.take(item)
+
+
+def _check_vocabulary(file: GgufFile, found: FileCheck) -> None:
+    """Hold the tokenizer's keys to the rules; all of it where that was asked for.
+
+    Reading half a million merges takes seconds; what a glance at the columns shows does not.
+    """
+    from mtkit.formats.contract import Reading
+    from mtkit.formats.gguf.metadata import Keys
+    from mtkit.formats.gguf.reader import read_parts, read_spec
+
+    keys = Keys(file, {})
+    try:
+        columns, errors = read_parts(keys)
+        for part, error in errors:
+            found.hold(gguf_keys.PARTS[part], error)
+        found.findings += survey_findings(gguf_keys.KEYS, keys)
+        if columns is None:
+            found.skipped.append(("tokenizer", "its keys could not all be read"))
+        elif found.asked.of_tokenizer and not errors:
+            found.findings += survey_findings(gguf_keys.MERGES, keys)
+            found.tokenizer(Reading(read_spec(keys)).spec, "gguf")
+        else:
+            found.findings += survey_findings(tokenizer_rules.VOCABULARY_RULES, columns)
+            why = "not all of its keys could be read" if errors else "--deep checks them"
+            found.skipped.append(("merges, chat templates, a test run", why))
+    except FormatError as error:
+        found.hold(gguf_keys.PARTS["vocabulary"], error)
+        found.skipped.append(("tokenizer", "its keys contradict each other"))
+    except UnsupportedError as error:
+        found.skipped.append(("tokenizer", error.what))
+
+
+def _other_shards(file: GgufFile, shards: ShardSet | None) -> list[GgufFile]:
+    """Return the other files of a set that is named by its first."""
+    if shards is None or shards.number:
+        return []
+    return [shard.file for shard in shards.shards if shard.file and shard.file is not file]
+
+
+def _check_data(files: Sequence[GgufFile], found: FileCheck) -> None:
+    from mtkit.checks.tensors import data_findings
+
+    broken = frozenset(finding.field for finding in found.findings if finding.is_error)
+    unknown = 0
+    for file in files:
+        for item in data_findings(file, broken):
+            if isinstance(item, Finding):
+                found.findings += (
+                    [item] if file is files[0] else attribute_findings(file.name, [item])
+                )
+            else:
+                unknown += 1
+    if unknown:
+        found.skipped.append((f"data of {unknown} tensors", "no floats are looked for in its type"))
+
+
+RULES = (
+    *loader.CONTAINER_RULES,
+    *loader.OPENING_RULES,
+    *loader.ARCHITECTURE_RULES,
+    *loader.MODEL_RULES,
+    *loader.TENSOR_RULES,
+    programs.RUNS_MODEL,
+    *tensors.UNFINISHED_RULES,
+    *gguf_keys.PARTS.values(),
+    *gguf_keys.KEYS,
+    *gguf_keys.MERGES,
+    READABLE,
+    SUPPORTED,
+    *tokenizer_rules.VOCABULARY_RULES,
+    *tokenizer_rules.TOKENIZER_RULES,
+    *tokenizer_rules.RUN_RULES,
+    TABLES,
+    *tokenizer_rules.CLASS_RULES,
+    *tokenizer_rules.TEMPLATE_RULES,
+    *tokenizer_rules.AGAINST_RULES,
+    *programs.PROGRAM_RULES,
+    *safetensors.RULES,
+    *safetensors.INDEX_RULES,
+    *model_folder.RULES,
+    *folder.FOLDER_RULES,
+)
+"""All rules of ``mtkit check`` except those of tensor data, which need ``--deep``."""
+
+
+def check(
+    path: str | os.PathLike[str],
+    *,
+    deep: bool = False,
+    against: str | None = None,
+    runs_on: Collection[str] = (),
+    most: int = MOST_BYTES,
+) -> Report:
+    """Check a file or a model folder against all rules.
+
+    Args:
+        path: A GGUF, safetensors or tokenizer file, a folder with a model or a tokenizer, or a
+            URL.
+        deep: Also read the tensor data of a GGUF, and test its whole tokenizer: merges, a test
+            run, chat templates.
+        against: A tokenizer (file, folder or ORG/NAME) to compare the chat templates with.
+        runs_on: Programs to compare with, such as "llama.cpp": their ids and decoded texts.
+        most: Maximum bytes to fetch of a remote file.
+
+    Raises:
+        UsageError: A file does not exist, or ``deep`` is requested for a URL.
+        FormatError: ``against`` is damaged.
+    """
+    from mtkit.conversion.programs import find_program
+    from mtkit.sources.locate import locate
+
+    path = os.fspath(path)
+    wanted = None
+    if against is not None:
+        from mtkit.tokenizer.load import load
+
+        wanted = load(against).spec
+    names = tuple(find_program(name).name for name in runs_on)
+    if is_remote(path):
+        if deep:
+            raise UsageError("is not fetched whole for --deep", source=path, hint="download it")
+        source = open_remote(path, most=most)
+    else:
+        at = os.path.expanduser(path)
+        model = at if os.path.exists(at) else hub.find(path)
+        if model is not None and folder.is_model(model):
+            return _check_folder(model, CheckOptions(deep, wanted, against or "", names))
+        source = Source.open(locate(path).path)
+    return check_source(source, CheckOptions(deep, wanted, against or "", names))
+
+
+def _check_folder(path: str, asked: CheckOptions) -> Report:
+    """Hold a model folder to every rule: config.json, weights and tokenizer, and all together."""
+    survey = model_folder.survey_folder(path, packed_classes())
+    found = FileCheck(Source(path, b""), asked)
+    found.findings += (*survey.findings, *folder.folder_findings(survey))
+    seen: set[str] = set()
+    ids: int | None = None
+    for name in folder.tokenizer_files(path):
+        source = folder.WatchedSource(name)
+        inner = FileCheck(source, asked)
+        _check_tokenizer(source, inner)
+        found.findings += attribute_findings(name, inner.findings)
+        found.skipped += inner.skipped
+        found.has_run = found.has_run or inner.has_run
+        seen |= {os.path.basename(name), *source.read}
+        ids = max(ids or 0, inner.ids) if inner.ids is not None else ids
+    found.findings += folder.tokenizer_findings(survey, ids)
+    if all(finding.rule.severity == "note" for finding in found.findings):
+        found.findings += folder.conversion_findings(survey) if survey.tensors else ()
+    else:
+        found.skipped.append(("conversion", "not tried because of the findings"))
+    found.skipped = [*dict.fromkeys((*found.skipped, *folder.unchecked_parts(survey, seen)))]
+    return found.report("folder")
+
+
+def check_source(source: Source, asked: CheckOptions) -> Report:
+    """Hold an open file to every rule, as ``check`` does."""
+    found = FileCheck(source, asked)
+    kind = kind_of(source)
+    if kind == "gguf":
+        check_gguf(source, found)
+        return found.report("gguf")
+    if kind in ("index", "safetensors"):
+        _check_safetensors(
+            source, found, safetensors.read_index if kind == "index" else safetensors.read
+        )
+        return found.report("safetensors")
+    return found.report(_check_tokenizer(source, found))
+
+
+def _check_tokenizer(source: Source, found: FileCheck) -> str:
+    """Hold a tokenizer file to the rules; return its format."""
+    from mtkit import formats
+
+    try:
+        module = formats.recognize(source)
+    except FormatError as error:
+        found.hold(READABLE, error)
+        found.skipped.append(("the file", "its format is unknown"))
+        return ""
+    try:
+        spec = module.read(source, {}).spec
+    except FormatError as error:
+        found.hold(READABLE, error)
+        found.skipped.append(("tokenizer", "it could not be read completely"))
+    except UnsupportedError as error:
+        found.hold(SUPPORTED, error)
+        found.skipped.append(("tokenizer", "it has parts that mtkit does not support"))
+    else:
+        found.tokenizer(spec, module.NAME)
+        found.tables(spec)
+    return module.NAME
+
+
+def _check_safetensors(
+    source: Source, found: FileCheck, read: Callable[..., Index | Header]
+) -> None:
+    try:
+        found.findings += read(source, strict=False).findings
+    except FormatError as error:
+        found.hold(READABLE, error)
+        found.skipped.append(("everything after the damage", "reading stopped there"))
+    found.skipped.append(("tensor data", "mtkit checks tensor data in GGUF files only"))

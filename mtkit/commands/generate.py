@@ -1,0 +1,123 @@
+"""``mtkit generate``: let a GGUF model continue a text."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands.application import application
+from mtkit.commands.arguments import read_prompt
+from mtkit.commands.inputs import find_model
+from mtkit.commands.setting_options import settings_command
+from mtkit.settings import GenerateSettings
+
+app = application()
+
+
+@settings_command(app, GenerateSettings, also={"list_devices": "--list-devices"})
+def generate(
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="Prompt; - for standard input.")
+    ] = None,
+    *,
+    settings: GenerateSettings,
+    prompt: Annotated[
+        str | None,
+        typer.Option("-p", "--prompt", metavar="TEXT", help="The prompt, as an option."),
+    ] = None,
+    files: list[str] | None = None,
+    list_devices: Annotated[
+        bool, typer.Option("--devices", help="List the compute devices and exit.")
+    ] = False,
+    echo: Annotated[bool, typer.Option("--echo", help="Print the prompt first.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Print ids instead of text.")] = False,
+    as_json: bool = False,
+    as_jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Print one JSON line per token.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no timings.")] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("-v", "--verbose", help="Show model, context, sampler and llama.cpp's log."),
+    ] = False,
+) -> None:
+    """Generate text with a GGUF model; timings go to stderr.
+
+    Without -m, the model is MTKIT_MODEL, the configured model, or the small one that ships with
+    mtkit. llama.cpp's spellings of the options work as well (docs/settings.md).
+
+    \b
+    Examples:
+      mtkit generate "To list files, use"
+      mtkit generate "Once upon a time" -m model.gguf -n 200 --temp 0.8 --seed 1
+      mtkit generate "A user:" -m model.gguf --json-schema schema.json
+      mtkit generate -f code.py -m model.gguf --draft small.gguf --draft-lookup
+    """
+    from mtkit.llama import log
+
+    log.is_shown = verbose
+    if list_devices:
+        show_devices(settings.load.backends, as_json=as_json)
+        return
+    from mtkit.api.generation import run_generation
+    from mtkit.base.record import replace
+    from mtkit.commands import generation, output
+    from mtkit.errors import MtkitError
+
+    is_resumed = settings.load_session is not None
+    given = read_prompt(text, prompt, files, command="generate", may_be_none=is_resumed)
+    path = find_model(settings.model, quiet=quiet)
+    settings = replace(settings, model=path, logprobs=as_json or as_jsonl)
+    form = "json" if as_json else "jsonl" if as_jsonl else "text"
+    if not quiet:
+        generation.warn_unused(settings.sampler)
+    watcher = generation.GenerationScreen(
+        echo=echo, verbose=verbose, quiet=quiet, form=form, ids=ids
+    )
+    try:
+        made = run_generation(given, settings, watcher)
+    except (KeyboardInterrupt, MtkitError):
+        watcher.out.end()
+        raise
+    if as_json:
+        output.write_json(generation.generation_document(made, model=path))
+    else:
+        watcher.out.end()
+    if not quiet:
+        generation.show_timings(made.timings)
+        if made.drafting is not None:
+            generation.show_drafting(made.drafting)
+
+
+def show_devices(backends: str | None, *, as_json: bool) -> None:
+    """List the compute devices."""
+    from mtkit.commands import output
+    from mtkit.commands.output import format_size
+    from mtkit.llama import devices, library, system_info
+
+    library(backends=backends)
+    found = devices()
+    if as_json:
+        rows = [
+            {
+                "name": device.name,
+                "description": device.description,
+                "kind": device.kind,
+                "free_bytes": device.free,
+                "total_bytes": device.total,
+            }
+            for device in found
+        ]
+        output.write_json({"schema": "mtkit.devices/1", "devices": rows, "system": system_info()})
+        return
+    if not output.is_terminal():
+        output.write_rows((d.name, d.kind, d.description, d.free, d.total) for d in found)
+        return
+    from mtkit.commands.terminal import Screen, part
+
+    screen = Screen()
+    columns = ("device:name", "kind", "what it is", "free>", "memory>")
+    sizes = ((d, (format_size(n) if n else "" for n in (d.free, d.total))) for d in found)
+    screen.table(columns, ((d.name, d.kind, d.description, *both) for d, both in sizes), elastic=2)
+    screen.line(part("hint", "--device NAME"), " chooses one, -ngl N puts N layers on GPUs")

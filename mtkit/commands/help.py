@@ -1,0 +1,349 @@
+"""Help beyond that of a command: ``mtkit help TOPIC``, and the line to type instead.
+
+``topic_text`` has what a command's help cannot hold. ``unknown_command`` and ``reorder_line`` tell
+what somebody means who begins with a word that is not a command. The words are those of ttok,
+tiktoken, llama.cpp's tools, gguf-dump, gguf-parser, ollama and the hub's client, and the plain
+words for what the commands do.
+"""
+
+from __future__ import annotations
+
+import os
+from shlex import join
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtkit.errors import UsageError
+
+
+TOPICS = {
+    "losses": (
+        "what a conversion can lose, and when it is refused",
+        """\
+mtkit compares every field of your tokenizer with what the target format can hold. Each loss has
+a code:
+
+- `ids`: ordinary text can get different ids; the conversion is refused unless you pass
+  `--allow-loss ids`
+- `ids-special`: only texts that contain a special token, U+2581 or invalid UTF-8 can get
+  different ids
+- `ids-possible`: rare texts can get different ids, because the target has code or rules of its own;
+  the conversion is refused only if one of mtkit's test texts gets different ids and you do not
+  pass `--allow-loss ids-possible`
+- `decoding`: the same ids can be decoded to slightly different text, such as a missing space
+- `chat`: the chat template or a setting for chats is not kept
+- `metadata`: information that affects neither ids nor text is not kept
+
+Before any file is written, mtkit reads the result back and checks about 200 texts: ids and decoded
+text must match, apart from the losses listed. For a `tokenizer.model`, read or written, the
+sentencepiece library must agree, too. `mtkit convert -v` lists every loss.
+""",
+    ),
+    "formats": (
+        "which formats mtkit knows, and how it recognizes them",
+        """\
+mtkit recognizes a file by its content, never by its name. `mtkit formats` lists the formats. In a
+folder it looks for the file names that published repositories use, and takes the first. `mtkit
+convert --to NAME` ignores case. Without `--to`, the name of the output decides: .gguf, .mtok,
+.model (spm), .tiktoken, .json (hf), tekken.json, vocab.json (vocab-merges), vocab.txt (wordpiece),
+.bin (llama2c).
+""",
+    ),
+    "names": (
+        "how -t and -m find a file, and the defaults",
+        """\
+mtkit tries a name in this order: a file; a folder; ORG/NAME or ORG/NAME@REVISION, a repository in
+the local HuggingFace cache (HF_HUB_CACHE, HF_HOME); NAME alone, if the cache has exactly one
+repository of that name; and for a tokenizer a published encoding (cl100k_base, o200k_base ...) in
+tiktoken's local cache (TIKTOKEN_CACHE_DIR). `--download` downloads the tokenizer of a repository;
+only `mtkit convert --to gguf` downloads the weights, too. Without a name: MTKIT_TOKENIZER or
+MTKIT_MODEL, then `mtkit config`, then the file that ships with mtkit.
+""",
+    ),
+    "special-tokens": (
+        "special tokens around a text, in a text, and when decoding",
+        """\
+Around a text: `encode` adds what the file's own library adds (BOS, EOS, [CLS] ...). `--no-special`
+leaves these out; `--bos` and `--eos` choose. In a text: `<|im_end|>` is parsed as a special token
+if the file's own library does so by default; `--parse-special` and `--no-parse-special` choose.
+In a chat only the template produces special tokens; a message that spells one is plain text.
+`decode` skips special tokens in every format. `--special` prints them if the file's own library
+can: sentencepiece never does.
+""",
+    ),
+    "offsets": (
+        "what --offsets counts",
+        """\
+Start and end of a token count characters (code points) of the original text, before any
+normalization; the end is exclusive. A token for a part of a character has the offsets of the whole
+character. Tokens added around the text have 0 and 0.
+""",
+    ),
+    "numbers": (
+        "how to write numbers on the command line",
+        """\
+Numbers of tokens can be written 8k (8192) or 1m (1048576). Ids have no thousands separators;
+ranges are 5000-5010, lists 1,2,3.
+""",
+    ),
+    "exit-codes": (
+        "what a command's exit code means",
+        """\
+0 done; 1 done, and the answer is no; 2 wrong usage or missing file; 3 damaged or unknown file;
+4 refused (not supported, or a loss that was not allowed); 5 out of memory or disk space; 70 a bug
+in mtkit; 130 interrupted.
+""",
+    ),
+}
+"""Name -> (what it is about, text)."""
+
+
+def topic_text(words: list[str]) -> str | None:
+    """Return the text that ``mtkit help`` prints for the words after it; None for another topic."""
+    name = "-".join(words).lower().replace("_", "-").replace(" ", "-")
+    if name in ("topics", "topic"):
+        width = max(map(len, TOPICS))
+        return "".join(f"{name:{width}}  {about}\n" for name, (about, _) in TOPICS.items())
+    names = {one for one in TOPICS if name in (one, one.removesuffix("s"), one.partition("-")[0])}
+    return TOPICS[names.pop()][1] if len(names) == 1 else None
+
+
+_WORDS = {
+    "encode": "tokenize tokenise tok ttok tiktoken llama-tokenize ids get_encoding spm_encode",
+    "count": "count-tokens count_tokens tokens wc length len",
+    "decode": "detokenize detokenise detok untokenize text spm_decode",
+    "dump vocab": "vocab vocabulary pieces spm_export_vocab",
+    "dump merges": "merges",
+    "dump metadata": "metadata meta keys kv get-key",
+    "dump tensors": "tensors weights layers",
+    "dump scores": "scores",
+    "inspect": "show info view cat stat header describe summary read open gguf-dump gguf_dump gguf"
+    " parse gguf-parser gguf-info file details llama-gguf from_pretrained"
+    " autotokenizer.from_pretrained",
+    "report": "html page visualize visualise dashboard treemap browse netron",
+    "check": "verify validate lint doctor ggufdoctor",
+    "edit": "gguf-set-metadata gguf_set_metadata set-metadata gguf-new-metadata rename patch",
+    "split": "gguf-split llama-gguf-split shard",
+    "merge": "join concat",
+    "hash": "gguf-hash gguf_hash llama-gguf-hash checksum sha256 sha256sum sha1sum digest",
+    "inspect --plan": "plan memory mem ram vram estimate fit size",
+    "token": "lookup id piece search find grep",
+    "compare": "cmp",
+    "convert": "export transform transcode conv import"
+    " convert-hf-to-gguf convert_hf_to_gguf convert_hf_to_gguf.py to-gguf gguf-new",
+    "generate": "run complete completion-text predict continue infer main cli llama-cli simple"
+    " llama-run llama-simple llama-completion llama-lookup llama-speculative",
+    "serve": "server llama-server api up start",
+    "quantize": "quantise quant llama-quantize requantize",
+    "trim": "prune shrink",
+    "corpus encode": "preprocess preprocess_data tokenize-corpus",
+    "chat": "talk ask converse repl interactive conversation",
+    "perplexity": "ppl llama-perplexity evaluate eval score",
+    "imatrix": "llama-imatrix importance",
+    "logits": "probs probabilities next top",
+    "template": "chat-template chat_template apply-chat-template jinja render prompt",
+    "formats": "format types supported",
+    "config": "settings set get default defaults env configure",
+    "generate --devices": "devices gpus --list-devices",
+    "--version": "version",
+    "--help": "usage man commands",
+}
+"""The right words -> what is typed for them; the arguments stay as they are."""
+_NEEDS = {
+    "encode": ['"TEXT"'],
+    "count": ["FILE"],
+    "decode": ["ID ..."],
+    "inspect": ["FILE"],
+    "check": ["FILE"],
+    "report": ["FILE"],
+    "inspect --plan": ["MODEL.gguf"],
+    "dump metadata": ["MODEL.gguf"],
+    "dump tensors": ["MODEL.gguf"],
+    "token": ['ID|"TEXT"'],
+    "edit": ["MODEL.gguf --set KEY=VALUE -o NEW.gguf"],
+    "split": ["MODEL.gguf --split-max-size 2G"],
+    "merge": ["MODEL-00001-of-00002.gguf -o MODEL.gguf"],
+    "hash": ["MODEL.gguf"],
+    "compare": ["A B"],
+    "serve": ["-m MODEL.gguf"],
+    "quantize": ["MODEL.gguf --type Q4_K_M -o NEW.gguf"],
+    "trim": ["MODEL.gguf --corpus FILE -o NEW.gguf"],
+    "corpus encode": ["FOLDER -o TRAIN.bin"],
+    "convert": ["FILE --to gguf"],
+    "generate": ['"TEXT" -m MODEL.gguf'],
+    "perplexity": ["FILE -m MODEL.gguf"],
+    "imatrix": ["FILE -m MODEL.gguf -o imatrix.gguf"],
+    "logits": ['"TEXT"'],
+    "template": ['MODEL.gguf --user "TEXT"'],
+}
+"""What stands for the arguments where none are given."""
+_FILE_ALONE = {
+    "convert": "--to gguf",
+    "quantize": "--type Q4_K_M -o NEW.gguf",
+    "template": '--user "TEXT"',
+}
+"""What is needed next to a file."""
+_ELSEWHERE = {
+    "ls list models ps scan-cache cache scan": "mtkit inspect FOLDER shows the models in a folder,"
+    " mtkit config the defaults",
+    "download pull fetch clone": "mtkit inspect ORG/NAME --download downloads a tokenizer;"
+    " hf download ORG/NAME downloads a model",
+    "push upload login logout whoami repo": "mtkit only reads the local HuggingFace cache;"
+    " use hf, the command of huggingface_hub",
+    "embed embedding embeddings llama-embedding": "mtkit serve -m MODEL.gguf answers"
+    " /v1/embeddings",
+    "train tokenizers spm_train": "mtkit does not train; it reads what the tokenizers library and"
+    " sentencepiece write",
+    "create modelfile": "mtkit has no Modelfiles: mtkit chat takes settings as options, mtkit edit"
+    " stores a chat template",
+    "llmexport llmexport.py mnnconvert": "mtkit writes tokenizers for MNN, not models:"
+    " mtkit convert FOLDER --vocab-only --to mtok",
+    "llm_demo": "mtkit runs GGUF models: mtkit chat -m MODEL.gguf",
+    "transformers-cli": "mtkit --version -v shows the engine and Python",
+    "rm delete remove cp copy stop": "mtkit does not manage files:"
+    " mtkit edit and mtkit convert write new ones, mtkit inspect shows them",
+    "benchmark llama-bench speed": "mtkit bench measures a tokenizer;"
+    " mtkit generate prints the tokens per second of a run",
+    "install update upgrade self-update": "use pip: pip install -U mtkit",
+    "encoding_for_model list_encoding_names": "mtkit encode -t cl100k_base uses a"
+    " published encoding; mtkit help names says where mtkit looks for it",
+}
+_PROGRAMS = ("ollama", "hf", "huggingface-cli", "lms")
+"""Programs whose own commands follow."""
+_OTHERS = ("--no-tensors", "--modelfile", "--split", "--merge")
+"""Options of other programs that say what the command says here."""
+_TAKES_MODEL = ("generate", "chat", "serve", "logits", "perplexity", "imatrix")
+_TAKES_TOKENIZER = ("encode", "decode", "explain", "count", "token", "bench")
+_SECOND = {"split": "-o", "convert-endian": "-o", "trim": "-o", "edit": "-o", "report": "-o",
+           "template": "--user"}  # fmt: skip
+"""Command -> option for a second word."""
+_MODEL_OPTIONS = ("-m", "--model", "-hf", "--hf-repo", "-mu", "--path")
+_PROMPT_OPTIONS = ("-p", "--prompt", "-f", "--file", "-n", "--n-predict", "--predict")
+_MODELS = (".gguf", ".bin", ".ggml")
+_TOKENIZERS = (".json", ".mtok", ".model", ".tiktoken")
+
+
+def unknown_command(name: str, args: Sequence[str], commands: Sequence[str]) -> UsageError:
+    """Return the error that names the right command."""
+    from mtkit.errors import UsageError
+
+    kind = "option" if name.startswith("-") else "command"
+    known = {word: right for right, words in _WORDS.items() for word in words.split()}
+    elsewhere = {word: said for words, said in _ELSEWHERE.items() for word in words.split()}
+    lower = name.lower()
+    what = f"no such {kind}: {name}"
+    if lower in elsewhere:
+        return UsageError(what, hint=elsewhere[lower])
+    if lower in _PROGRAMS and args:
+        own = args[0] in commands
+        hint = (
+            _line(args[0], args[1:]) if own else unknown_command(args[0], args[1:], commands).hint
+        )
+        return UsageError(what, hint=hint)
+    if lower in known:
+        return UsageError(what, hint=_line(known[lower], args, word=lower))
+    line = _option(name, args) if kind == "option" else _file(name, args)
+    if line:
+        return UsageError(what if kind == "option" else f"{name} is not a command", hint=line)
+    close = _close(name, [*commands, *known, "--help", "--version"])
+    if close:
+        right = known.get(close)
+        return UsageError(what, hint=_line(right, args) if right else f"did you mean {close}?")
+    if list(args) == ["--help"]:
+        hint = "mtkit --help lists commands, mtkit help topics lists topics"
+        return UsageError(f"no help on {name}", hint=hint)
+    if kind == "option":
+        return UsageError(what, hint="mtkit --help lists the options")
+    text = join([" ".join([name, *(arg for arg in args if not arg.startswith("-"))])])
+    hint = f"mtkit encode {text} shows its tokens, mtkit generate {text} continues it"
+    return UsageError(what, hint=hint)
+
+
+def reorder_line(command: str, args: Sequence[str], extra: str) -> str:
+    """Return the line for words in the order of other programs; empty where none is meant."""
+    option = "-m" if command in _TAKES_MODEL else "-t" if command in _TAKES_TOKENIZER else ""
+    words = list(args)
+    if option:
+        is_named = _is_model if option == "-m" else _is_tokenizer
+        named = next((one for one in words if is_named(one)), None)
+        options = [*_MODEL_OPTIONS, "-t", "--tokenizer"]
+        if named is None or any(one.partition("=")[0] in options for one in words):
+            return ""
+    else:
+        option, named = _SECOND.get(command, ""), extra
+        if not option or option in words or extra not in words:
+            return ""
+    words.remove(named)
+    return f"run: mtkit {command} {join([*words, option, named])}"
+
+
+def _line(right: str, args: Sequence[str], word: str = "") -> str:
+    """Return a line with the arguments that were given, or with what stands for them."""
+    if right == "split" and "--merge" in args:
+        right = "merge"
+    args = [arg for arg in args if arg not in _OTHERS]
+    pair = len(args) > 1 and not any(arg.startswith("-") for arg in args[-2:])
+    if right == "split" and pair:
+        args = [*args[:-1], "-o", args[-1]]
+    if right == "edit" and len(args) == 3 and pair:  # gguf-set-metadata
+        args = [args[0], "--set", f"{args[1]}={args[2]}", "--in-place"]
+    elif right == "edit" and pair and any(arg.startswith("--general-") for arg in args):
+        args = [args[-2], "--set", "general.name=NAME", "-o", args[-1]]
+    if right.startswith("--"):
+        args = ()
+    elif right == "generate" and args and (_is_model(args[0]) or _names_model(word, args[0])):
+        text = [arg for arg in args[1:] if not arg.startswith("-")]
+        right, args = ("generate" if text else "chat"), [*args[1:], "-m", args[0]]
+    given = join(args) if args else " ".join(_NEEDS.get(right, ()))
+    if len(args) == 1 and right in _FILE_ALONE:
+        given += f" {_FILE_ALONE[right]}"
+    return f"run: mtkit {right} {given}".rstrip()
+
+
+def _option(name: str, args: Sequence[str]) -> str:
+    """Return the line for a command that was left out before its options."""
+    option = name.partition("=")[0]
+    all_args = [name, *args]
+    if option in ("--encode", "--decode", "--count", "--tokenize", "--detokenize", "--show-count"):
+        right = {"--tokenize": "encode", "--detokenize": "decode", "--show-count": "count"}
+        return _line(right.get(option, option[2:]), args)
+    if option in _MODEL_OPTIONS:
+        if option not in ("-m", "--model"):
+            all_args = ["-m", *args]
+        talks = not any(arg.partition("=")[0] in _PROMPT_OPTIONS for arg in args)
+        return _line("chat" if talks else "generate", all_args)
+    if option in _PROMPT_OPTIONS:
+        return _line("generate", all_args)
+    return _line("encode", all_args) if option in ("-t", "--tokenizer", "--ids", "--tokens") else ""
+
+
+def _file(name: str, args: Sequence[str]) -> str:
+    """Return the line for a file or folder that was named alone."""
+    suffix = os.path.splitext(name)[1].lower()
+    is_there = os.path.exists(os.path.expanduser(name))
+    if suffix in _MODELS + _TOKENIZERS or os.path.isdir(os.path.expanduser(name)):
+        if suffix in _MODELS and args and not args[0].startswith("-"):
+            return _line("generate", [name, *args])
+        return _line("inspect", [name, *args])
+    return _line("count", [name, *args]) if is_there else ""
+
+
+def _names_model(word: str, name: str) -> bool:
+    """Tell whether a word is a name of a model, as after ``ollama run``."""
+    return word in ("run", "llama-run") and not name.startswith("-") and " " not in name
+
+
+def _is_tokenizer(name: str) -> bool:
+    return name.lower().endswith(_TOKENIZERS) or _is_model(name)
+
+
+def _is_model(name: str) -> bool:
+    return name.lower().endswith(_MODELS) or os.path.isdir(os.path.expanduser(name))
+
+
+def _close(name: str, words: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, words, 1, 0.7)), "") if " " not in name else ""

@@ -1,0 +1,383 @@
+"""A model as one GGUF that llama.cpp runs: that of a HuggingFace folder, or a llama2.c checkpoint.
+
+config.json gives the metadata, safetensors the weights, the tokenizer goes the way of every
+conversion: what would be lost is named or refused, and what was written is compared on the built-in
+texts before the file appears. Weights are streamed from the mapped files.
+
+``plan_gguf`` says what becomes of a folder and reads no weight. A checkpoint gets the tokenizer
+that is given beside it, written and proved in the same way.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.architectures import described, packed_classes
+from mtkit.architectures.config import MXFP4, quantization
+from mtkit.architectures.decoder_rows import SENTENCE_POOLING
+from mtkit.architectures.tensor_match import folder_matches
+from mtkit.base.binary import Source
+from mtkit.base.escape import quoted, shown
+from mtkit.base.process import ProgressCount
+from mtkit.base.record import Record, replace
+from mtkit.checkpoints import folder_files, model_folder
+from mtkit.checkpoints.folder_files import files_in
+from mtkit.conversion import model_keys, model_tensors
+from mtkit.conversion.model_keys import model_vocabulary
+from mtkit.conversion.model_tensors import (
+    FILE_TYPES,
+    PACKED_FILE_TYPES,
+    TYPES,
+    check_type,
+    new_tensors,
+    usual_type,
+)
+from mtkit.conversion.tokenizer import Conversion, Model, is_same_file, make_folder, write_tokenizer
+from mtkit.conversion.verification import verify
+from mtkit.errors import MtkitError, UnsupportedError, UsageError
+from mtkit.gguf.draft import Draft
+from mtkit.gguf.file import DEFAULT_ALIGNMENT
+from mtkit.gguf.in_place import write_ggufs
+from mtkit.gguf.shards import cut_draft, shard_file_names
+from mtkit.gguf.values import DTYPES, F32, encode_values
+from mtkit.gguf.writer import Key, NewTensor
+from mtkit.sources import hub
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from mtkit.architectures import Architecture
+    from mtkit.architectures.config import Config
+    from mtkit.architectures.metadata import Dims
+    from mtkit.architectures.tensor_match import Match
+    from mtkit.checkpoints import Checkpoint
+    from mtkit.checkpoints.folder_files import StoredTensor
+    from mtkit.checkpoints.model_folder import ModelFolder
+    from mtkit.conversion.model_keys import ModelVocabulary
+    from mtkit.formats.contract import WriteOptions
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+
+class GgufPlan(Record):
+    """How a folder becomes a GGUF.
+
+    Attributes:
+        keys: What its metadata say, its tokenizer aside.
+        type: Of its matrices: f32, f16, bf16 or q8_0.
+    """
+
+    folder: ModelFolder
+    architecture: Architecture
+    config: Config
+    keys: tuple[Key, ...]
+    generated: tuple[NewTensor, ...]
+    matches: tuple[Match, ...]
+    type: str
+    vocab: int
+
+    def tensors(self, done: Callable[[int], object] = lambda _: None) -> list[NewTensor]:
+        """Return the tensors of the GGUF; ``done`` is told each number of bytes that was made."""
+        wanted = TYPES[self.type]
+        return [*self.generated, *new_tensors(self.matches, self.folder.tensors, wanted, done)]
+
+
+def plan_gguf(path: str, kind: str = "auto") -> GgufPlan:
+    """Look at a folder: what becomes of everything in it; no weight is read.
+
+    Args:
+        kind: Type of matrices: f32, f16, bf16, q8_0, or auto for the one that they have.
+    """
+    check_type(kind)
+    folder = model_folder.read(path, packed_classes())
+    source = os.path.join(path, folder_files.MODEL_CONFIG)
+    pooling = folder_files.pooling_of(path)
+    architecture, config = described({**folder.config, SENTENCE_POOLING: pooling}, source)
+    try:
+        shapes = weight_shapes(architecture, config, folder.tensors)
+        if kind == "auto":
+            kind = usual_type(
+                (one.weight.type, one.weight.shape) for one in folder.tensors.values()
+            )
+        is_packed = quantization(folder.config) == MXFP4
+        types = PACKED_FILE_TYPES if is_packed else FILE_TYPES
+        keys = tuple(model_keys.architecture_keys(architecture, config, types[kind]))
+        vocab = config.count("vocab_size")
+        dims = architecture.sizes({key.name: key.value for key in keys}, vocab)
+        matches = tuple(folder_matches(architecture, dims, shapes))
+        # Sizes are those of tensors that are there: what is computed from them is not too large.
+        generated = tuple(_generated_tensors(architecture, config, dims))
+        for match in matches:
+            known = ("U8",) if match.row.change.stores else DTYPES
+            _refuse_types((folder.tensors[name] for name in match.folder), known)
+        keys = (*model_tensors.layer_number_keys(architecture, dims, folder.tensors), *keys)
+        _refuse_nonzero(architecture, folder)
+    except MtkitError as error:
+        raise error.located(source) from None
+    return GgufPlan(folder, architecture, config, keys, generated, matches, kind, vocab)
+
+
+def weight_shapes(
+    architecture: Architecture, config: Config, tensors: Mapping[str, StoredTensor]
+) -> dict[str, tuple[int, ...]]:
+    """Return name -> shape, slowest axis first, of the tensors that become those of a GGUF."""
+    skips = architecture.skips
+    return {
+        name: one.weight.shape
+        for name, one in tensors.items()
+        if skips is None or not skips(name, config)
+    }
+
+
+def _refuse_types(tensors: Iterable[StoredTensor], known: Collection[str]) -> None:
+    """Refuse numbers that only the program which wrote them understands."""
+    for one in tensors:
+        if one.weight.type not in known:
+            what = f"has the type {shown(one.weight.type)}, which mtkit does not convert"
+            hint = "use the model in BF16, F16 or F32"
+            field = f"tensor {quoted(one.weight.name)}"
+            raise UnsupportedError(what, source=one.path, field=field, hint=hint)
+
+
+def _refuse_nonzero(architecture: Architecture, folder: ModelFolder) -> None:
+    import numpy as np
+
+    for name, one in folder.tensors.items():
+        if name.endswith(architecture.zeros) and np.frombuffer(one.data, np.uint8).any():
+            what = f"is not zero, and llama.cpp has no such tensor in a {architecture.name} model"
+            raise UnsupportedError(what, field=f"tensor {quoted(name)}")
+
+
+def _generated_tensors(
+    architecture: Architecture, config: Config, dims: Dims
+) -> Iterator[NewTensor]:
+    for one in architecture.generated:
+        values = one.values(config, dims)
+        if values is not None:
+            shape = tuple(reversed(dims.shape(one.axes)))
+            yield NewTensor(one.name, shape, F32, encode_values(values, F32))
+
+
+NAME_KEY = "general.name"
+
+
+class PreparedGguf(Record):
+    """A GGUF that is to be written."""
+
+    plan: GgufPlan
+    draft: Draft
+    vocabulary: ModelVocabulary
+
+    def conversion(self, paths: Sequence[str]) -> Conversion:
+        """Return what was done, once the files are there."""
+        plan, tensors = self.plan, self.draft.tensors.values()
+        return Conversion(
+            path=paths[0],
+            paths=tuple(paths),
+            format_name="gguf",
+            losses=self.vocabulary.losses,
+            assumptions=self.vocabulary.assumptions,
+            verified=self.vocabulary.verified,
+            sizes=(("total", sum(map(os.path.getsize, paths))),),
+            model=Model.of(plan.architecture.name, plan.type, tensors),
+        )
+
+
+def prepare_gguf(
+    path: str,
+    kind: str = "auto",
+    *,
+    allow_loss: Collection[str] = (),
+    options: WriteOptions | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> PreparedGguf:
+    """Do all of a conversion but the writing; arguments are those of ``convert_model``."""
+    from mtkit.formats.contract import WriteOptions
+
+    plan, options = plan_gguf(path, kind), options or WriteOptions()
+    if plan.architecture.adds_eos and options.add_eos is None:
+        options = replace(options, add_eos=True)
+
+    done = ProgressCount(progress)
+    tensors = plan.tensors(done)
+    done.total = sum(one.n_bytes for one in tensors)
+    about = model_keys.name_keys(path, tensors, options.name or None)
+    name = next(str(key.value) for key in about if key.name == NAME_KEY)
+    vocabulary = model_vocabulary(
+        path, plan.config, plan.vocab, replace(options, name=name), allow_loss
+    )
+    # llama.cpp takes rules of some tokenizers from the name: the writer may have added to it.
+    name = vocabulary.name or name
+    named = [Key(NAME_KEY, "string", name) if key.name == NAME_KEY else key for key in about]
+    architecture = Key("general.architecture", "string", plan.architecture.name)
+    keys = [architecture, *named, *plan.keys, *vocabulary.keys]
+    return PreparedGguf(plan, Draft(keys, tensors), vocabulary)
+
+
+def convert_model(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str] | None = None,
+    *,
+    kind: str = "auto",
+    max_bytes: int | None = None,
+    allow_loss: Collection[str] = (),
+    options: WriteOptions | None = None,
+    force: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> Conversion:
+    """Convert a HuggingFace model folder to a GGUF.
+
+    Args:
+        src: The folder.
+        dst: File or folder to write; None: a file in ``src``.
+        kind: Type of the matrices: f32, f16, bf16, q8_0, or auto to keep their type.
+        max_bytes: Maximum bytes of tensors per shard; None: one file.
+        allow_loss: Codes of tokenizer losses to accept even if ids change.
+        options: Options for writing the tokenizer.
+        force: Replace existing files.
+        progress: Called with the bytes written and the total.
+
+    Raises:
+        UsageError: A file is missing, or an output file already exists.
+        FormatError: A file is damaged, or config.json and weights contradict each other.
+        UnsupportedError: mtkit cannot convert the model, or llama.cpp does not support the
+            tokenizer.
+        LossError: Ordinary text would get different ids, and that is not allowed.
+        AnswerNo: The converted tokenizer does not give the same ids; nothing was written.
+        ResourceError: The disk is full.
+    """
+    path = os.fspath(src)
+    made = prepare_gguf(path, kind, allow_loss=allow_loss, options=options, progress=progress)
+    target = gguf_target(path, made.plan.type, dst)
+    drafts, names = [made.draft], [target]
+    if max_bytes is not None:
+        drafts = cut_draft(made.draft, DEFAULT_ALIGNMENT, max_bytes=max_bytes)
+        names = shard_file_names(target, len(drafts))
+    make_folder(dst, target)
+    # A set is looked for by its first file.
+    files = {name: one.chunks() for name, one in reversed([*zip(names, drafts, strict=True)])}
+    write_ggufs(files, force=force)
+    if progress is not None:
+        total = sum(one.n_bytes for one in made.draft.tensors.values())
+        progress(total, total)
+    return made.conversion(names)
+
+
+def gguf_target(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
+    """Return the path of the GGUF of a folder: as ``dst`` says, else named like it, in it."""
+    stem = os.path.basename(os.path.abspath(path))
+    folder = path
+    if hub.holds(path):
+        stem, folder = hub.name_of(path), ""
+    name = f"{stem}-{kind.upper()}.gguf"
+    if dst is None:
+        return os.path.join(folder, name)
+    target = os.fspath(dst)
+    if target.endswith(("/", os.sep)) or os.path.isdir(target):
+        return os.path.join(target, name)
+    own = (os.path.join(path, name) for name in files_in(path) if not name.endswith(".gguf"))
+    if any(is_same_file(target, name) for name in own):
+        hint = "use -o to choose another file"
+        raise UsageError("is a file of the model itself", source=target, hint=hint)
+    return target
+
+
+CHECKPOINT_ARCHITECTURE = "llama"
+END_OF_TURN_KEY = "tokenizer.ggml.eot_token_id"
+
+
+def convert_checkpoint(
+    src: str | os.PathLike[str],
+    tokenizer: Tokenizer,
+    dst: str | os.PathLike[str] | None = None,
+    *,
+    allow_loss: Collection[str] = (),
+    options: WriteOptions | None = None,
+    force: bool = False,
+) -> Conversion:
+    """Convert a llama2.c checkpoint to a GGUF of 32-bit floats.
+
+    Args:
+        src: The checkpoint.
+        tokenizer: Its tokenizer, which the checkpoint does not contain.
+        dst: File or folder to write; None: next to the source.
+        allow_loss: Codes of losses to accept even if ordinary text gets different ids.
+        options: Options for writing the tokenizer.
+        force: Replace an existing file.
+
+    Raises:
+        FormatError: The checkpoint is damaged.
+        UsageError: Model and tokenizer do not belong together, or a file already exists.
+        LossError: Ordinary text would get different ids, and that is not allowed.
+        AnswerNo: The converted tokenizer does not give the same ids; nothing was written.
+    """
+    from mtkit import checkpoints
+    from mtkit.base.record import replace
+    from mtkit.formats import gguf
+    from mtkit.formats.contract import WriteOptions
+    from mtkit.gguf.in_place import settle_journal
+    from mtkit.gguf.writer import write_gguf
+
+    path = os.fspath(src)
+    stem = "model" if path == "-" else os.path.splitext(os.path.basename(path))[0]
+    options = replace(options or WriteOptions(), name=stem)
+    try:
+        model = checkpoints.read(Source.open(path))
+    except MtkitError as error:
+        raise error.located(path) from None
+    if tokenizer.spec.vocab_size != model.n_vocab:
+        raise UsageError(
+            f"has {model.n_vocab} ids, but the tokenizer has {tokenizer.spec.vocab_size}",
+            source=path,
+            hint="give the tokenizer that the model was trained with",
+        )
+    tokenizer, assumptions, written = write_tokenizer(tokenizer, gguf, options, allow_loss)
+    verified = verify(tokenizer, gguf, written, allow_loss)
+    target = _checkpoint_target(path, stem, dst)
+    keys, assumed = _checkpoint_keys(model, written.files[".gguf"], tokenizer)
+    make_folder(dst, target)
+    settle_journal(target, force=force)
+    write_gguf(target, keys, model.tensors, force=force)
+    return Conversion(
+        path=target,
+        paths=(target,),
+        format_name=gguf.NAME,
+        losses=written.losses,
+        assumptions=(*assumptions, *assumed),
+        verified=verified,
+        sizes=(("total", os.path.getsize(target)),),
+    )
+
+
+def _checkpoint_target(path: str, stem: str, dst: str | os.PathLike[str] | None) -> str:
+    target = os.path.join(os.path.dirname(path), f"{stem}.gguf") if dst is None else os.fspath(dst)
+    if target.endswith(("/", os.sep)) or os.path.isdir(target):
+        target = os.path.join(target, f"{stem}.gguf")
+    if os.path.exists(target) and os.path.samefile(target, path):
+        raise UsageError(
+            "is the source file itself", source=path, hint="use -o to choose another file"
+        )
+    return target
+
+
+def _checkpoint_keys(
+    model: Checkpoint, vocabulary: bytes, tokenizer: Tokenizer
+) -> tuple[list[Key], tuple[str, ...]]:
+    """Return the keys of the model and of its vocabulary, and what was supplied."""
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.writer import Key
+
+    metadata = open_gguf(Source(".gguf", vocabulary)).metadata
+    if metadata["general.architecture"] != CHECKPOINT_ARCHITECTURE:
+        raise UnsupportedError(
+            f"llama.cpp runs this tokenizer with {metadata['general.architecture']} models only",
+            source=tokenizer.source,
+        )
+    found = [Key(name, metadata.type_name(name), value) for name, value in metadata.items()]
+    head = [key for key in found if key.name.startswith("general.")]
+    keys = [*head, *model.gguf_keys(), *found[len(head) :]]
+    bos = tokenizer.spec.special_ids.bos
+    if bos is None or END_OF_TURN_KEY in metadata:
+        return keys, ()
+    # run.c stops at BOS, with which the texts of its training data begin.
+    return [*keys, Key(END_OF_TURN_KEY, "u32", bos)], ("a text ends at BOS, as in llama2.c",)

@@ -1,0 +1,322 @@
+"""Conversion of a tokenizer: read, write, verify, and only then let files appear where they go.
+
+The loss law: a writer holds a field exactly, lists it as lost, or refuses. A loss of ordinary ids
+stops the conversion unless it was allowed by name; so does a possible one when the built-in texts
+(see ``probes``) show it. What was written is read back from its bytes and encodes those texts
+before anything reaches the disk.
+
+``Refusal`` is what a conversion that was refused would have changed: how many texts, and one of
+them.
+"""
+
+from __future__ import annotations
+
+import os
+from math import prod
+
+from mtkit.base.record import Record, replace
+from mtkit.conversion.verification import Comparison, Verification, memory_source, plain_ids, verify
+from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
+from mtkit.formats import FORMATS, get_format, other_readings
+from mtkit.gguf.in_place import write_ggufs
+from mtkit.sources import hub
+from mtkit.sources.locate import TOKENIZER, shipped
+from mtkit.tokenizer.load import load
+from mtkit.tokenizer.tokenizer import Tokenizer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from mtkit.checkpoints.safetensors import NewWeight
+    from mtkit.formats.contract import Format, Loss, WriteOptions, Written
+    from mtkit.gguf.writer import NewTensor
+
+
+_FORMATS = (
+    ("tekken.json", "tekken"),
+    ("vocab.json", "vocab-merges"),
+    ("merges.txt", "vocab-merges"),
+    ("rwkv_vocab.txt", "rwkv"),
+    ("vocab.txt", "wordpiece"),
+    ("tokenizer.txt", "mnn-text"),
+    (".json", "hf"),
+    (".gguf", "gguf"),
+    (".mtok", "mtok"),
+    (".model", "spm"),
+    (".tiktoken", "tiktoken"),
+    (".bin", "llama2c"),
+)
+"""End of a file's name -> the format that it is called for; the first counts."""
+
+
+def target_format(dst: str | os.PathLike[str] | None) -> str:
+    """Return the format that the name of a file to be written says, or an empty text."""
+    name = os.path.basename(os.fspath(dst or "")).lower()
+    return next((format_name for end, format_name in _FORMATS if name.endswith(end)), "")
+
+
+def target_paths(
+    source: str, dst: str | os.PathLike[str] | None, written: Written
+) -> dict[str, bytes]:
+    """Return path -> content: beside the source, in the folder ``dst`` or at the file ``dst``.
+
+    Several files go into a folder where ``dst`` has no suffix: their names are fixed, and in the
+    folder around it they could belong to anything.
+    """
+    names = list(written.files)
+    stem, folder = os.path.splitext(os.path.basename(source))[0], os.path.dirname(source)
+    if source in ("", "-", shipped(TOKENIZER)) or hub.holds(source):
+        stem, folder = "tokenizer", ""
+    paths = [os.path.join(folder, _target_name(name, stem)) for name in names]
+    if dst is not None:
+        dst = os.fspath(dst)
+        several = len(names) > 1 and not os.path.splitext(dst)[1] and not os.path.lexists(dst)
+        if several or dst.endswith(("/", os.sep)) or os.path.isdir(dst):
+            paths = [os.path.join(dst, _target_name(name, stem)) for name in names]
+        else:
+            stem, folder = os.path.splitext(os.path.basename(dst))[0], os.path.dirname(dst)
+            paths = [dst, *(os.path.join(folder, _target_name(name, stem)) for name in names[1:])]
+    return dict(zip(paths, written.files.values(), strict=True))
+
+
+def _target_name(name: str, stem: str) -> str:
+    return stem + name if name.startswith(".") else name
+
+
+def make_folder(dst: str | os.PathLike[str] | None, target: str) -> None:
+    """Make the folder that ``dst`` names; around a file that it names there has to be one."""
+    folder = os.path.dirname(target)
+    if dst is not None and folder and os.path.normpath(os.fspath(dst)) == os.path.normpath(folder):
+        os.makedirs(folder, exist_ok=True)
+
+
+def is_same_file(path: str, source: str) -> bool:
+    """Tell whether two paths lead to one file that is there."""
+    return os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source)
+
+
+STOPPING = ("ids",)
+"""Losses that stop a conversion unless they are allowed."""
+NAMED = 5
+"""How many of them a message names."""
+
+
+class Model(Record):
+    """What was written of a whole model."""
+
+    architecture: str
+    type: str
+    tensors: int
+    parameters: int
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        architecture: str,
+        kind: str,
+        tensors: Collection[NewTensor] | Collection[NewWeight],
+        notes: Iterable[str] = (),
+    ) -> Model:
+        """Return what was written."""
+        parameters = sum(prod(one.shape) for one in tensors)
+        return cls(architecture, kind.upper(), len(tensors), parameters, tuple(notes))
+
+
+class Conversion(Record):
+    """The result of a conversion.
+
+    Attributes:
+        path: The main file written.
+        paths: All files written.
+        format_name: Name of the format written.
+        losses: Everything that the files do not keep.
+        assumptions: Assumptions made while reading and writing.
+        verified: Comparisons with the source, one for each way to read the files: by mtkit, by
+            engine tables, by another program.
+        sizes: Named sizes in bytes ("total"; also "base" and "extension" if there are two parts).
+        model: Facts about the model, if a whole model was converted.
+    """
+
+    path: str
+    paths: tuple[str, ...]
+    format_name: str
+    losses: tuple[Loss, ...]
+    assumptions: tuple[str, ...]
+    verified: tuple[Verification, ...]
+    sizes: tuple[tuple[str, int], ...]
+    model: Model | None = None
+
+
+def convert(
+    src: str | os.PathLike[str] | Tokenizer,
+    dst: str | os.PathLike[str] | None = None,
+    *,
+    to: str = "",
+    allow_loss: Collection[str] = (),
+    options: WriteOptions | None = None,
+    force: bool = False,
+) -> Conversion:
+    """Convert a tokenizer to another format.
+
+    Args:
+        src: A path, as for ``load``, or a tokenizer.
+        dst: File or folder to write; None: next to the source.
+        to: Name of the format; empty: as the name of ``dst`` says.
+        allow_loss: Codes of losses to accept even if ordinary text gets different ids.
+
+    Raises:
+        UsageError: The format is unknown, or a file already exists.
+        LossError: Ordinary text would get different ids, and that is not allowed.
+        UnsupportedError: The format cannot hold this tokenizer.
+        AnswerNo: The result does not give the same ids; nothing was written.
+    """
+    from mtkit.formats.contract import WriteOptions
+
+    wanted = to or target_format(dst)
+    if not wanted:
+        said = f"{str(dst)!r} does not say a format" if dst else "no format is given"
+        raise UsageError(said, field="to", hint=f"one of {', '.join(sorted(FORMATS))}")
+    module = get_format(wanted)
+    if not hasattr(module, "write"):
+        raise UnsupportedError(f"{module.TITLE} can be read but not written")
+    options = options or WriteOptions()
+    given = src if isinstance(src, Tokenizer) else load(src)
+    if not options.name and not given.spec.name:
+        options = replace(options, name=hub.name_of(given.source))
+    if module.NAME == "gguf":
+        from mtkit.conversion.folder_notes import pad_vocabulary, with_architecture
+
+        given = with_architecture(pad_vocabulary(given))
+    source, assumptions, written = write_tokenizer(given, module, options, allow_loss)
+    targets = target_paths(source.source, dst, written)
+    if any(is_same_file(path, source.source) for path in targets):
+        raise UsageError(
+            "is the source file itself", source=source.source, hint="use -o to choose another file"
+        )
+    verified = verify(source, module, written, allow_loss)
+    make_folder(dst, next(iter(targets)))
+    write_ggufs(targets, force=force)
+    return Conversion(
+        path=next(iter(targets)),
+        paths=tuple(targets),
+        format_name=module.NAME,
+        losses=written.losses,
+        assumptions=assumptions + (written.assumptions if given.format_name != module.NAME else ()),
+        verified=verified,
+        sizes=_sizes(module, written),
+    )
+
+
+def write_tokenizer(
+    source: Tokenizer, module: Format, options: WriteOptions, allowed: Collection[str]
+) -> tuple[Tokenizer, tuple[str, ...], Written]:
+    """Return what is written, what was assumed, and the files."""
+    from mtkit.conversion.folder_notes import folder_notes
+
+    noted = folder_notes(source)
+    source, assumptions = apply_options(source, module, options)
+    try:
+        written = module.write(source.spec, options)
+    except UnsupportedError as error:
+        what = f"{module.NAME} cannot hold this tokenizer: {error.what}"
+        raise LossError(what, source=source.source, field=error.field, hint=error.hint) from None
+    except MtkitError as error:
+        raise error.located(source.source) from None
+    refuse_losses(written.losses, allowed, source.source, module.NAME)
+    return source, assumptions + noted, written
+
+
+def apply_options(
+    source: Tokenizer, module: Format, options: WriteOptions
+) -> tuple[Tokenizer, tuple[str, ...]]:
+    """Return the tokenizer to be written, with BOS and EOS as asked for, and what was assumed."""
+    from mtkit.spec.special_tokens import with_special_ids
+
+    try:
+        spec, assumed = with_special_ids(
+            source.spec,
+            add_bos=options.add_bos,
+            add_eos=options.add_eos,
+            by_family=getattr(module, "ADDS_SPECIAL_TOKENS", False),
+        )
+    except MtkitError as error:
+        raise error.located(source.source) from None
+    if spec is not source.spec:
+        source = Tokenizer(
+            spec,
+            source=source.source,
+            format_name=source.format_name,
+            assumptions=source.assumptions,
+        )
+    return source, source.assumptions + assumed
+
+
+def refuse_losses(losses: tuple[Loss, ...], allowed: Collection[str], source: str, to: str) -> None:
+    """Stop where a loss changes ordinary ids and is not allowed."""
+    stopping = [loss for loss in losses if loss.code in STOPPING and loss.code not in allowed]
+    if stopping:
+        shown = stopping[:NAMED]
+        named = ", ".join(f"{loss.field}: {loss.effect}" for loss in shown)
+        if len(stopping) > NAMED:
+            named += f" and {len(stopping) - NAMED} more"
+        code = stopping[0].code
+        raise LossError(
+            f"{to} would change ids ({named})",
+            source=source,
+            hint=f"add --allow-loss {code} to convert anyway",
+        )
+
+
+def _sizes(module: Format, written: Written) -> tuple[tuple[str, int], ...]:
+    total = sum(len(content) for content in written.files.values())
+    sizes = [("total", total)]
+    for reading in other_readings(module).values():
+        if reading.length is not None:
+            base = reading.length(memory_source(written))
+            sizes += [("base", base), ("extension", total - base)]
+    return tuple(sizes)
+
+
+class Refusal(Record):
+    """What would have been lost.
+
+    Attributes:
+        losses: Those that change the ids of ordinary texts, or can.
+        different: Texts with other ids.
+        text: The shortest of those with other ids; empty where there is none.
+        there: Its ids in what would have been written.
+    """
+
+    losses: tuple[Loss, ...]
+    different: int
+    total: int
+    text: str = ""
+    here: tuple[int, ...] = ()
+    there: tuple[int, ...] = ()
+
+
+def find_refusal(source: Tokenizer, to: str, options: WriteOptions) -> Refusal | None:
+    """Write in memory and compare the built-in texts; None where the format cannot hold it."""
+    from mtkit.tokenizer.comparison import probe_texts, special_token_texts
+
+    module = get_format(to)
+    try:
+        source, _ = apply_options(source, module, options)
+        written = module.write(source.spec, options)
+        main = memory_source(written)
+        back = Tokenizer(module.read(main, {}).spec, source=main.name)
+    except MtkitError:
+        return None
+    losses = tuple(loss for loss in written.losses if loss.code in ("ids", "ids-possible"))
+    found = Comparison(
+        source, back, written.losses, [*probe_texts(), *special_token_texts(source.spec)]
+    )
+    shortest: tuple[str, tuple[int, ...], tuple[int, ...]] = ("", (), ())
+    for text in sorted(found.ordinary, key=len):
+        here, there = (plain_ids(one, text) or [] for one in (source, back))
+        if here != there:
+            shortest = text, tuple(here), tuple(there)
+            break
+    return Refusal(losses, len(found.ordinary), found.total, *shortest)

@@ -1,0 +1,341 @@
+"""Verification: what was written answers as its source does, in every way in which it is run.
+
+A file is read back from its bytes in each way that there is: as a specification, by the engine's
+tables where it carries them, by another program's rules where the format has such a reader. On
+the built-in texts and those that spell the tokenizer's own special tokens, each is compared with
+what was to be written: ids without and with what stands around a text, with special tokens
+recognized and not, ids with their offsets, and the text that ids decode to. Of a .model that was
+read or written, the sentencepiece library has to say the same as mtkit.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.base.binary import Source
+from mtkit.base.record import Record, replace
+from mtkit.conversion.programs import PROGRAMS
+from mtkit.errors import (
+    AnswerNo,
+    FormatError,
+    LossError,
+    MissingExtra,
+    NoToken,
+    ResourceError,
+    UnsupportedError,
+    UsageError,
+    format_texts,
+)
+from mtkit.spec import differing_fields
+from mtkit.tokenizer import comparison
+from mtkit.tokenizer.comparison import token_spellings
+from mtkit.tokenizer.tokenizer import Tokenizer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from mtkit.conversion.programs import Answer
+    from mtkit.formats.contract import Format, Loss, Written
+    from mtkit.spec import TokenizerSpec
+
+
+LIBRARY = PROGRAMS["sentencepiece"]
+LIBRARY_VERSION = "0.2.3"
+"""Others give some unusual models other ids, as those with preferred pieces."""
+
+
+def ask_library(
+    source: Tokenizer, back: Tokenizer, module: Format, written: Written
+) -> tuple[str, str] | None:
+    """Hold the library against what mtkit makes of the same .model.
+
+    Returns:
+        The library with its version, and why it could not be asked; None: there is no .model.
+    """
+    from mtkit.conversion.programs import (
+        library_answers,
+        library_answers_in_memory,
+        tokenizer_answers,
+    )
+    from mtkit.tokenizer.comparison import probe_texts, special_token_texts
+
+    is_written = module.NAME in LIBRARY.reads
+    is_read = source.format_name in LIBRARY.reads and os.path.isfile(source.source)
+    if not is_written and not is_read:
+        return None
+    asked = [*probe_texts(), *special_token_texts(source.spec)]
+    here = tokenizer_answers(back if is_written else source, asked)
+    try:
+        if is_written:
+            name, there = library_answers_in_memory(LIBRARY, written.files, asked, here)
+        else:
+            name, there = library_answers(LIBRARY, "spm", source.source, asked, here)
+    except FormatError as error:
+        if not is_written:
+            return LIBRARY.name, f"refused: {error.what}"
+        raise _library_error(source, f"{LIBRARY.name} refuses the result: {error.what}") from None
+    except (MissingExtra, ResourceError) as error:
+        return LIBRARY.name, error.what
+    unlike = list(_find_differences(asked, here, there))
+    if unlike:
+        many = format_texts(len(unlike), len(asked), f"get different ids in {name}")
+        raise _library_error(source, f"{many}, the first is {unlike[0]!r}")
+    return name, ""
+
+
+def _find_differences(
+    texts: Sequence[str], here: Sequence[Answer], there: Sequence[Answer]
+) -> Iterator[str]:
+    """Yield the texts about which two differ: their ids, or what those are decoded to."""
+    for number, (text, one) in enumerate(zip(texts, here, strict=True)):
+        other = there[number] if number < len(there) else None
+        if one.ids is None:
+            continue
+        if other is None or one.ids != other.ids or one.decoded not in (None, other.decoded):
+            yield text
+
+
+def _library_error(source: Tokenizer, what: str) -> AnswerNo:
+    return AnswerNo(
+        f"verification failed: {what}; nothing was written",
+        source=source.source,
+        hint=f"please report this file if {LIBRARY.name} {LIBRARY_VERSION} differs from mtkit, too",
+    )
+
+
+class Verification(Record):
+    """How what was written compares with its source, for one reader.
+
+    Attributes:
+        reader: Who read it back: "mtkit", its tables, another program's rules or library.
+        explained: Texts with other ids that a listed loss foresees.
+        examples: The first texts with other ids.
+        spec_equal: Whether the specification came back equal, losses aside; None when not asked.
+        losses: What this reader does not get, where it gets less than the file holds.
+        decoded: Texts whose ids decode to the same bytes.
+        refused: Texts that the source itself has no tokens for: they say nothing.
+        unable: Why another program's reading of the file cannot be run; empty where it can.
+    """
+
+    reader: str
+    equal: int
+    explained: int
+    total: int
+    examples: tuple[str, ...] = ()
+    spec_equal: bool | None = None
+    losses: tuple[Loss, ...] = ()
+    decoded: int = 0
+    refused: int = 0
+    unable: str = ""
+
+
+def memory_source(written: Written) -> Source:
+    """Return the written files as a source, the main one first, without touching the disk."""
+    names = list(written.files)
+    return Source(names[0], written.files[names[0]], siblings=dict(written.files))
+
+
+def verify(
+    source: Tokenizer, module: Format, written: Written, allowed: Collection[str]
+) -> tuple[Verification, ...]:
+    """Read back what was written and compare it with what was to be written."""
+    from mtkit.formats import other_readings
+    from mtkit.tokenizer.load import mapped
+
+    main = memory_source(written)
+    spec = module.read(main, {}).spec
+    back = Tokenizer(spec, source=main.name)
+    texts = [*comparison.probe_texts(), *comparison.special_token_texts(source.spec)]
+    found = Comparison(source, back, written.losses, texts)
+    found.refuse_unforeseen(allowed)
+    equal = spec_equal(source.spec, spec, written.losses)
+    verified = [found.verified("mtkit", spec_equal=equal)]
+    tabled, _ = mapped(main)
+    if tabled is not None:
+        found = Comparison(back, tabled, (), texts)
+        found.refuse_unforeseen(())
+        verified.append(found.verified("mtkit by its tables"))
+    for name, reading in other_readings(module).items():
+        if reading.length is None:  # what it makes of the file is not what the file says
+            continue
+        other = Tokenizer(reading.read(main).spec, source=main.name)
+        losses = dict(written.partial).get(name, written.losses)
+        try:
+            found = Comparison(source, other, losses, texts, parses=(None,))
+        except UnsupportedError as error:
+            verified.append(Verification(reading.title, 0, 0, 0, losses=losses, unable=str(error)))
+        else:
+            verified.append(found.verified(reading.title, losses=losses))
+    library = ask_library(source, back, module, written)
+    if library is not None:
+        name, unable = library
+        # It gives what mtkit gives for the .model: it compares with the other side as mtkit does.
+        alike = replace(verified[0], reader=name, spec_equal=None)
+        verified.append(Verification(name, 0, 0, 0, unable=unable) if unable else alike)
+    return tuple(verified)
+
+
+def spec_equal(spec: TokenizerSpec, back: TokenizerSpec, losses: tuple[Loss, ...]) -> bool:
+    """Tell whether a specification came back equal in all fields that no loss names."""
+    return not differing_fields(spec, back, {loss.field for loss in losses})
+
+
+def special_marks(spec: TokenizerSpec) -> list[bytes]:
+    """Return what a text must contain to spell out a special token or U+2581."""
+    from mtkit.spec.vocabulary import TokenType
+
+    kinds = (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED, TokenType.BYTE)
+    return ["\u2581".encode(), *token_spellings(spec, kinds)]
+
+
+class Comparison:
+    """Two tokenizers on the same texts.
+
+    Attributes:
+        ids: Texts with other ids.
+        bytes: Texts whose ids decode to other bytes.
+    """
+
+    def __init__(
+        self,
+        left: Tokenizer,
+        right: Tokenizer,
+        losses: tuple[Loss, ...],
+        texts: list[str],
+        parses: tuple[bool | None, ...] = (None, True, False),
+    ) -> None:
+        self.left, self.right = left, right
+        self.losses = losses
+        self.codes = {loss.code for loss in losses}
+        self.texts = texts
+        self.ids: list[str] = []
+        self.ends: list[str] = []
+        self.broken: list[str] = []
+        self.bytes: list[str] = []
+        self.refused: list[str] = []
+        self._prefixes = len(left.spec.prefix_ids), len(right.spec.prefix_ids)
+        self._marks: list[bytes] = []
+        for text in texts:
+            self._compare(text, parses)
+
+    def _compare(self, text: str, parses: tuple[bool | None, ...]) -> None:
+        wanted = plain_ids(self.left, text)
+        if wanted is None:
+            self.refused.append(text)
+            return
+        if any(self._differs(text, parse) for parse in parses):
+            self.ids.append(text)
+        around = plain_ids(self.right, text, add_special_tokens=True)
+        if around != plain_ids(self.left, text, add_special_tokens=True):
+            self.ends.append(text)
+        if around is not None and self.right.encode(text).ids != around:
+            self.broken.append(text)
+        if any(
+            _decoded(self.left, wanted, skip=skip) != _decoded(self.right, wanted, skip=skip)
+            for skip in (True, False)
+        ):
+            self.bytes.append(text)
+
+    def _differs(self, text: str, parse: bool | None) -> bool:
+        """Tell whether the ids differ; what stands in front whatever one asks for aside."""
+        sides = zip((self.left, self.right), self._prefixes, strict=True)
+        left, right = (
+            None if (ids := plain_ids(side, text, parse_special=parse)) is None else ids[prefix:]
+            for side, prefix in sides
+        )
+        return left != right
+
+    def refuse_unforeseen(self, allowed: Collection[str]) -> None:
+        """Stop where no loss explains a difference, or one that does is not allowed."""
+        self._explain("get different ids", self.ids, self.foreseen)
+        fields = {loss.field.split(".")[0] for loss in self.losses}
+        around = self.ends if "post_processor" in fields else self.foreseen
+        self._explain("get different ids with the special tokens around them", self.ends, around)
+        decoding = self.bytes if "decoding" in self.codes else self._special(self.bytes)
+        self._explain("decode to different text", self.bytes, decoding)
+        self._explain("get different ids with offsets than without", self.broken, [])
+        ordinary = self.ordinary
+        if ordinary and "ids" not in self.codes and "ids-possible" not in allowed:
+            effects = [loss.effect for loss in self.losses if loss.code == "ids-possible"]
+            causes = "; ".join(dict.fromkeys(effects))
+            some = "possible causes" if len(set(effects)) > 1 else "the cause"
+            raise LossError(
+                f"{format_texts(len(ordinary), self.total, 'get different ids')}, the first is "
+                f"{ordinary[0]!r}; {some}: {causes}",
+                source=self.left.source,
+                hint="add --allow-loss ids-possible to convert anyway",
+            )
+
+    def _explain(self, what: str, unlike: list[str], foreseen: list[str]) -> None:
+        rest = [text for text in unlike if text not in foreseen]
+        if rest:
+            raise AnswerNo(
+                f"verification failed: {format_texts(len(rest), self.total, what)}, the first is "
+                f"{rest[0]!r}; nothing was written",
+                source=self.left.source,
+                hint="please report this file: no listed loss explains the difference",
+            )
+
+    @property
+    def total(self) -> int:
+        """Number of texts compared."""
+        return len(self.texts) - len(self.refused)
+
+    @property
+    def foreseen(self) -> list[str]:
+        """Texts with other ids that a listed loss foresees."""
+        return self.ids if self.codes & {"ids", "ids-possible"} else self._special(self.ids)
+
+    @property
+    def ordinary(self) -> list[str]:
+        """Texts with other ids that spell out no special token."""
+        special = set(self._special(self.ids))
+        return [text for text in self.ids if text not in special]
+
+    def _special(self, texts: list[str]) -> list[str]:
+        """Return the texts that a loss of special tokens foresees."""
+        if "ids-special" not in self.codes or not texts:
+            return []
+        self._marks = self._marks or special_marks(self.left.spec) + special_marks(self.right.spec)
+        return [text for text in texts if any(mark in text.encode() for mark in self._marks)]
+
+    def verified(
+        self, reader: str, *, spec_equal: bool | None = None, losses: tuple[Loss, ...] = ()
+    ) -> Verification:
+        """Return the comparison for a report."""
+        return Verification(
+            reader,
+            self.total - len(self.ids),
+            len(self.foreseen),
+            self.total,
+            tuple(self.ids[:3]),
+            spec_equal,
+            losses,
+            self.total - len(self.bytes),
+            len(self.refused),
+        )
+
+
+def plain_ids(
+    tokenizer: Tokenizer,
+    text: str,
+    *,
+    add_special_tokens: bool = False,
+    parse_special: bool | None = None,
+) -> list[int] | None:
+    """Return the ids of a text, None where there is no token for what it has."""
+    try:
+        return tokenizer.encode_ids(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
+        )
+    except NoToken:
+        return None
+
+
+def _decoded(tokenizer: Tokenizer, ids: list[int], *, skip: bool) -> bytes | None:
+    """Return the bytes of ids, None where they cannot be decoded or one was left out."""
+    try:
+        return tokenizer.decode_bytes(ids, skip_special_tokens=skip)
+    except (UnsupportedError, UsageError):
+        return None

@@ -1,1 +1,0 @@
-"""Decoders: ids back to text, whole sequences and streams."""

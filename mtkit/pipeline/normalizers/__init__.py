@@ -1,1 +1,0 @@
-"""Normalizers, and the text that knows where its characters came from."""

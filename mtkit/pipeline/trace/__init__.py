@@ -1,1 +1,0 @@
-"""Every step from a text to its ids and back, written down."""

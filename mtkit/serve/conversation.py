@@ -1,0 +1,380 @@
+"""Conversations of the three APIs, in the form that chat templates know.
+
+That form is the one of chat completions: messages with a role and a text, calls with their
+arguments as objects.
+
+Source: the reference of Anthropic's API, ``anthropic.types``; OpenAI's reference of the Responses
+API, ``openai.types.responses.response_input_item``.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from mtkit.chat.template import REASONING
+from mtkit.errors import UsageError
+from mtkit.serve.content import unseal_reasoning
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from mtkit.serve.bodies import Tool
+    from mtkit.serve.request import UnknownFields
+    from mtkit.serve.tool import ToolOrigin
+
+
+_ROLE_NAMES = ("system", "user", "assistant", "tool", "function")
+_ROLES = {"developer": "system", **{name: name for name in _ROLE_NAMES}}
+_MEDIA = {
+    "image": "image", "image_url": "image", "input_image": "image", "input_audio": "audio",
+    "audio_url": "audio", "video_url": "video", "file": "file", "input_file": "file",
+    "document": "document",
+}  # fmt: skip
+"""What parts of a content are called, in all APIs, and what they hold."""
+_BETWEEN, _BETWEEN_LAST = "\n", "\n\n"
+"""Of parts of a content, as llama-server and vLLM join them, and of one that is continued."""
+_FUNCTION_FIELDS = (
+    ("name", str, "a text"),
+    ("description", str, "a text"),
+    ("parameters", dict, "an object"),
+)
+_OLD_CALL_ID = "function0"
+"""The id of a call that has none; nine letters and digits are what Mistral's templates take."""
+
+
+def messages_from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages with texts for content, and arguments of calls as objects."""
+    made = []
+    for place, message in enumerate(messages):
+        field = f"messages[{place}]"
+        role = role_of(message.get("role"), f"{field}.role")
+        one = {key: value for key, value in message.items() if value is not None}
+        one["role"] = role
+        is_last = role == "assistant" and place == len(messages) - 1
+        between = _BETWEEN_LAST if is_last else _BETWEEN
+        one["content"] = text_of(message.get("content") or "", f"{field}.content", between)
+        if "function_call" in one:  # what OpenAI's API had before there were tools
+            call = {"id": _OLD_CALL_ID, "type": "function", "function": one.pop("function_call")}
+            one["tool_calls"] = [call]
+        if role == "function":
+            one |= {"role": "tool", "tool_call_id": _OLD_CALL_ID}
+        if "tool_calls" in one:
+            calls, place_of = one["tool_calls"], f"{field}.tool_calls"
+            if not isinstance(calls, list):
+                raise UsageError("is not a list of function calls", field=place_of)
+            one["tool_calls"] = [_parse_call(call, place_of) for call in calls]
+        made.append(one)
+    return made
+
+
+def role_of(given: Any, field: str) -> str:
+    """Return the role that templates know."""
+    role = _ROLES.get(given) if isinstance(given, str) else None
+    if role is None:
+        raise UsageError("is not system, user, assistant or tool", field=field)
+    return role
+
+
+def prompt_end(
+    messages: Sequence[dict[str, Any]],
+    continue_final: bool | str | None = None,
+    add_generation_prompt: bool | None = None,
+    *,
+    prefill: bool = True,
+) -> dict[str, Any]:
+    """Return how a prompt ends, as ``ServedModel.chat_ids`` takes it.
+
+    A last message of the assistant is continued, in the reasoning where it has nothing else.
+
+    Args:
+        continue_final: Whether the last message is to be continued, or which field of it; None:
+            where it is the assistant's, whatever is said of a generation prompt.
+        add_generation_prompt: Whether an answer is to be opened; None: where nothing is continued.
+
+    Source: llama.cpp, tools/server/server-common.cpp (``oaicompat_chat_params_parse``).
+    """
+    last = messages[-1]
+    is_answer = last["role"] == "assistant"
+    if continue_final is None and is_answer and prefill:
+        continue_final, add_generation_prompt = True, None
+        if len(messages) > 1 and messages[-2]["role"] == "assistant":
+            raise UsageError("end with two messages of the assistant", field="messages")
+    if continue_final and add_generation_prompt:
+        raise UsageError(
+            "cannot be true with add_generation_prompt", field="continue_final_message"
+        )
+    if continue_final and last.get("tool_calls"):
+        raise UsageError("has tool calls, which cannot be continued", field="messages[-1]")
+    if continue_final is True and not last["content"]:
+        continue_final = next((name for name in REASONING if last.get(name)), True)
+    opens = add_generation_prompt is not False and not continue_final
+    return {"continue_final": continue_final or False, "add_generation_prompt": opens}
+
+
+def merge_texts(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages whose calls follow one text at most: the reasoning and what was shown.
+
+    Templates of channels (gpt-oss) have no place for both, and refuse them.
+    """
+    made = []
+    for message in messages:
+        texts = [message.get(name) for name in (*REASONING, "content")]
+        said = list(dict.fromkeys(text for text in texts if text and isinstance(text, str)))
+        if message.get("tool_calls") and len(said) > 1:
+            kept = {name: value for name, value in message.items() if name not in REASONING}
+            message = {**kept, "content": "\n\n".join(said)}
+        made.append(message)
+    return made
+
+
+def text_of(content: Any, field: str, between: str = "") -> str:
+    """Return the text of a message's content: a text, or a list of parts of it."""
+    if isinstance(content, str):
+        return content
+    texts = []
+    for part in content if isinstance(content, list) else [content]:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if isinstance(kind, str) and kind in _MEDIA:
+            what = f"{_MEDIA[kind]} input is not supported; this model takes text"
+            raise UsageError(what, field=field)
+        if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+            what = f"is {kind}, which is not text" if kind else "is not text"
+            raise UsageError(f"{what}; this model takes nothing else", field=field)
+        texts.append(part["text"])
+    return between.join(texts)
+
+
+def _parse_call(call: Any, field: str) -> dict[str, Any]:
+    """Return a call whose arguments are an object: what templates expect."""
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        raise UsageError("is not a list of function calls", field=field)
+    arguments = arguments_of(function.get("arguments"))
+    return {**call, "function": {**function, "arguments": arguments}}
+
+
+def arguments_of(arguments: Any) -> Any:
+    """Return the arguments of a call as an object, where they are its JSON text.
+
+    Those of an answer that was cut are none: they stay a text, which most templates write.
+    """
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return msgspec.json.decode(arguments or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        return arguments
+
+
+def tools_from_openai(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return definitions of tools that templates can read."""
+    made = []
+    for place, tool in enumerate(tools):
+        field = f"tools[{place}]"
+        if tool.get("type", "function") != "function":
+            raise UsageError("is not function", field=f"{field}.type")
+        function = tool.get("function")
+        if not isinstance(function, dict):
+            what = "is missing" if function is None else "is not an object"
+            raise UsageError(what, field=f"{field}.function")
+        for name, kind, what in _FUNCTION_FIELDS:
+            value = function.get(name)
+            if value is None and name != "name":
+                continue
+            if not isinstance(value, kind) or (name == "name" and not value):
+                raise UsageError(f"is not {what}", field=f"{field}.function.{name}")
+        made.append(tool if "type" in tool else {"type": "function", **tool})
+    return made
+
+
+_BILLING = re.compile(r"\Ax-anthropic-billing-header:(?: ?[\w-]+=[^;\s]*;)*")
+"""What Claude Code puts in front of its instructions. It holds a number that is another in each
+request, so that nothing behind it could be remembered."""
+
+
+def messages_from_anthropic(
+    messages: Sequence[dict[str, Any]], system: Any
+) -> list[dict[str, Any]]:
+    """Return messages in OpenAI's form."""
+    made: list[dict[str, Any]] = []
+    text = _BILLING.sub("", text_of(system, "system"))
+    if text:
+        made.append({"role": "system", "content": text})
+    for place, message in enumerate(messages or [{"role": "user"}]):
+        field = f"messages[{place}]"
+        role = message.get("role")
+        if role not in ("user", "assistant", "system"):
+            raise UsageError("is not user, assistant or system", field=f"{field}.role")
+        made += _messages_of_blocks(role, message.get("content", ""), f"{field}.content")
+    return made
+
+
+def _messages_of_blocks(role: str, content: Any, field: str) -> list[dict[str, Any]]:
+    """Return the messages of one of Anthropic's, whose blocks may be calls and their results."""
+    if isinstance(content, str):
+        return [{"role": role, "content": content}]
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        raise UsageError("is not a text or a list of blocks", field=field)
+    plain, thoughts, calls, results = [], [], [], []
+    for block in content:
+        kind = block.get("type")
+        if kind == "tool_use":
+            function = {"name": str(block.get("name")), "arguments": block.get("input", {})}
+            calls.append({"id": block.get("id"), "type": "function", "function": function})
+        elif kind == "tool_result":
+            text = text_of(_text_blocks(block.get("content") or ""), field)
+            name = block.get("tool_use_id")
+            results.append({"role": "tool", "content": text, "tool_call_id": name})
+        elif kind == "thinking":
+            thoughts.append(str(block.get("thinking", "")))
+        elif kind != "redacted_thinking":  # which only its server can read
+            plain.append(block)
+    made = results
+    if plain or thoughts or calls or not results:
+        message = {"role": role, "content": text_of(_text_blocks(plain), field)}
+        if thoughts:
+            message["reasoning_content"] = "\n\n".join(thoughts)
+        made = [*results, {**message, "tool_calls": calls} if calls else message]
+    return made
+
+
+def _text_blocks(content: Any) -> Any:
+    """Return content whose documents are their texts, where they hold texts."""
+    if not isinstance(content, list):
+        return content
+    return [part for block in content for part in _texts_of_block(block)]
+
+
+def _texts_of_block(block: Any) -> list[Any]:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind == "search_result" and isinstance(block.get("content"), list):
+        title = "\n".join(str(block[name]) for name in ("title", "source") if block.get(name))
+        return [{"type": "text", "text": f"{title}\n"}, *block["content"]]
+    source = block.get("source") if kind == "document" else None
+    if isinstance(source, dict) and source.get("type") == "text":
+        return [{"type": "text", "text": source.get("data")}]
+    if isinstance(source, dict) and source.get("type") == "content":
+        inner = source.get("content")
+        return inner if isinstance(inner, list) else [{"type": "text", "text": inner}]
+    return [block]
+
+
+def tools_from_anthropic(tools: Sequence[Tool], unknown: UnknownFields) -> list[dict[str, Any]]:
+    """Return definitions of tools in OpenAI's form.
+
+    Those without a schema, which only Anthropic's own models and servers know, are left out.
+    """
+    made = []
+    for place, tool in enumerate(tools):
+        if tool.type not in (None, "custom"):
+            unknown.leave_out(tool.type)
+            continue
+        field = f"tools[{place}]"
+        if not tool.name:
+            raise UsageError("is missing", field=f"{field}.name")
+        if tool.input_schema is None:
+            raise UsageError("is missing", field=f"{field}.input_schema")
+        function = {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.input_schema,
+        }
+        made.append({"type": "function", "function": function})
+    return made
+
+
+def messages_from_responses(
+    given: str | Sequence[Mapping[str, Any]],
+    instructions: str,
+    origins: Mapping[str, ToolOrigin],
+) -> list[dict[str, Any]]:
+    """Return the messages of an input."""
+    made: list[dict[str, Any]] = []
+    if instructions:
+        made.append({"role": "system", "content": instructions})
+    if isinstance(given, str):
+        return [*made, {"role": "user", "content": given}]
+    for place, item in enumerate(given):
+        _add_item(made, item, f"input[{place}]", origins)
+    return made
+
+
+def _add_item(
+    made: list[dict[str, Any]],
+    item: Mapping[str, Any],
+    field: str,
+    origins: Mapping[str, ToolOrigin],
+) -> None:
+    kind = item.get("type", "message")
+    if kind == "message":
+        role = role_of(item.get("role"), f"{field}.role")
+        text = text_of(item.get("content") or "", f"{field}.content")
+        if role == "assistant":
+            _answer_message(made, "content")["content"] += text
+        else:
+            made.append({"role": role, "content": text})
+    elif kind == "reasoning":
+        if text := _reasoning_of_item(item):
+            _answer_message(made, "reasoning_content", "")["reasoning_content"] += text
+    elif kind in ("function_call", "custom_tool_call"):
+        called = _function_name(item, origins)
+        arguments: Any = {"input": item.get("input", "")}
+        if kind == "function_call":
+            arguments = arguments_of(item.get("arguments"))
+        function = {"name": called, "arguments": arguments}
+        call = {"id": item.get("call_id"), "type": "function", "function": function}
+        _answer_message(made, "tool_calls", [])["tool_calls"].append(call)
+    elif kind in ("function_call_output", "custom_tool_call_output"):
+        text = text_of(item.get("output") or "", f"{field}.output")
+        made.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": text})
+    else:
+        raise UsageError(f"is {kind}, which cannot be had here", field=f"{field}.type")
+
+
+def _answer_message(made: list[dict[str, Any]], name: str, empty: Any = "") -> dict[str, Any]:
+    """Return the assistant's message that an item belongs to: the last, or a new one.
+
+    An answer has its reasoning first, then its text, then its calls; what would come before is the
+    next answer's.
+    """
+    order = ("reasoning_content", "content", "tool_calls")
+    last = made[-1] if made and made[-1]["role"] == "assistant" else None
+    if last is not None:
+        later = order[order.index(name) + (name == "tool_calls") :]
+        if any(last.get(one) for one in later):
+            last = None
+    if last is None:
+        last = {"role": "assistant", "content": ""}
+        made.append(last)
+    last.setdefault(name, empty)
+    return last
+
+
+def _reasoning_of_item(item: Mapping[str, Any]) -> str:
+    """Return the reasoning of an item: in the clear, or as it was sent, or its summary."""
+    sealed = item.get("encrypted_content")
+    found = _joined_texts(item.get("content")) or (
+        unseal_reasoning(sealed) if isinstance(sealed, str) else ""
+    )
+    return found or _joined_texts(item.get("summary"))
+
+
+def _joined_texts(parts: Any) -> str:
+    if not isinstance(parts, list):
+        return ""
+    return "\n".join(
+        str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part
+    )
+
+
+def _function_name(item: Mapping[str, Any], origins: Mapping[str, ToolOrigin]) -> str:
+    """Return the name of the function that a call in a history is of."""
+    name, namespace = str(item.get("name")), item.get("namespace") or ""
+    for called, origin in origins.items():
+        if (origin.name, origin.namespace) == (name, namespace):
+            return called
+    return name

@@ -1,0 +1,111 @@
+"""The queue of jobs that wait for a slot, of bounded length, and of errands for a slot."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future
+
+from mtkit.errors import UsageError, format_count
+from mtkit.serve.job import QueueFull, ServerClosed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    from mtkit.serve.job import Job
+    from mtkit.serve.slot import Slot
+
+    T = TypeVar("T")
+
+
+class JobQueue:
+    """What waits for the slots of a scheduler; ``change`` is held where nothing else is said."""
+
+    def __init__(self, slots: Sequence[Slot], most: int) -> None:
+        self.change = threading.Condition()
+        self.jobs: deque[Job] = deque()
+        self._errands: deque[tuple[Slot | None, Callable[[Any], Any], Future[Any]]] = deque()
+        self._slots, self._most = slots, most
+
+    def slot(self, number: int) -> Slot:
+        """Return a slot."""
+        if not 0 <= number < len(self._slots):
+            what = f"no slot {number}: this server has {len(self._slots)}, from 0 on"
+            raise UsageError(what, field="id_slot")
+        return self._slots[number]
+
+    def check(self, count: int, field: str = "n") -> None:
+        """See that so many jobs may come together; ``field`` asks for them.
+
+        Raises:
+            UsageError: They would not fit if nobody else asked.
+        """
+        most = len(self._slots) + self._most
+        if count > most:
+            what = f"asks for {count} answers, but this server accepts {most}, running and queued"
+            raise UsageError(what, field=field)
+
+    def add(self, jobs: Sequence[Job], mean_seconds: float) -> None:
+        """Take jobs, all or none."""
+        self.check(len(jobs))
+        for job in jobs:
+            self.slot(job.terms.slot or 0)
+        for gone in [job for job in self.jobs if job.cancelled]:
+            self.jobs.remove(gone)
+        count = len(self.jobs) + len(jobs)
+        if count > sum(slot.job is None for slot in self._slots) + self._most:
+            seconds = min(max(round(count / len(self._slots) * mean_seconds), 1), 600)
+            raise QueueFull(
+                f"all {format_count(len(self._slots), 'slot')} and the queue are full", seconds
+            )
+        self.jobs.extend(jobs)
+        self.change.notify()
+
+    def next(self, free: Sequence[Slot]) -> Job | None:
+        """Take the first job whose slot is free; None where there is none."""
+        if not self.jobs or not free:
+            return None
+        numbers = {None, *(slot.number for slot in free)}
+        for job in tuple(self.jobs):
+            if job.cancelled or job.terms.slot in numbers:
+                self.jobs.remove(job)
+                if not job.cancelled:
+                    return job
+        return None
+
+    def add_errand(self, number: int | None, work: Callable[[Any], T]) -> Future[T]:
+        """Remember what is to be done once a slot is free, or, without a number, at once."""
+        future: Future[T] = Future()
+        slot = self.slot(number) if number is not None else None
+        self._errands.append((slot, work, future))
+        self.change.notify()
+        return future
+
+    @property
+    def has_errands(self) -> bool:
+        """Whether there is something to be done."""
+        return bool(self._errands)
+
+    def run_errands(self, *, ending: bool = False) -> None:
+        """Do what can be done, in the scheduler's thread, without ``change``."""
+        for _ in range(len(self._errands)):
+            slot, work, future = self._errands.popleft()
+            if ending:
+                if future.set_running_or_notify_cancel():  # or the client has left
+                    future.set_exception(ServerClosed("the server is ending"))
+            elif slot is not None and slot.job is not None:
+                self._errands.append((slot, work, future))
+            else:
+                self._run(slot, work, future)
+
+    def _run(self, slot: Slot | None, work: Callable[[Any], Any], future: Future[Any]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(work(slot))
+        except Exception as error:  # noqa: BLE001  it is told who asked
+            future.set_exception(error)
+        if slot is not None and slot.past:
+            slot.used = max(one.used for one in self._slots)

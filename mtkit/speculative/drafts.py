@@ -1,0 +1,341 @@
+"""What a draft is: something that proposes tokens behind those that there are.
+
+``Lookup``, a draft without a model: what stands behind an earlier occurrence of the last tokens is
+proposed again, which is right where a text repeats itself or its prompt: code that is edited, a
+summary that quotes. The occurrence is found by a suffix automaton (Blumer et al. 1985) over all
+tokens, which grows by one token in amortized constant time and always knows the longest suffix that
+occurred before.
+
+``Script`` is right at a given rate, for what drafts cost apart from how good they are. ``Lazy`` and
+``FirstOf`` ask other drafts.
+"""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+from mtkit.errors import MtkitError
+from mtkit.speculative.verification import Outcome, Proposal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Protocol
+
+    from mtkit.speculative.vocabulary import Learner
+
+    class Draft(Protocol):
+        """Proposes tokens; close it, which frees its model."""
+
+        @property
+        def free(self) -> bool:
+            """Return whether what it proposes now costs nothing, unlike at other times."""
+            ...
+
+        @property
+        def learning(self) -> Learner | None:
+            """Return what changes its vocabulary."""
+            ...
+
+        def begin(self, ids: Sequence[int]) -> None:
+            """Take the tokens of a prompt: proposals go on behind them."""
+            ...
+
+        def behind(self, ids: Sequence[int]) -> int | None:
+            """Return how many tokens it has to read before it can propose; None: it cannot."""
+            ...
+
+        def read(self, ids: Sequence[int], most: int) -> None:
+            """Read so many of the tokens that it is behind, at most."""
+            ...
+
+        def propose(self, ids: Sequence[int], most: int) -> Proposal:
+            """Propose tokens, ``most`` at most, perhaps none.
+
+            Args:
+                ids: Those that there are: what ``begin`` got, and what came behind it.
+                most: 1 or more.
+            """
+            ...
+
+        def saw(self, outcome: Outcome) -> None:
+            """Learn how a round went."""
+            ...
+
+        def reset(self) -> None:
+            """Forget every text, and what was learnt from them."""
+            ...
+
+        def close(self) -> None:
+            """Free what it holds."""
+            ...
+
+
+class Lookup:
+    """Proposes what followed the last tokens when they occurred before."""
+
+    free = False
+    learning = None
+
+    def __init__(self, shortest: int = 4) -> None:
+        """Begin without tokens.
+
+        Args:
+            shortest: Tokens that have to agree at least. What follows two or three is wrong half of
+                the time, in code and in prose.
+        """
+        self._shortest = shortest
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all tokens."""
+        self._ids: list[int] = []
+        # Of every state: where each token leads, the state of its longest proper suffix that is
+        # another state, its longest string, and behind which token an occurrence of it ended.
+        self._next: list[dict[int, int]] = [{}]
+        self._suffix, self._length, self._end = [-1], [0], [0]
+        self._whole = self._found = 0
+
+    def begin(self, ids: Sequence[int]) -> None:
+        """Take the tokens of a prompt; they are read when something is asked for."""
+        if self._ids != ids[: len(self._ids)]:
+            self.reset()
+
+    def behind(self, ids: Sequence[int]) -> int | None:
+        """Return 0 where the last tokens occurred before."""
+        self._read(ids)
+        return 0 if self._found else None
+
+    def read(self, ids: Sequence[int], most: int) -> None:  # noqa: ARG002  it takes no time
+        """Take all tokens."""
+        self._read(ids)
+
+    def propose(self, ids: Sequence[int], most: int) -> Proposal:
+        """Return what stands behind the longest suffix that occurred before."""
+        self._read(ids)
+        return Proposal(list(ids[self._found : self._found + most]) if self._found else [])
+
+    def _read(self, ids: Sequence[int]) -> None:
+        for token_id in ids[len(self._ids) :]:
+            self._add(token_id)
+
+    def _add(self, token_id: int) -> None:
+        """Add a token, and find the place behind the last occurrence of the longest suffix."""
+        following, suffix, length = self._next, self._suffix, self._length
+        self._ids.append(token_id)
+        made = self._state({}, length[self._whole] + 1, len(self._ids))
+        at = self._whole
+        while at >= 0 and token_id not in following[at]:
+            following[at][token_id] = made
+            at = suffix[at]
+        if at < 0:
+            suffix[made] = 0
+        else:
+            to = following[at][token_id]
+            if length[to] != length[at] + 1:
+                to = self._split(at, token_id, to)
+            suffix[made] = to
+        self._whole = made
+        before = suffix[made]
+        self._found = self._end[before] if length[before] >= self._shortest else 0
+        self._end[before] = len(self._ids)
+
+    def _split(self, at: int, token_id: int, to: int) -> int:
+        """Make a state of its own of the shorter strings of a state; returns it."""
+        copy = self._state(dict(self._next[to]), self._length[at] + 1, self._end[to])
+        self._suffix[copy] = self._suffix[to]
+        self._suffix[to] = copy
+        while at >= 0 and self._next[at].get(token_id) == to:
+            self._next[at][token_id] = copy
+            at = self._suffix[at]
+        return copy
+
+    def _state(self, following: dict[int, int], length: int, end: int) -> int:
+        self._next.append(following)
+        self._suffix.append(-1)
+        self._length.append(length)
+        self._end.append(end)
+        return len(self._next) - 1
+
+    def saw(self, outcome: Outcome) -> None:
+        """Learn nothing: a proposal is given all tokens."""
+
+    def close(self) -> None:
+        """Free nothing: there is no model."""
+
+
+class Script:
+    """Proposes the tokens of a known text at a rate, and another token else."""
+
+    free = False
+    learning = None
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._random = Random(1)  # noqa: S311  nothing secret
+        self.ids: Sequence[int] = ()
+
+    def token(self, place: int) -> int:
+        """Return what to propose at a place of the text."""
+        known = self.ids[place] if place < len(self.ids) else 0
+        return known if self._random.random() < self._rate else abs(known - 1)
+
+    def begin(self, ids: Sequence[int]) -> None:
+        """Read nothing."""
+
+    def behind(self, ids: Sequence[int]) -> int:  # noqa: ARG002  it has read everything
+        """Return 0."""
+        return 0
+
+    def read(self, ids: Sequence[int], most: int) -> None:
+        """Read nothing."""
+
+    def propose(self, ids: Sequence[int], most: int) -> Proposal:
+        """Return what comes next, right at the rate."""
+        return Proposal([self.token(len(ids) + at) for at in range(most)])
+
+    def saw(self, outcome: object) -> None:
+        """Learn nothing."""
+
+    def reset(self) -> None:
+        """Draw the same again."""
+        self._random.seed(1)
+
+    def close(self) -> None:
+        """Free nothing."""
+
+
+class Lazy:
+    """A draft that is made when it is first asked: what is not worth it is never loaded.
+
+    Attributes:
+        spent: Seconds that making it took, by ``clock``.
+        failed: Why it could not be made; empty where it could, or was not asked yet.
+    """
+
+    free = False
+
+    def __init__(
+        self, make: Callable[[], Draft], pays: Callable[[], bool], clock: Callable[[], float]
+    ) -> None:
+        """Wait.
+
+        Args:
+            clock: What ``spent`` is measured with.
+        """
+        self._make, self._pays, self._clock = make, pays, clock
+        self._draft: Draft | None = None
+        self._emitted: list[int] = []
+        self.spent, self.wall_seconds, self.failed = 0.0, 0.0, ""
+
+    @property
+    def learning(self) -> Learner | None:
+        """Return what changes its vocabulary; None before it is made."""
+        return None if self._draft is None else self._draft.learning
+
+    def begin(self, ids: Sequence[int]) -> None:
+        """Take the tokens of a prompt."""
+        if self._draft is not None:
+            self._draft.begin(ids)
+
+    def behind(self, ids: Sequence[int]) -> int | None:
+        """Return how many tokens it has to read; None where it is not worth its cost."""
+        if self._draft is not None:
+            return self._draft.behind(ids)
+        return None if self.failed or not self._pays() else len(ids) - 1
+
+    def read(self, ids: Sequence[int], most: int) -> None:
+        """Read, if it is made."""
+        if self._draft is not None:
+            self._draft.read(ids, most)
+
+    def propose(self, ids: Sequence[int], most: int) -> Proposal:
+        """Propose tokens; made first."""
+        if self._draft is None:
+            if self.behind(ids) is None:
+                return Proposal([])
+            start, began = time.perf_counter(), self._clock()
+            try:
+                self._draft = self._make()
+            except MtkitError as error:  # the text goes on without it
+                self.failed = str(error)
+                return Proposal([])
+            finally:
+                self.spent += self._clock() - began
+                self.wall_seconds += time.perf_counter() - start
+            self._draft.begin(ids)
+            self._draft.saw(Outcome([], 0, self._emitted, -1))
+        return self._draft.propose(ids, most)
+
+    def saw(self, outcome: Outcome) -> None:
+        """Learn how a round went, also before it is made."""
+        if self._draft is not None:
+            self._draft.saw(outcome)
+        else:
+            self._emitted += outcome.emitted
+
+    def reset(self) -> None:
+        """Forget every text."""
+        self._emitted = []
+        if self._draft is not None:
+            self._draft.reset()
+
+    def close(self) -> None:
+        """Free what was made."""
+        if self._draft is not None:
+            self._draft.close()
+
+
+class FirstOf:
+    """A lookup, and a draft that is asked where it finds nothing."""
+
+    def __init__(self, lookup: Draft, draft: Draft) -> None:
+        self._drafts = lookup, draft
+        self.free = False
+
+    @property
+    def learning(self) -> Learner | None:
+        """Return what changes the vocabulary of one of them."""
+        return next((d.learning for d in self._drafts if d.learning is not None), None)
+
+    def begin(self, ids: Sequence[int]) -> None:
+        """Give all of them the tokens of a prompt."""
+        for draft in self._drafts:
+            draft.begin(ids)
+
+    def behind(self, ids: Sequence[int]) -> int | None:
+        """Return what the first that can propose has to read."""
+        lookup, draft = self._drafts
+        found = lookup.behind(ids)
+        self.free = found is not None
+        return found if self.free else draft.behind(ids)
+
+    def read(self, ids: Sequence[int], most: int) -> None:
+        """Let all of them read."""
+        for draft in self._drafts:
+            draft.read(ids, most)
+
+    def propose(self, ids: Sequence[int], most: int) -> Proposal:
+        """Return the first proposal that is not empty."""
+        proposal = Proposal([])
+        for draft in self._drafts:
+            proposal = draft.propose(ids, most)
+            if proposal.ids:
+                break
+        return proposal
+
+    def saw(self, outcome: Outcome) -> None:
+        """Let all of them learn."""
+        for draft in self._drafts:
+            draft.saw(outcome)
+
+    def reset(self) -> None:
+        """Let all of them forget."""
+        for draft in self._drafts:
+            draft.reset()
+
+    def close(self) -> None:
+        """Close all of them."""
+        for draft in self._drafts:
+            draft.close()
