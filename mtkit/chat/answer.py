@@ -78,19 +78,19 @@ class _Attempt:
         self._steps += 1
         if depth > _MOST_DEPTH or self._steps > _MOST_STEPS:
             raise ValueError
-        text, one = self._text, self._notation
-        if one.items[1] and text.startswith(one.items[0], at):
-            yield from self._items(at + len(one.items[0]), [], depth)
-        if one.members[1] and text.startswith(one.members[0], at):
-            yield from self._members(at + len(one.members[0]), {}, depth)
-        opening, closing = one.quotes
+        text, notation = self._text, self._notation
+        if notation.items[1] and text.startswith(notation.items[0], at):
+            yield from self._items(at + len(notation.items[0]), [], depth)
+        if notation.members[1] and text.startswith(notation.members[0], at):
+            yield from self._members(at + len(notation.members[0]), {}, depth)
+        opening, closing = notation.quotes
         if opening and text.startswith(opening, at):
             end = text.find(closing, at + len(opening))
             while end >= 0:
                 yield text[at + len(opening) : end], end + len(closing)
                 end = text.find(closing, end + 1)
             return
-        stops = [stop for stop in (*one.items[1:], *one.members[2:]) if stop]
+        stops = [stop for stop in (*notation.items[1:], *notation.members[2:]) if stop]
         ends = {len(text)}
         for stop in stops:
             stop = stop.partition(KEY)[0]
@@ -100,24 +100,24 @@ class _Attempt:
                 end = text.find(stop, end + 1)
         for end in sorted(ends):
             try:
-                found = parse_scalar(text[at:end], plain=not opening)
+                value = parse_scalar(text[at:end], plain=not opening)
             except ValueError:
                 continue
-            yield found, end
+            yield value, end
 
-    def _items(self, at: int, found: list[Any], depth: int) -> Iterator[tuple[Any, int]]:
+    def _items(self, at: int, items: list[Any], depth: int) -> Iterator[tuple[Any, int]]:
         _, between, closing = self._notation.items
-        if not found and self._text.startswith(closing, at):
+        if not items and self._text.startswith(closing, at):
             yield [], at + len(closing)
         for value, end in self.values(at, depth + 1):
             if self._text.startswith(closing, end):
-                yield [*found, value], end + len(closing)
+                yield [*items, value], end + len(closing)
             if self._text.startswith(between, end):
-                yield from self._items(end + len(between), [*found, value], depth + 1)
+                yield from self._items(end + len(between), [*items, value], depth + 1)
 
-    def _members(self, at: int, found: dict[str, Any], depth: int) -> Iterator[tuple[Any, int]]:
+    def _members(self, at: int, members: dict[str, Any], depth: int) -> Iterator[tuple[Any, int]]:
         _, colon, between, closing = self._notation.members
-        if not found and closing and self._text.startswith(closing, at):
+        if not members and closing and self._text.startswith(closing, at):
             yield {}, at + len(closing)
         key_end = self._text.find(colon, at)
         if key_end < 0:
@@ -127,11 +127,11 @@ class _Attempt:
             return
         after, last = between.replace(KEY, key), closing.replace(KEY, key)
         for value, end in self.values(key_end + len(colon), depth + 1):
-            made = {**found, key: value}
+            more = {**members, key: value}
             if self._text.startswith(last, end):
-                yield made, end + len(last)
+                yield more, end + len(last)
             if self._text.startswith(after, end):
-                yield from self._members(end + len(after), made, depth + 1)
+                yield from self._members(end + len(after), more, depth + 1)
 
 
 def parse_scalar(text: str, *, plain: bool) -> Any:
@@ -139,11 +139,11 @@ def parse_scalar(text: str, *, plain: bool) -> Any:
     if text in LITERAL_WORDS:
         return LITERAL_WORDS[text]
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        found = text
-    if isinstance(found, (int, float)):
-        return found
+        value = text
+    if isinstance(value, (int, float)):
+        return value
     if plain:
         return text
     raise ValueError
@@ -242,15 +242,15 @@ class Form(Record):
     @property
     def signs(self) -> list[str]:
         """All texts that answers are written with, without what the model fills in."""
-        found = [*self.starts, *self.thought, *([self.thinking] if self.thinking else [])]
+        signs = [*self.starts, *self.thought, *([self.thinking] if self.thinking else [])]
         if calls := self.calls:
-            found += [*calls.openings, calls.closing, calls.following, calls.ending]
-            found += [one for one in calls.head if isinstance(one, Sign)]
+            signs += [*calls.openings, calls.closing, calls.following, calls.ending]
+            signs += [sign for sign in calls.head if isinstance(sign, Sign)]
             if pairs := calls.pairs:
-                found += [pairs.first, pairs.empty]
+                signs += [pairs.first, pairs.empty]
                 for pair in pairs.pairs:
-                    found += [pair.opening, pair.following, pair.closing]
-        return [one.text.partition(EOS)[0] for one in found]
+                    signs += [pair.opening, pair.following, pair.closing]
+        return [sign.text.partition(EOS)[0] for sign in signs]
 
 
 def role_signs(header: str) -> list[Sign]:
@@ -278,7 +278,7 @@ def reasoning_state(form: Form, prompt: str) -> str:
 def _has_plain_texts(form: Form) -> bool:
     """Say whether texts, too, stand behind what opens a reasoning."""
     thinking = form.thinking
-    return thinking is not None and any(one.text.endswith(thinking.text) for one in form.starts)
+    return thinking is not None and any(start.text.endswith(thinking.text) for start in form.starts)
 
 
 def _opens_reasoning(prompt: str, form: Form) -> bool:
@@ -352,17 +352,17 @@ def reasoning_in(parts: Iterable[Part]) -> str:
 
 def calls_in(parts: Iterable[Part]) -> list[Call]:
     """Return the calls."""
-    found: list[tuple[CallStart, list[str]]] = []
+    calls: list[tuple[CallStart, list[str]]] = []
     for part in parts:
         if isinstance(part, CallStart):
-            found.append((part, []))
+            calls.append((part, []))
         elif isinstance(part, CallText):
-            found[-1][1].append(part.text)
-    return [Call(start.id, start.name, "".join(texts)) for start, texts in found]
+            calls[-1][1].append(part.text)
+    return [Call(start.id, start.name, "".join(texts)) for start, texts in calls]
 
 
 class PartQueue:
-    """What was told and not yet taken."""
+    """The parts of an answer that are settled and not yet handed on."""
 
     def __init__(self, *, several: bool) -> None:
         """Begin; without ``several`` the calls beyond the first are left out."""
@@ -371,7 +371,7 @@ class PartQueue:
         self._blank, self.is_open = "", False
         self.called = 0
 
-    def say(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """Tell text; white space alone waits for more."""
         if not text:
             return
@@ -384,14 +384,14 @@ class PartQueue:
     def start_call(self, part: CallStart, text: str) -> int:
         """Tell that a call begins, and the text before it; return its place among the parts."""
         if text.strip() or self.is_open:
-            self.say(text)
+            self.add_text(text)
         self._blank, self.is_open = "", False
         self.called += 1
         place = len(self.parts)
-        self.tell(part)
+        self.add(part)
         return place
 
-    def tell(self, part: Part) -> None:
+    def add(self, part: Part) -> None:
         """Tell a reasoning, or a part of a call."""
         if isinstance(part, Thought) or self._several or self.called <= 1:
             self.parts.append(part)
@@ -401,34 +401,34 @@ class PartQueue:
         if self._blank and not self.called:
             self.parts.append(self._blank)
 
-    def taken(self) -> list[Part]:
+    def take(self) -> list[Part]:
         """Return what was told, and forget it."""
-        told, self.parts = self.parts, []
-        return join_parts(told)
+        parts, self.parts = self.parts, []
+        return join_parts(parts)
 
 
 def join_parts(parts: list[Part]) -> list[Part]:
     """Return parts of which no two of the same kind follow each other."""
-    made: list[Part] = []
+    joined: list[Part] = []
     for part in parts:
-        last = made[-1] if made else None
+        last = joined[-1] if joined else None
         if isinstance(part, str) and isinstance(last, str):
-            made[-1] = last + part
+            joined[-1] = last + part
         elif isinstance(part, Thought) and isinstance(last, Thought):
-            made[-1] = Thought(last.text + part.text)
+            joined[-1] = Thought(last.text + part.text)
         elif isinstance(part, CallText) and isinstance(last, CallText):
-            made[-1] = CallText(last.text + part.text)
+            joined[-1] = CallText(last.text + part.text)
         elif part != "":
-            made.append(part)
-    return made
+            joined.append(part)
+    return joined
 
 
 def schemas_by_tool(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the schemas of the arguments of each tool."""
-    found = {}
+    schemas = {}
     for tool in tools:
         function = tool.get("function", tool)
         if isinstance(function, dict) and isinstance(function.get("name"), str):
-            given = function.get("parameters", function.get("input_schema"))
-            found[function["name"]] = given if isinstance(given, dict) else {"type": "object"}
-    return found
+            schema = function.get("parameters", function.get("input_schema"))
+            schemas[function["name"]] = schema if isinstance(schema, dict) else {"type": "object"}
+    return schemas

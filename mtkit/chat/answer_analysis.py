@@ -76,8 +76,8 @@ _CALLS = (
 
 def template_of_calls(template: str) -> str:
     """Return a template that shows the calls that one does not show."""
-    found = (shows for signs, shows in _CALLS if all(sign in template for sign in signs))
-    return next(found, GENERIC_CALLS)
+    templates = (shows for signs, shows in _CALLS if all(sign in template for sign in signs))
+    return next(templates, GENERIC_CALLS)
 
 
 def has_channels(template: str) -> bool:
@@ -91,13 +91,13 @@ def hidden_reasoning(extra: str, template: str) -> tuple[str, str]:
     Args:
         extra: What its generation prompt ends with, besides what every answer begins with.
     """
-    found = _TEXT_TAG.search(extra)
-    if found is None and "</think>" in template:
-        found = _TEXT_TAG.search("<think>\n")
-    if found is None:
+    tag = _TEXT_TAG.search(extra)
+    if tag is None and "</think>" in template:
+        tag = _TEXT_TAG.search("<think>\n")
+    if tag is None:
         return "", ""
-    close = f"</{found[1]}>" if found[1] else f"[/{found[2]}]"
-    return found[0], f"\n{close}\n\n"
+    close = f"</{tag[1]}>" if tag[1] else f"[/{tag[2]}]"
+    return tag[0], f"\n{close}\n\n"
 
 
 @lru_cache(maxsize=16)
@@ -116,18 +116,18 @@ def find_form(template: str, eos: str = EOS) -> Form:
         thinking = _reasoning_opening(header, thought)
         if thinking:
             header, leads = header.removesuffix(thinking), "no"
-            starts = {thinking + one for one in starts}
+            starts = {thinking + text for text in starts}
     if calls is not None and header.endswith(calls.opening.text):
         header = header.removesuffix(calls.opening.text)
-        starts = {calls.opening.text + one for one in starts}
+        starts = {calls.opening.text + text for text in starts}
     if calls is not None:
         starts |= {leading_text(turns, turns.called[len(header) :])}
     return Form(
         opening=opening,
         header=header,
-        starts=tuple(Sign(one) for one in sorted(starts, key=len, reverse=True) if one),
+        starts=tuple(Sign(text) for text in sorted(starts, key=len, reverse=True) if text),
         thinking=Sign(thinking) if thinking.strip() else None,
-        thought=tuple(Sign(one) for one in sorted(thought, key=len, reverse=True)),
+        thought=tuple(Sign(text) for text in sorted(thought, key=len, reverse=True)),
         leads=leads,
         ending=Sign(turns.text.partition(CONTENT)[2]),
         calls=calls,
@@ -161,7 +161,7 @@ def _find_reasoning(
     if turns.all:
         thought.add(leading_text(turns, turns.all.partition(REASON)[2]))
     closing = common_start(sorted(thought))
-    thought = {one for one in (*thought, closing) if one.strip()}
+    thought = {text for text in (*thought, closing) if text.strip()}
     leads: Leads = "no"
     if thinking.strip() and plain.endswith(thinking):
         leads = "unsaid"  # texts stand behind what opens a reasoning

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mtkit.chat.answer import Calls, Form, Part
     from mtkit.chat.signs import Waiting
 
+    Match: TypeAlias = tuple[int, Sign]  # where the sign ends, and which it is
     Reader: TypeAlias = "AnswerReader | ChannelReader"
 
 
@@ -67,11 +68,11 @@ class AnswerReader:
         self._form, self._reasons, self._streams = form, reasoning, streams
         self._schemas = schemas_by_tool(tools or ())
         self._source = IncomingText()
-        self._told = PartQueue(several=several)
+        self._queue = PartQueue(several=several)
         self._all = ""
         self._cut: list[tuple[int, int, str]] = []
         self._calls = form.calls if calls else None
-        self._bares = calls and (
+        self._may_be_bare = calls and (
             bool(self._schemas)
             or (tools is None and form.calls is not None and not form.calls.opening.core)
         )
@@ -92,7 +93,7 @@ class AnswerReader:
             self._all += text
             return []
         next(self._running, None)
-        return self._told.taken()
+        return self._queue.take()
 
     def finish(self, text: str = "") -> list[Part]:
         """Return what the end of the answer settles."""
@@ -103,35 +104,35 @@ class AnswerReader:
             pass
         if not self._streams:
             for place, count, raw in reversed(self._cut):
-                self._told.parts[place : place + count] = [raw]
-                self._told.called -= 1
-        return self._told.taken()
+                self._queue.parts[place : place + count] = [raw]
+                self._queue.called -= 1
+        return self._queue.take()
 
     @property
     def called(self) -> int:
         """How many calls have begun."""
-        return self._told.called
+        return self._queue.called
 
     # -- the answer
 
     def _run(self, state: str) -> Waiting[None]:
         source = self._source
         if state == "unsaid":
-            state = yield from self._unsaid()
+            state = yield from self._find_state()
         if state == "yes":
-            yield from self._thought()
+            yield from self._read_reasoning()
         else:
-            yield from self._begin()
-        may_be_bare = self._bares
+            yield from self._pass_start()
+        may_be_bare = self._may_be_bare
         while source.text or (yield from source.more()):
-            if may_be_bare and (yield from self._bare()):
+            if may_be_bare and (yield from self._read_bare_calls()):
                 may_be_bare = False
                 continue
             may_be_bare = False
-            yield from self._outside()
-        self._told.end()
+            yield from self._read_text()
+        self._queue.end()
 
-    def _unsaid(self) -> Waiting[str]:
+    def _find_state(self) -> Waiting[str]:
         """Wait for what closes a reasoning whose begin the answer need not show."""
         source, form = self._source, self._form
         while True:
@@ -147,12 +148,12 @@ class AnswerReader:
             if not (yield from source.more()):
                 return "no"
 
-    def _begin(self) -> Waiting[None]:
+    def _pass_start(self) -> Waiting[None]:
         """Pass what an answer's text begins with, or go on with a reasoning."""
         source, form = self._source, self._form
         thinking = [form.thinking] if form.thinking is not None else []
-        starts = [one for one in form.starts if one.core.strip()]
-        blank = next((one.text for one in form.starts if not one.core.strip()), "")
+        starts = [start for start in form.starts if start.core.strip()]
+        blank = next((start.text for start in form.starts if not start.core.strip()), "")
         sign = yield from source.longest((*starts, *thinking, *role_signs(form.header)))
         if sign is None:
             yield from source.trail(blank)
@@ -162,48 +163,47 @@ class AnswerReader:
         if sign in thinking:
             if self._reasons:
                 source.let_go(at)
-            yield from self._thought()
-        elif self._reasons or not any(one.core in sign.core for one in form.thought):
+            yield from self._read_reasoning()
+        elif self._reasons or not any(start.core in sign.core for start in form.thought):
             source.let_go(at)
             if sign not in starts:  # the header was part of the answer
-                yield from self._begin()
+                yield from self._pass_start()
         else:
             source.at = 0
 
-    def _thought(self) -> Waiting[None]:
+    def _read_reasoning(self) -> Waiting[None]:
         """Read a reasoning up to what closes it."""
         source, form = self._source, self._form
         lead = max((sign.lead for sign in form.thought), key=len, default="")
-        held: str | None = "" if self._reasons else None
+        blank: str | None = "" if self._reasons else None  # what the reasoning begins with
         source.at = 0
 
         def tell(text: str) -> None:
-            nonlocal held
-            if held is not None and (held + text).isspace():
-                held += text
+            nonlocal blank
+            if blank is not None and (blank + text).isspace():
+                blank += text
             elif text:
-                text, held = (held or "") + text, None
+                text, blank = (blank or "") + text, None
                 if self._reasons:
-                    self._told.tell(Thought(text))
+                    self._queue.add(Thought(text))
                 else:
-                    self._told.say(text)
+                    self._queue.add_text(text)
 
         while True:
             text = source.text
-            stop = self._closes(text)
-            if stop is not None and stop[1] >= 0:
-                at, end, sign = stop
+            start, closing = self._find_closing(text)
+            if closing is not None:
+                end, sign = closing
                 if self._reasons:
-                    tell(text[: length_without(text[:at], sign.lead)])
+                    tell(text[: length_without(text[:start], sign.lead)])
                     source.at = end
                     yield from source.trail(sign.trail)
                     source.let_go(source.at)
-                    starts = [
-                        one for one in form.starts
-                        if not any(thought.core in one.core for thought in form.thought)
-                        and one.core.strip()
-                    ]  # fmt: skip
-                    yield from source.longest(starts)
+                    yield from source.longest([
+                        sign for sign in form.starts
+                        if not any(thought.core in sign.core for thought in form.thought)
+                        and sign.core.strip()
+                    ])  # fmt: skip
                     source.let_go(source.at)
                 else:
                     tell(source.let_go(end))
@@ -212,24 +212,24 @@ class AnswerReader:
                 tell(self._without_end(text))
                 source.let_go(len(text))
                 return
-            safe = length_without(text if stop is None else text[: stop[0]], lead)
+            safe = length_without(text[:start], lead)
             safe = min(safe, self._end_at(text[:safe]))
             tell(source.let_go(safe))
             yield from source.more()
 
-    def _closes(self, text: str) -> tuple[int, int, Sign] | None:
-        """Find what closes a reasoning: its begin, its end or ``PARTIAL``, and which it is."""
-        best: tuple[int, int, Sign] | None = None
+    def _find_closing(self, text: str) -> tuple[int, Match | None]:
+        """Return where what closes a reasoning begins, or may begin, and the whole of it."""
+        start, closing = len(text), None
         for sign in self._form.thought:
             for at in sign.places(text, 0):
                 end = sign.match(text, at)
                 if end == PARTIAL and self._source.ended:
                     continue
                 if end >= 0 or end == PARTIAL:
-                    if best is None or at < best[0] or (at == best[0] and end == PARTIAL):
-                        best = (at, end, sign)
+                    if at < start or (at == start and end == PARTIAL):
+                        start, closing = at, None if end == PARTIAL else (end, sign)
                     break
-        return best
+        return start, closing
 
     def _end_at(self, text: str) -> int:
         """Return where what ends the answer may begin at the end of a text, or its length."""
@@ -240,64 +240,66 @@ class AnswerReader:
                     return length_without(text[:at], sign.lead)
         return len(text)
 
-    def _outside(self) -> Waiting[None]:
+    def _read_text(self) -> Waiting[None]:
         """Read text up to a call, or to the end."""
         source, scan = self._source, 0
         while True:
             text = source.text
-            stop = self._exit(scan)
-            if stop is None or stop[1] == PARTIAL:
+            safe, opening = self._find_opening(scan)
+            if opening is None:
                 if source.ended:
-                    self._told.say(self._without_end(text))
+                    self._queue.add_text(self._without_end(text))
                     source.let_go(len(text))
                     return
                 # white space before a call is none of the text
-                safe = text if stop is None else text[: stop[0]]
-                self._told.say(source.let_go(len(safe.rstrip())))
+                self._queue.add_text(source.let_go(len(text[:safe].rstrip())))
                 scan = 0
                 yield from source.more()
                 continue
-            at, end, sign = stop
-            source.at = end
+            source.at, sign = opening
             yield from source.trail(sign.trail)
-            if (yield from self._read_calls(len(text[:at].rstrip()))):
+            if (yield from self._read_calls(len(text[:safe].rstrip()))):
                 return
-            tried, source.at, scan = source.at, 0, at + 1
-            if tried - at > _MOST_TRIED:
-                self._told.say(source.let_go(tried))
+            tried, source.at, scan = source.at, 0, safe + 1
+            if tried - safe > _MOST_TRIED:
+                self._queue.add_text(source.let_go(tried))
                 scan = 0
 
-    def _exit(self, scan: int) -> tuple[int, int, Sign] | None:
-        """Find what leads to a call or ends the answer.
+    def _find_opening(self, scan: int) -> tuple[int, Match | None]:
+        """Find what leads to a call.
 
         Returns:
-            Where it begins, where it ends and which it is; where it may go on or is an end, where
-            its white space begins and ``PARTIAL``; None where there is nothing like it.
+            How much of the text is certainly no sign, and what leads to a call right behind that,
+            once all of it is there; None too where the answer may end there.
         """
-        source, text = self._source, self._source.text
-        if self._firsts is None:
-            return None
-        for place in self._firsts.finditer(text, scan):
+        text = self._source.text
+        for place in self._firsts.finditer(text, scan) if self._firsts is not None else ():
             at = place.start()
-            best: tuple[int, int, Sign] | None = None
-            waits: Sign | None = None
-            for sign in self._openings:
-                if sign.first == text[at]:
-                    end = sign.match(text, at)
-                    if end >= 0 and (best is None or end > best[1]):
-                        best = (at, end, sign)
-                    elif end == PARTIAL and not source.ended:
-                        waits = max(waits or sign, sign, key=lambda one: len(one.lead))
-            for sign in self._endings:
-                if sign.first == text[at] and not source.ended:
-                    end = sign.match(text, at)
-                    if end == PARTIAL or (end >= 0 and not text[end:].strip()):
-                        waits = max(waits or sign, sign, key=lambda one: len(one.lead))
-            if waits is not None and (best is None or len(waits.core) > best[1] - at):
-                return length_without(text[:at], waits.lead), PARTIAL, waits
-            if best is not None:
-                return best
-        return None
+            opening, pending = self._signs_at(at)
+            if pending is not None and (opening is None or len(pending.core) > opening[0] - at):
+                return length_without(text[:at], pending.lead), None
+            if opening is not None:
+                return at, opening
+        return len(text), None
+
+    def _signs_at(self, at: int) -> tuple[Match | None, Sign | None]:
+        """Return the longest opening at a place, and what may yet turn out to stand there."""
+        text, ended = self._source.text, self._source.ended
+        opening: Match | None = None
+        pending: list[Sign] = []
+        for sign in self._openings:
+            if sign.first == text[at]:
+                end = sign.match(text, at)
+                if end >= 0 and (opening is None or end > opening[0]):
+                    opening = end, sign
+                elif end == PARTIAL and not ended:
+                    pending.append(sign)
+        for sign in self._endings:
+            if sign.first == text[at] and not ended:
+                end = sign.match(text, at)
+                if end == PARTIAL or (end >= 0 and not text[end:].strip()):
+                    pending.append(sign)
+        return opening, max(pending, key=lambda sign: len(sign.lead), default=None)
 
     def _without_end(self, text: str) -> str:
         """Return a text without what ends an answer, or as much of it as there is."""
@@ -306,10 +308,10 @@ class AnswerReader:
                 if text.endswith(end):
                     return text[: len(text) - len(end)]
         if EOS in self._form.ending.text:
-            found = _SPECIAL.search(text)
-            rest = text[: found.start()] if found else text
+            special = _SPECIAL.search(text)
+            rest = text[: special.start()] if special else text
             for end in _possible_ends(self._form.ending):
-                if found and rest.endswith(end):
+                if special and rest.endswith(end):
                     return rest[: len(rest) - len(end)]
             return rest
         return text
@@ -323,14 +325,14 @@ class AnswerReader:
         is_first = True
         while True:
             text = source.text[:keep] if is_first else ""
-            untold = keep if text.strip() or self._told.is_open else 0
+            untold = keep if text.strip() or self._queue.is_open else 0
             place = source.gone + (untold if is_first else 0)
-            found = yield from self._read_call(calls, text, place)
-            if found is None:
+            is_whole = yield from self._read_call(calls, text, place)
+            if is_whole is None:
                 return not is_first
             is_first = False
             source.let_go(source.at)
-            if not found:
+            if not is_whole:
                 return True
             if calls.closing.core:
                 yield from source.sign(calls.closing)
@@ -352,17 +354,17 @@ class AnswerReader:
             calls: How it is written; None: as a bare object.
         """
         source = self._source
-        reading = CallReader(source, self._told, text, self._schemas, calls)
-        is_whole = yield from reading.read()
+        reader = CallReader(source, self._queue, text, self._schemas, calls)
+        is_whole = yield from reader.read()
         source.lets_go = False
-        if not reading.started:
+        if not reader.started:
             return None
         if not is_whole:
-            end = len(self._told.parts)
+            end = len(self._queue.parts)
             raw = self._all[place : source.gone + source.at]
-            if end > reading.place:  # calls beyond the first may be left out
-                self._cut.append((reading.place, end - reading.place, raw))
-            self._told.is_open = True
+            if end > reader.place:  # calls beyond the first may be left out
+                self._cut.append((reader.place, end - reader.place, raw))
+            self._queue.is_open = True
         return is_whole
 
     def _end_calls(self, calls: Calls) -> Waiting[None]:
@@ -378,17 +380,17 @@ class AnswerReader:
         rest = source.text.strip()
         if rest and source.ended:  # the limit of tokens cut what closes the call
             signs = (calls.closing, calls.ending)
-            if any(one.core.lstrip().startswith(rest) for one in signs):
+            if any(sign.core.lstrip().startswith(rest) for sign in signs):
                 source.let_go(len(source.text))
         if calls.ending.core.strip() and calls.ending not in self._endings:
             self._endings.append(calls.ending)  # some templates write text before it
             self._firsts = _first_characters((*self._openings, *self._endings))
 
-    def _bare(self) -> Waiting[bool]:
+    def _read_bare_calls(self) -> Waiting[bool]:
         """Read an answer that is a bare object, or a list of them, where it is a call."""
         source = self._source
         own = self._calls if self._calls is not None and not self._calls.opening.core else None
-        fence = yield from source.longest([Sign(one) for one in _FENCES])
+        fence = yield from source.longest([Sign(text) for text in _FENCES])
         yield from source.blank()
         if (yield from source.peek()) == "[":
             source.at += 1
@@ -398,16 +400,16 @@ class AnswerReader:
             return False
         is_first = True
         while True:
-            found = yield from self._read_call(
+            is_whole = yield from self._read_call(
                 own, "", source.gone if is_first else source.gone + source.at
             )
-            if found is None:
+            if is_whole is None:
                 tried, source.at = source.at, 0
                 if is_first and tried > _MOST_TRIED:
-                    self._told.say(source.let_go(tried))
+                    self._queue.add_text(source.let_go(tried))
                 return not is_first
             source.let_go(source.at)
-            if not found:
+            if not is_whole:
                 return True
             is_first = False
             while (yield from source.blank()) and source.text[source.at] in ",;]":
@@ -423,20 +425,22 @@ class AnswerReader:
 
 def _first_characters(signs: Sequence[Sign]) -> re.Pattern[str] | None:
     """Return what finds the characters with which signs begin."""
-    found = {sign.first for sign in signs if sign.first}
-    return re.compile("[" + "".join(map(re.escape, sorted(found))) + "]") if found else None
+    characters = {sign.first for sign in signs if sign.first}
+    return (
+        re.compile("[" + "".join(map(re.escape, sorted(characters))) + "]") if characters else None
+    )
 
 
 def _possible_ends(ending: Sign) -> list[str]:
     """Return what may end a text: a sign, and its first tags, the longer before others."""
     whole = ending.text.partition(EOS)[0]
-    made, text = [whole, whole.rstrip()] if whole.strip() else [whole], ""
+    ends, text = [whole, whole.rstrip()] if whole.strip() else [whole], ""
     for token in tags_and_words(whole):
-        if len(token) > 2 or (token.isspace() and text in made):
-            made.append(text + token)
+        if len(token) > 2 or (token.isspace() and text in ends):
+            ends.append(text + token)
         text += token
-    made.append(ending.lead)
-    return sorted({one for one in made if one}, key=len, reverse=True)
+    ends.append(ending.lead)
+    return sorted({end for end in ends if end}, key=len, reverse=True)
 
 
 def open_reader(

@@ -7,10 +7,22 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 
 from mtkit.chat.answer import Calls, Notation, Pair, Pairs
-from mtkit.chat.probes import CONTENT, MARKUP, OTHER, PLAIN, QUOTED, REASON, TYPED
+from mtkit.chat.probes import (
+    ARRAY_KEY,
+    BOOLEAN_KEY,
+    CONTENT,
+    MARKUP,
+    NULL_KEY,
+    NUMBER_KEY,
+    OBJECT_KEY,
+    OTHER,
+    PLAIN,
+    QUOTED,
+    REASON,
+    TYPED,
+)
 from mtkit.chat.signs import (
     ID,
     KEY,
@@ -31,7 +43,7 @@ if TYPE_CHECKING:
     from mtkit.chat.probes import Probe, Turns
 
 
-_SPELLINGS = {"number": ("31415",), "boolean": ("true", "True"), "null": ("null", "None")}
+_SPELLINGS = {"boolean": ("true", "True"), "null": ("null", "None")}
 
 
 def find_pairs(turns: Turns, ending: str, text_end: str, closing: str) -> Pairs | None:
@@ -42,13 +54,11 @@ def find_pairs(turns: Turns, ending: str, text_end: str, closing: str) -> Pairs 
     """
     answer = turns.probes.answer
     first, last = PLAIN.arguments
-    shown = _segments(turns.called, list(PLAIN.arguments))
-    if len(shown) != 2:
+    segments = _segments(turns.called, PLAIN)
+    value = PLAIN.arguments[first]
+    if list(segments) != [first, last] or value not in segments[first]:
         return None
-    value = str(PLAIN.arguments[first])
-    opening, found, following = shown[0].partition(value)
-    if not found:
-        return None
+    opening, _, following = segments[first].partition(value)
     head = _pair_head(turns.called, PLAIN)
     head = with_number_holes(head, _pair_head(turns.twice, OTHER)) if turns.twice else head
     closing = closing.replace(last, KEY)
@@ -60,7 +70,7 @@ def find_pairs(turns: Turns, ending: str, text_end: str, closing: str) -> Pairs 
     return Pairs(
         first=Sign(head),
         empty=Sign(_without_arguments(turns, head, ending, text_end)),
-        pairs=tuple(sorted(_merge_pairs(pairs), key=lambda one: -len(one.opening.text))),
+        pairs=tuple(sorted(_merge_pairs(pairs), key=lambda pair: -len(pair.opening.text))),
         quotes=tuple(_find_quotes(turns, opening, following)),
         notation=notation,
     )
@@ -69,87 +79,88 @@ def find_pairs(turns: Turns, ending: str, text_end: str, closing: str) -> Pairs 
 def _pair_head(turn: str, probe: Probe) -> str:
     """Return what stands between the name of a call, or its id behind it, and its first key."""
     behind = turn.partition(probe.name)[2].partition(next(iter(probe.arguments)))[0]
-    return behind.rpartition(probe.number)[2].replace(probe.name, NAME)
+    return behind.rpartition(probe.id)[2].replace(probe.name, NAME)
 
 
-def _segments(turn: str, keys: list[str]) -> list[str]:
-    """Return what stands behind each key, up to the next; the key once more is a hole."""
-    made = []
-    places = [turn.find(key) for key in keys]
-    shown = sorted((place, key) for place, key in zip(places, keys, strict=True) if place >= 0)
-    for at, (place, key) in enumerate(shown):
-        end = shown[at + 1][0] if at + 1 < len(shown) else len(turn)
-        made.append(turn[place + len(key) : end].replace(key, KEY))
-    return made
+def _segments(turn: str, probe: Probe) -> dict[str, str]:
+    """Return by key, in the order of the turn, what follows it up to the next; itself a hole."""
+    keys = sorted((key for key in probe.arguments if key in turn), key=turn.index)
+    ends = [*map(turn.index, keys[1:]), len(turn)]
+    return {
+        key: turn[turn.index(key) + len(key) : end].replace(key, KEY)
+        for key, end in zip(keys, ends, strict=False)
+    }
 
 
 def _find_typed_values(
     turn: str, opening: str, following: str, closing: str
 ) -> tuple[list[Pair], Notation | None]:
     """Return how values that are not texts are written, and the notation of lists and objects."""
-    keys = list(TYPED.arguments)
-    shown = [key for key in sorted(keys, key=turn.find) if key in turn]
-    by_key = dict(zip(shown, _segments(turn, keys), strict=True))
-    number = by_key.get("kqeyb", "")
-    before, found, after = number.partition("31415")
-    if not found:
+    segments = _segments(turn, TYPED)
+    number = str(TYPED.arguments[NUMBER_KEY])
+    before, separator, after = segments.get(NUMBER_KEY, "").partition(number)
+    if not separator:
         return [], None
     # where texts stand in quotes, those belong to what stands around the others without them
     quote = following[: len(following) - len(after)] if following.endswith(after) else ""
     ends = closing[len(quote) :] if quote and closing.startswith(quote) else closing
     quotes = (opening[len(before) :] if opening.startswith(before) else "", quote)
-    pairs = [Pair(Sign(before), frozenset(("number",)), Sign(after), Sign(ends))]
-    for key, kind in (("kqeyd", "boolean"), ("kqeye", "null")):
-        segment = by_key.get(key, "")
-        body = segment[: len(segment) - len(after)] if segment.endswith(after) else ""
-        words = [word for word in _SPELLINGS[kind] if body.endswith(word)]
-        if words:
-            own = body[: len(body) - len(words[0])]
-            pairs.append(Pair(Sign(own), frozenset((kind,)), Sign(after), Sign(ends)))
-    notations: list[tuple[str, list[str]]] = []
-    for key, kind in (("kqeyf", "array"), ("kqeyg", "object")):
-        segment = by_key.get(key, "")
-        body = segment[: len(segment) - len(after)] if segment.endswith(after) else ""
-        lead, parts = _shape(body, TYPED.arguments[key], before)
-        if lead is None:
-            continue
-        pairs.append(Pair(Sign(lead), frozenset((kind,)), Sign(after), Sign(ends)))
+
+    def written(key: str) -> str:
+        segment = segments.get(key, "")
+        return segment[: len(segment) - len(after)] if segment.endswith(after) else ""
+
+    def pair(lead: str, kind: str) -> Pair:
+        return Pair(Sign(lead), frozenset((kind,)), Sign(after), Sign(ends))
+
+    pairs = [pair(before, "number")]
+    for key, kind in ((BOOLEAN_KEY, "boolean"), (NULL_KEY, "null")):
+        text = written(key)
+        word = next((word for word in _SPELLINGS[kind] if text.endswith(word)), None)
+        if word is not None:
+            pairs.append(pair(text.removesuffix(word), kind))
+    parts_by_kind: dict[str, list[str]] = {}
+    for key, kind in ((ARRAY_KEY, "array"), (OBJECT_KEY, "object")):
+        lead, parts = _shape(written(key), TYPED.arguments[key], before, quotes)
+        if lead is not None:
+            pairs.append(pair(lead, kind))
         if parts:
-            notations.append((kind, parts))
-    found_parts = dict(notations)
-    if not found_parts:
+            parts_by_kind[kind] = parts
+    if not parts_by_kind:
         return pairs, None
-    items = _unquote(found_parts.get("array", []), quotes)
-    members = _unquote(found_parts.get("object", []), quotes)
+    first, between, last = parts_by_kind.get("array", [""] * 3)
+    start, colon, comma, second_colon, end = parts_by_kind.get("object", [""] * 5)
     return pairs, Notation(
         quotes=quotes,
-        items=(items[0], items[1], items[2]) if len(items) == 3 else ("", "", ""),
-        members=(members[0], members[1], members[2], members[4])
-        if len(members) == 5 and members[1] == members[3]
-        else ("", "", "", ""),
+        items=(first, between, last),
+        members=(start, colon, comma, end) if colon == second_colon else ("", "", "", ""),
     )
 
 
-def _shape(body: str, value: Any, before: str) -> tuple[str | None, list[str]]:
+def _shape(
+    text: str, value: Any, before: str, quotes: tuple[str, str]
+) -> tuple[str | None, list[str]]:
     """Return what stands before a list or an object, and what around its marks in a notation."""
-    for at in range(len(body)):
-        if body[at] in "[{" and (_reads_back(body[at:], value)):
-            return body[:at], []
-    marks = re.findall(r"[kv]qe?[ay]\w*", json.dumps(value))
-    parts, rest = [], body
-    last = ""
+    for at in range(len(text)):
+        if text[at] in "[{" and _reads_back(text[at:], value):
+            return text[:at], []
+    is_object = isinstance(value, dict)
+    marks = [mark for member in value.items() for mark in member] if is_object else value
+    parts, rest, key = [], text, ""
     for mark in marks:
-        part, found, rest = rest.partition(mark)
-        if not found:
+        part, separator, rest = rest.partition(mark)
+        if not separator:
             return None, []
-        parts.append(part.replace(last, KEY) if last else part)
-        last = mark if mark.startswith("kqey") else last
-    parts.append(rest.replace(last, KEY) if last else rest)
-    if not body.startswith(before):
+        parts.append(part.replace(key, KEY) if key else part)
+        key = mark if is_object and mark in value else key
+    parts.append(rest.replace(key, KEY) if key else rest)
+    if not text.startswith(before):
         return None, []
     parts[0] = parts[0].removeprefix(before)
-    if isinstance(value, dict):
-        return before, [parts[0], parts[1], parts[2], parts[3], parts[4]]
+    for place, mark in enumerate(marks):
+        if not (is_object and mark in value):  # values stand in quotes, keys do not
+            parts[place] = parts[place].removesuffix(quotes[0])
+            parts[place + 1] = parts[place + 1].removeprefix(quotes[1])
     return before, parts
 
 
@@ -163,37 +174,22 @@ def _reads_back(text: str, value: Any) -> bool:
     return False
 
 
-def _unquote(parts: list[str], quotes: tuple[str, str]) -> list[str]:
-    """Take the quotes of texts from what stands around them."""
-    made = []
-    for place, part in enumerate(parts):
-        is_object = len(parts) == 5
-        before_value = place in (1, 3) if is_object else place < len(parts) - 1
-        behind_value = place in (2, 4) if is_object else place > 0
-        if before_value and quotes[0]:
-            part = part.removesuffix(quotes[0])
-        if behind_value and quotes[1]:
-            part = part.removeprefix(quotes[1])
-        made.append(part)
-    return made
-
-
 def _merge_pairs(pairs: list[Pair]) -> list[Pair]:
     """Put together what is written in the same way."""
-    made: dict[tuple[str, str, str], frozenset[str]] = {}
-    for one in pairs:
-        key = (one.opening.text, one.following.text, one.closing.text)
-        made[key] = made.get(key, frozenset()) | one.kinds
+    kinds_by_signs: dict[tuple[str, str, str], frozenset[str]] = {}
+    for pair in pairs:
+        key = (pair.opening.text, pair.following.text, pair.closing.text)
+        kinds_by_signs[key] = kinds_by_signs.get(key, frozenset()) | pair.kinds
     return [
         Pair(Sign(opening), kinds, Sign(following), Sign(closing))
-        for (opening, following, closing), kinds in made.items()
+        for (opening, following, closing), kinds in kinds_by_signs.items()
     ]
 
 
 def _without_arguments(turns: Turns, head: str, ending: str, text_end: str) -> str:
     """Return what stands between the name of a call without arguments and its end."""
     rest = turns.empty.partition(PLAIN.name)[2]
-    rest = (rest.partition(PLAIN.number)[2] or rest).replace(PLAIN.name, NAME)
+    rest = (rest.partition(PLAIN.id)[2] or rest).replace(PLAIN.name, NAME)
     plain, _, behind = head.partition(NUMBER)  # the number that the head has, it has, too
     if behind and rest.startswith(plain):
         rest = plain + NUMBER + rest[len(plain) :].lstrip("0123456789")
@@ -205,18 +201,18 @@ def _without_arguments(turns: Turns, head: str, ending: str, text_end: str) -> s
 
 def _find_quotes(turns: Turns, opening: str, following: str) -> list[tuple[str, str]]:
     """Return what texts stand in where they need it."""
-    made = []
+    quotes = []
     for probe in (MARKUP, QUOTED):
         turn = turns.probes.answer("", probe) or ""
-        value = str(probe.arguments["kqeya"])
-        before, found, behind = turn.partition(value)
-        own = before.rpartition("kqeya")[2]
-        after = behind.partition("kqeyb")[0].replace("kqeya", KEY)
-        if found and own.startswith(opening) and after.endswith(following):
-            quote = own[len(opening) :], after[: len(after) - len(following)]
+        key, next_key = probe.arguments
+        before, separator, behind = turn.partition(probe.arguments[key])
+        lead = before.rpartition(key)[2]
+        after = behind.partition(next_key)[0].replace(key, KEY)
+        if separator and lead.startswith(opening) and after.endswith(following):
+            quote = lead[len(opening) :], after[: len(after) - len(following)]
             if all(quote):
-                made.append(quote)
-    return list(dict.fromkeys(made))
+                quotes.append(quote)
+    return list(dict.fromkeys(quotes))
 
 
 _MOST_OPENINGS = 6
@@ -247,7 +243,7 @@ class CallSpan:
             key_at = turn.index(key, name_at)
             self.end = turn.index(str(value), key_at + len(key)) + len(str(value))
             span = (turn.index(next(iter(probe.arguments)), name_at), self.end)
-        id_at = turn.find(probe.number, after, self.end)
+        id_at = turn.find(probe.id, after, self.end)
         if id_at >= 0:
             self.start = min(self.start, id_at)
         self.arguments = span or (self.end, self.end)
@@ -286,11 +282,11 @@ def find_opening(turns: Turns) -> str:
             leads.append(behind[: CallSpan(behind, PLAIN, 0).start])
     if not first.strip():  # the header leads to it
         return common_end([turns.called[: len(header)] + first, *leads]) if leads else ""
-    found = common_end([first, *leads])
-    if turns.all and leads[-1] == found:  # what closes the reasoning is none of it
-        closing = next((one for one in tags_and_words(found) if len(one) > 2), "")
-        return found.partition(closing)[2] or found
-    return found
+    opening = common_end([first, *leads])
+    if turns.all and leads[-1] == opening:  # what closes the reasoning is none of it
+        closing = next((token for token in tags_and_words(opening) if len(token) > 2), "")
+        return opening.partition(closing)[2] or opening
+    return opening
 
 
 def _calls(turns: Turns) -> Calls | None:
@@ -302,12 +298,12 @@ def _calls(turns: Turns) -> Calls | None:
     tail = tail[: len(tail) - len(text_end)] if text_end and tail.endswith(text_end) else tail
     closing, following, head = tail, "", unit.sample[0]
     if turns.twice:
-        one = CallSpan(turns.twice, PLAIN, len(turns.header))
-        two = CallSpan(turns.twice, OTHER, one.end)
-        between = turns.twice[one.end : two.start]
+        plain = CallSpan(turns.twice, PLAIN, len(turns.header))
+        other = CallSpan(turns.twice, OTHER, plain.end)
+        between = turns.twice[plain.end : other.start]
         closing = common_start([between, tail])
         following = between[len(closing) :]
-        head = with_number_holes(unit.sample[0], two.sample[0])
+        head = with_number_holes(unit.sample[0], other.sample[0])
     ending = tail[len(closing) :]
     opening = find_opening(turns)
     longer = _longer_openings(turns, opening, text_end)
@@ -342,33 +338,33 @@ def _calls(turns: Turns) -> Calls | None:
 def _own_ending(ending: str, header: str) -> str:
     """Return what ends calls without what begins another turn, which some templates write there."""
     others = {token for token in tags_and_words(header) if len(token) > 2}
-    made = ""
+    own = ""
     for token in tags_and_words(ending):
         if token in others:
             break
-        made += token
-    return made
+        own += token
+    return own
 
 
 def _longer_openings(turns: Turns, opening: str, text_end: str) -> set[str]:
     """Return all that leads to a call: behind a text, or where a part is left out."""
     if not opening:
         return set()
-    found = {opening}
+    openings = {opening}
     before, _, behind = turns.spoken.rpartition(CONTENT)
     if before and PLAIN.name in behind:
-        found.add(behind[: CallSpan(behind, PLAIN, 0).start])
+        openings.add(behind[: CallSpan(behind, PLAIN, 0).start])
     ended = ""
     for token in tags_and_words(text_end):
         ended += token
-        if len(token) > 2 and len(found) < _MOST_OPENINGS:
-            found.add(ended + opening)
+        if len(token) > 2 and len(openings) < _MOST_OPENINGS:
+            openings.add(ended + opening)
     parts = [
         at for at in range(1, len(opening)) if opening[at] in "<[" and opening[at - 1].isspace()
     ]
     if parts and len(opening[parts[-1] :].strip()) > 3:
-        found.add(opening[parts[-1] :])
-    return {one for one in found if one.strip()}
+        openings.add(opening[parts[-1] :])
+    return {text for text in openings if text.strip()}
 
 
 def _resuming_text(turns: Turns, ended: str) -> str:
@@ -383,7 +379,7 @@ def _resuming_text(turns: Turns, ended: str) -> str:
 
 def _call_head(text: str) -> tuple[str | Sign, ...]:
     """Cut what stands before the arguments into holes and signs."""
-    made: list[str | Sign] = []
+    head: list[str | Sign] = []
     rest, has_name = text, False
     while rest:
         kind = {NAME: "name", ID: "id"}.get(rest[0])
@@ -393,13 +389,13 @@ def _call_head(text: str) -> tuple[str | Sign, ...]:
         rest = rest[1:]
         ends = [at for at in (rest.find(ID), -1 if has_name else rest.find(NAME)) if at >= 0]
         upto = min(ends, default=len(rest))
-        made += [kind, Sign(rest[:upto])]
+        head += [kind, Sign(rest[:upto])]
         rest = rest[upto:]
-    return tuple(made)
+    return tuple(head)
 
 
 def _with_holes(text: str, probe: Probe) -> str:
-    return text.replace(probe.name, NAME).replace(probe.number, ID)
+    return text.replace(probe.name, NAME).replace(probe.id, ID)
 
 
 def _find_object(
@@ -409,25 +405,25 @@ def _find_object(
     at = turn.rfind("{", after, name_at)
     while at >= after:
         try:
-            found, end = json.JSONDecoder().raw_decode(turn, at)
+            call, end = json.JSONDecoder().raw_decode(turn, at)
         except ValueError:
-            found, end = None, at
-        keys = _call_keys(found, probe)
+            call, end = None, at
+        keys = _call_keys(call, probe)
         if keys is not None:
             return at, end, keys
         at = turn.rfind("{", after, at) if at > after else -1
     return None
 
 
-def _call_keys(found: Any, probe: Probe) -> tuple[str, str, str] | None:
-    if not isinstance(found, dict):
+def _call_keys(call: Any, probe: Probe) -> tuple[str, str, str] | None:
+    if not isinstance(call, dict):
         return None
-    if found == {probe.name: probe.arguments}:
+    if call == {probe.name: probe.arguments}:
         return "", "", ""
-    names = [key for key, value in found.items() if value == probe.name]
-    given = [key for key, value in found.items() if _is_probe(value, probe.arguments)]
-    ids = [key for key, value in found.items() if value == probe.number]
-    return (names[0], given[0], ids[0] if ids else "") if names and given else None
+    names = [key for key, value in call.items() if value == probe.name]
+    arguments = [key for key, value in call.items() if _is_probe(value, probe.arguments)]
+    ids = [key for key, value in call.items() if value == probe.id]
+    return (names[0], arguments[0], ids[0] if ids else "") if names and arguments else None
 
 
 def _is_probe(value: Any, arguments: dict[str, Any]) -> bool:
@@ -447,10 +443,10 @@ def _find_arguments(turn: str, probe: Probe, after: int) -> tuple[int, int] | No
     for opening in '{"':
         at = turn.rfind(opening, after, key_at - (opening == '"' and turn[key_at - 1] == '"'))
         try:
-            found, end = json.JSONDecoder().raw_decode(turn, at) if at >= 0 else (None, 0)
+            value, end = json.JSONDecoder().raw_decode(turn, at) if at >= 0 else (None, 0)
         except ValueError:
             continue
-        if _is_probe(found, probe.arguments):
+        if _is_probe(value, probe.arguments):
             return at, end
     at, end = turn.rfind("{", after, key_at), turn.find("}", key_at)
     try:

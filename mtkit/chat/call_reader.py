@@ -1,7 +1,7 @@
 """Calls of tools, read while a model writes them.
 
-Until a call's name and the begin of its arguments are known, nothing of it is told: what does not
-go on as a call is text.
+Nothing of a call is told before its name and the start of its arguments are known: what does not go
+on as a call is text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mtkit.chat.value_reader import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from mtkit.chat.answer import Calls, Pair, Pairs, PartQueue
@@ -32,19 +32,32 @@ if TYPE_CHECKING:
 
 _NAME_KEYS = ("name", "tool_name", "function_name")
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
+_ID_KEYS = ("id", "call_id", "tool_call_id")
 _NOT_IN_NAMES = re.compile(r"[\s<>{}\"'\[\]|]")
 
-_MOST_TRIED = 1000
-"""Ends of a dict of Python; each is tried from its beginning on."""
+_MOST_ENDS = 1000
+"""Braces that may end a dict of Python; up to each, the whole of it is parsed anew."""
+
+
+class _Members:
+    """What the members of an object have said of a call so far."""
+
+    def __init__(self) -> None:
+        self.name = self.id = self.arguments = ""
 
 
 class CallReader:
-    """Reads one call."""
+    """Reads one call.
+
+    Attributes:
+        started: The call has been told; what comes of it from now on is part of it.
+        place: Where it begins among the parts of the queue.
+    """
 
     def __init__(
         self,
         source: IncomingText,
-        told: PartQueue,
+        queue: PartQueue,
         text: str,
         schemas: Mapping[str, Any],
         calls: Calls | None,
@@ -52,9 +65,10 @@ class CallReader:
         """Read a call.
 
         Args:
+            text: What stands before it, told with it.
             calls: How calls are written; None: as bare objects that name a tool.
         """
-        self._source, self._told, self._before = source, told, text
+        self._source, self._queue, self._before = source, queue, text
         self._schemas, self._calls = schemas, calls
         self.started, self.place = False, 0
 
@@ -62,227 +76,220 @@ class CallReader:
         """Read it; False where it is none, or not whole."""
         calls = self._calls
         if calls is None or not calls.opening.core:
-            return (yield from self._object(known=calls is None or bool(self._schemas)))
+            return (yield from self._read_object(known=calls is None or bool(self._schemas)))
         if calls.body == "object":
-            return (yield from self._object())
-        found = yield from self._head(calls.head)
-        if found is None:
+            return (yield from self._read_object())
+        head = yield from self._read_head(calls.head)
+        if head is None:
             return False
-        name, number = found
+        name, call_id = head
         if calls.pairs is not None:
-            return (yield from self._pairs(name, number, calls.pairs))
-        return (yield from self._arguments(name, number))
+            return (yield from self._read_pairs(name, call_id, calls.pairs))
+        return (yield from self._read_arguments(name, call_id))
 
-    def _start(self, name: str, number: str) -> None:
+    def _start(self, name: str, call_id: str) -> None:
         self.started = True
         # nine letters and digits are what Mistral's templates take
-        start = CallStart(number or secrets.token_hex(5)[:9], name)
-        self.place = self._told.start_call(start, self._before)
+        start = CallStart(call_id or secrets.token_hex(5)[:9], name)
+        self.place = self._queue.start_call(start, self._before)
 
-    def _text(self, text: str) -> None:
-        self._told.tell(CallText(text))
+    def _add(self, text: str) -> None:
+        self._queue.add(CallText(text))
 
     # -- a JSON object that says name and arguments
 
-    def _object(self, *, known: bool = False) -> Waiting[bool]:
-        source, keys = self._source, self._calls.keys if self._calls else ("name", "", "")
+    def _read_object(self, *, known: bool = False) -> Waiting[bool]:
+        """Read an object with a name and arguments; if ``known``, of a tool there is."""
+        source = self._source
         if not (yield from source.blank()) or source.text[source.at] != "{":
             return False
         source.at += 1
-        if keys[1] == "" and self._calls is not None:
-            return (yield from self._keyed())
-        name, number, held = "", "", ""
-        seen: set[str] = set()
-        while True:
-            if not (yield from source.blank()):
-                return False
-            one = source.text[source.at]
-            if one == "}" and name:
+        if self._calls is not None and not self._calls.keys[1]:
+            return (yield from self._read_keyed_object())
+        members = _Members()
+        keys: set[str] = set()
+        while (yield from source.blank()):
+            character = source.text[source.at]
+            if character == "}" and members.name:
                 source.at += 1
-                break
-            if one == "," and seen:
+                return self.started or self._start_object(members, known)
+            if character == "," and keys:
                 source.at += 1
                 continue
-            key = yield from self._word()
-            if key is None or key in seen or not (yield from source.blank()):
+            key = yield from self._read_text()
+            if key is None or key in keys or not (yield from self._pass_colon()):
                 return False
-            seen.add(key)
-            if source.text[source.at] != ":":
+            keys.add(key)
+            if not (yield from self._read_member(key, members, known)):
                 return False
-            source.at += 1
-            if not (yield from source.blank()):
-                return False
-            if key in (keys[0], *_NAME_KEYS) and not name:
-                name = (yield from self._word()) or ""
-                if not name or (known and name not in self._schemas):
-                    return False
-            elif key in (keys[1], *_ARGUMENT_KEYS) and not held and not self.started:
-                if name:
-                    if not (yield from self._arguments(name, number)):
-                        return False
-                else:
-                    kept: list[str] = []
-                    if not (yield from self._given(kept.append)):
-                        return False
-                    held = "".join(kept)
-            elif key == "function" and not name and source.text[source.at] == "{":
-                if not (yield from self._object(known=known)):
-                    return False
-                name = name or "-"
-            elif source.text[source.at] == '"' and key in (
-                keys[2],
-                "id",
-                "call_id",
-                "tool_call_id",
-            ):
-                word = yield from self._word()
-                number = (word or "") if key == (keys[2] or "id") else number
-            elif (known and key != "type") or not (yield from read_json_value(source, _ignore)):
-                return False
-        if not self.started:
-            if known and not held:
-                return False
-            self._start(name, number)
-            self._text(held or "{}")
+        return False
+
+    def _read_member(self, key: str, members: _Members, known: bool) -> Waiting[bool]:
+        """Read the value of a key; arguments behind a name are told as they come."""
+        source = self._source
+        name_key, arguments_key, id_key = self._calls.keys if self._calls else ("name", "", "")
+        first = source.text[source.at]
+        if key in (name_key, *_NAME_KEYS) and not members.name:
+            members.name = (yield from self._read_text()) or ""
+            return bool(members.name) and (not known or members.name in self._schemas)
+        if key in (arguments_key, *_ARGUMENT_KEYS) and not (members.arguments or self.started):
+            if members.name:
+                return (yield from self._read_arguments(members.name, members.id))
+            members.arguments = (yield from self._read_whole_arguments()) or ""
+            return bool(members.arguments)
+        if key == "function" and not members.name and first == "{":
+            members.name = "-"  # the object within starts the call
+            return (yield from self._read_object(known=known))
+        if key in (id_key, *_ID_KEYS) and first == '"':
+            text = (yield from self._read_text()) or ""
+            if key == (id_key or "id"):
+                members.id = text
+            return True
+        if known and key != "type":
+            return False
+        return (yield from read_json_value(source, _ignore))
+
+    def _start_object(self, members: _Members, known: bool) -> bool:
+        """Tell the call whose arguments came before its name, or that has none."""
+        if known and not members.arguments:
+            return False
+        self._start(members.name, members.id)
+        self._add(members.arguments or "{}")
         return True
 
-    def _keyed(self) -> Waiting[bool]:
+    def _read_keyed_object(self) -> Waiting[bool]:
         """Read an object whose one key is the name."""
         source = self._source
         if not (yield from source.blank()):
             return False
-        name = yield from self._word()
-        if not name or not (yield from source.blank()) or source.text[source.at] != ":":
+        name = yield from self._read_text()
+        if not name or not (yield from self._pass_colon()):
             return False
-        source.at += 1
-        if not (yield from self._arguments(name, "")):
+        if not (yield from self._read_arguments(name, "")):
             return False
         if not (yield from source.blank()) or source.text[source.at] != "}":
             return False
         source.at += 1
         return True
 
-    def _word(self) -> Waiting[str | None]:
+    def _pass_colon(self) -> Waiting[bool]:
+        """Pass a colon and the white space around it."""
+        source = self._source
+        if not (yield from source.blank()) or source.text[source.at] != ":":
+            return False
+        source.at += 1
+        return (yield from source.blank())
+
+    def _read_text(self) -> Waiting[str | None]:
         """Read a text in quotes; None where there is something else."""
         if (yield from self._source.peek()) != '"':
             return None
-        kept: list[str] = []
-        if not (yield from read_json_text(self._source, kept.append)):
+        pieces: list[str] = []
+        if not (yield from read_json_text(self._source, pieces.append)):
             return None
-        word = json.loads("".join(kept))
-        return word if isinstance(word, str) else None
+        text: str = json.loads("".join(pieces))
+        return text
 
     # -- arguments as JSON
 
-    def _arguments(self, name: str, number: str) -> Waiting[bool]:
-        """Read arguments that are JSON; the call is told with their first sign."""
+    def _read_arguments(self, name: str, call_id: str) -> Waiting[bool]:
+        """Read arguments: JSON is told from its first character on, all else once it is whole."""
         source = self._source
         if not (yield from source.blank()):
             return False
-        if source.text[source.at] != "{":
-            kept: list[str] = []
-            if not (yield from self._given(kept.append)):
+        read = self._read_whole_arguments
+        if source.text[source.at] == "{":
+            opening = source.at
+            source.at += 1
+            if not (yield from source.blank()):
                 return False
-            self._start(name, number)
-            self._text("".join(kept))
-            return True
-        source.at += 1
-        if not (yield from source.blank()):
+            first, source.at = source.text[source.at], opening
+            if first in '"}':
+                self._start(name, call_id)
+                source.lets_go = True
+                is_whole = yield from read_json_value(source, self._add)
+                source.lets_go = False
+                return is_whole
+            if first != "'":
+                return False
+            read = self._read_python
+        arguments = yield from read()
+        if arguments is None:
             return False
-        first = source.text[source.at]
-        source.at -= 1
-        while source.text[source.at] != "{":
-            source.at -= 1
-        if first == "'":
-            kept = []
-            if not (yield from self._python(kept.append)):
-                return False
-            self._start(name, number)
-            self._text("".join(kept))
-            return True
-        if first not in '"}':
-            return False
-        self._start(name, number)
-        source.lets_go = True
-        is_whole = yield from read_json_value(source, self._text)
-        source.lets_go = False
-        return is_whole
-
-    def _given(self, tell: Callable[[str], None]) -> Waiting[bool]:
-        """Read arguments: an object, a text that holds one, or nothing."""
-        source = self._source
-        one = yield from source.peek()
-        if one == "{":
-            return (yield from read_json_value(source, tell))
-        if one == '"':
-            word = yield from self._word()
-            try:
-                found = json.loads(word or "{}", strict=False)
-            except (ValueError, RecursionError):
-                return False
-            if not isinstance(found, dict):
-                return False
-            tell(arguments_json(found))
-            return True
-        kept: list[str] = []
-        if not (yield from read_json_value(source, kept.append)) or kept != ["null"]:
-            return False
-        tell("{}")
+        self._start(name, call_id)
+        self._add(arguments)
         return True
 
-    def _python(self, tell: Callable[[str], None]) -> Waiting[bool]:
-        """Read a dict as Python writes it."""
+    def _read_whole_arguments(self) -> Waiting[str | None]:
+        """Read an object, a text that holds one, or null; return the JSON of the object."""
+        source = self._source
+        first = yield from source.peek()
+        if first == '"':
+            text = yield from self._read_text()
+            try:
+                value = json.loads(text or "{}", strict=False)
+            except (ValueError, RecursionError):
+                return None
+            return arguments_json(value) if isinstance(value, dict) else None
+        pieces: list[str] = []
+        if not (yield from read_json_value(source, pieces.append)):
+            return None
+        if first == "{":
+            return "".join(pieces)
+        return "{}" if pieces == ["null"] else None
+
+    def _read_python(self) -> Waiting[str | None]:
+        """Read a dict as Python writes it; return its JSON."""
         source = self._source
         end = source.at
-        tried = 0
-        while tried < _MOST_TRIED:
+        tries = 0
+        while tries < _MOST_ENDS:
             end = source.text.find("}", end)
             if end < 0:
                 end = len(source.text)
                 if end - source.at > MOST_LITERAL or not (yield from source.more()):
-                    return False
+                    return None
                 continue
-            end, tried = end + 1, tried + 1
-            found = parse_literal(source.text[source.at : end])
-            if isinstance(found, dict):
+            end, tries = end + 1, tries + 1
+            value = parse_literal(source.text[source.at : end])
+            if isinstance(value, dict):
                 source.at = end
-                tell(arguments_json(found))
-                return True
-        return False
+                return arguments_json(value)
+        return None
 
     # -- a head of name and id
 
-    def _head(self, head: tuple[str | Sign, ...]) -> Waiting[tuple[str, str] | None]:
+    def _read_head(self, head: tuple[str | Sign, ...]) -> Waiting[tuple[str, str] | None]:
         """Read name and id; of the holes behind the name any may be left out."""
-        found = {"name": "", "id": ""}
+        words = {"name": "", "id": ""}
         place = 0
         while place < len(head):
             hole = head[place]
             signs = [
-                (at, one)
-                for at, one in enumerate(head[place + 1 :], place + 1)
-                if isinstance(one, Sign)
+                (at, sign)
+                for at, sign in enumerate(head[place + 1 :], place + 1)
+                if isinstance(sign, Sign)
             ]
             if not signs:  # what follows the name are the arguments one by one
                 assert self._calls is not None
                 assert self._calls.pairs is not None
                 pairs = self._calls.pairs
                 signs = [(place + 1, pairs.first), (place + 1, pairs.empty)]
-                word = yield from self._upto(signs, passes=False)
+                word = yield from self._read_word(signs, passes=False)
             else:
-                word = yield from self._upto(
-                    signs if found["name"] or hole == "name" else signs[:1]
+                word = yield from self._read_word(
+                    signs if words["name"] or hole == "name" else signs[:1]
                 )
             if word is None:
                 return None
-            found[str(hole)] = word[0]
+            words[str(hole)] = word[0]
             place = word[1] + 1
-        return (found["name"], found["id"]) if found["name"] else None
+        return (words["name"], words["id"]) if words["name"] else None
 
-    def _upto(
+    def _read_word(
         self, signs: list[tuple[int, Sign]], *, passes: bool = True
     ) -> Waiting[tuple[str, int] | None]:
-        """Read a name up to one of some signs; None where there is none."""
+        """Read a name or an id up to one of some signs; None where there is none."""
         source, start = self._source, self._source.at
         while True:
             waits = False
@@ -294,16 +301,16 @@ class CallReader:
                 if not word:
                     continue
                 for at, sign in signs:
-                    found = sign.match(source.text, end, word)
-                    if found == PARTIAL:
+                    sign_end = sign.match(source.text, end, word)
+                    if sign_end == PARTIAL:
                         waits = True
                         break
-                    if found >= 0:
+                    if sign_end >= 0:
                         if _NOT_IN_NAMES.search(word):
                             return None
                         source.at = end
                         if passes:
-                            source.at = found
+                            source.at = sign_end
                             yield from source.trail(sign.trail)
                         return word, at
                 if waits:
@@ -315,7 +322,7 @@ class CallReader:
 
     # -- arguments one by one
 
-    def _pairs(self, name: str, number: str, pairs: Pairs) -> Waiting[bool]:
+    def _read_pairs(self, name: str, call_id: str, pairs: Pairs) -> Waiting[bool]:
         source = self._source
         properties = self._schemas.get(name, {}).get("properties")
         properties = properties if isinstance(properties, dict) else {}
@@ -323,38 +330,38 @@ class CallReader:
         if sign is None:
             return False
         if sign is pairs.empty:
-            self._start(name, number)
-            self._text("{}")
+            self._start(name, call_id)
+            self._add("{}")
             return True
         before_key = "{"
         while True:
-            key = yield from self._key(pairs)
+            key = yield from self._read_key(pairs)
             if key is None:
                 return False
             word, pair = key
             if not self.started:
-                self._start(name, number)
-            self._text(before_key + json.dumps(word, ensure_ascii=False) + ": ")
+                self._start(name, call_id)
+            self._add(before_key + json.dumps(word, ensure_ascii=False) + ": ")
             before_key = ", "
             ends = yield from ValueReader(
-                source, self._text, pairs, pair, word, properties.get(word)
+                source, self._add, pairs, pair, word, properties.get(word)
             ).read()
             if ends is None:
                 return False
             if ends:
-                self._text("}")
+                self._add("}")
                 return True
 
-    def _key(self, pairs: Pairs) -> Waiting[tuple[str, Pair] | None]:
+    def _read_key(self, pairs: Pairs) -> Waiting[tuple[str, Pair] | None]:
         """Read a key and what stands behind it."""
         source, start = self._source, self._source.at
         while True:
             waits = False
             for end in range(start + 1, min(len(source.text), start + MOST_WORD)):
                 word = source.text[start:end]
-                found = [pair.opening.match(source.text, end, "", word) for pair in pairs.pairs]
-                full = [(at, pair) for at, pair in zip(found, pairs.pairs, strict=True) if at >= 0]
-                longer = PARTIAL in found[: found.index(full[0][0])] if full else PARTIAL in found
+                ends = [pair.opening.match(source.text, end, "", word) for pair in pairs.pairs]
+                full = [(at, pair) for at, pair in zip(ends, pairs.pairs, strict=True) if at >= 0]
+                longer = PARTIAL in ends[: ends.index(full[0][0])] if full else PARTIAL in ends
                 if longer and not source.ended:
                     waits = True
                     break

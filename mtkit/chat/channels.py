@@ -69,7 +69,7 @@ class ChannelReader:
 
     def _take(self, text: str, *, ends: bool) -> list[Part]:
         self._rest += text
-        made: list[Part] = []
+        output: list[Part] = []
         while self._rest or (ends and self._header):
             if self._header:
                 parts = self._inside(self._header, ends)
@@ -78,8 +78,8 @@ class ChannelReader:
                 parts = None if before is None else [before]
             if parts is None:
                 break
-            made += parts
-        return join_parts(made)
+            output += parts
+        return join_parts(output)
 
     def _between(self, ends: bool) -> str | None:
         """Return text before the next message; None where what there is may be its header."""
@@ -113,19 +113,19 @@ class ChannelReader:
             return None
         if not sign:
             at = len(rest) - (0 if ends else incomplete_length(rest, signs))
-        said, self._rest = rest[:at], rest[at + len(sign) :]
+        text, self._rest = rest[:at], rest[at + len(sign) :]
         if closes:
             self._header = None
-        elif not said:
+        elif not text:
             return None
         if name:
-            return self._read_call(name, said, header[0] + said + sign)
+            return self._read_call(name, text, header[0] + text + sign)
         if header["channel"] == "analysis":
-            part: Part = Thought(said) if self._reasons else said + sign
-            return [part] if said else []
-        if said:
+            part: Part = Thought(text) if self._reasons else text + sign
+            return [part] if text else []
+        if text:
             before, self._shown = self._shown, header
-            return [said] if before in (None, header) else ["\n\n", said]
+            return [text] if before in (None, header) else ["\n\n", text]
         return []
 
     def _read_call(self, name: str, body: str, text: str) -> list[Part]:
@@ -153,7 +153,7 @@ def _is_json(text: str) -> bool:
 
 def find_first(text: str, signs: Sequence[str]) -> tuple[int, str]:
     """Return where the first of some signs stands in a text, and which; nothing where none does."""
-    places = [(text.find(one), one) for one in signs]
+    places = [(text.find(sign), sign) for sign in signs]
     return min((place for place in places if place[0] >= 0), default=(0, ""))
 
 
@@ -161,7 +161,7 @@ def incomplete_length(text: str, signs: Sequence[str]) -> int:
     """Return how many of the last characters may belong to a sign that is not complete."""
     return max(
         length
-        for one in signs
-        for length in range(min(len(one), len(text) + 1))
-        if text.endswith(one[:length])
+        for sign in signs
+        for length in range(min(len(sign), len(text) + 1))
+        if text.endswith(sign[:length])
     )

@@ -116,11 +116,11 @@ def _time(fields: tuple[int, ...], offset: float | None, name: str | None) -> da
     """Put together what ``process`` took apart."""
     from datetime import datetime, timedelta, timezone
 
-    made = datetime(*fields)  # type: ignore[arg-type]
+    moment = datetime(*fields)  # type: ignore[arg-type]
     if offset is None:
-        return made
+        return moment
     shift = timedelta(seconds=offset)
-    return made.replace(tzinfo=timezone(shift) if name is None else timezone(shift, name))
+    return moment.replace(tzinfo=timezone(shift) if name is None else timezone(shift, name))
 
 
 def _import_everything() -> None:

@@ -39,9 +39,9 @@ def render_or_simplify(messages: Sequence[Any], rendered: Callable[[Sequence[Any
         refusal = error
     for simpler in _simpler_conversations(messages):
         with suppress(TemplateRefusal):
-            found = rendered(simpler)
-            if _shows_system(found, messages):
-                return found
+            simpler_text = rendered(simpler)
+            if _shows_system(simpler_text, messages):
+                return simpler_text
     if refusal is not None:
         raise refusal
     return text
@@ -49,10 +49,10 @@ def render_or_simplify(messages: Sequence[Any], rendered: Callable[[Sequence[Any
 
 def _shows_system(text: str, messages: Sequence[Any]) -> bool:
     """Whether a text has what the system says; one message in front is the template's affair."""
-    told = [message for message in messages if _role(message) == "system"]
-    if told == list(messages[:1]):
+    system = [message for message in messages if _role(message) == "system"]
+    if system == list(messages[:1]):
         return True
-    contents = [message.get("content") for message in told]
+    contents = [message.get("content") for message in system]
     return all(content.strip() in text for content in contents if isinstance(content, str))
 
 
@@ -60,25 +60,28 @@ def _simpler_conversations(messages: Sequence[Any]) -> Iterator[list[Any]]:
     """Yield conversations with the same texts, those that change least first."""
     if not all(_role(message) and isinstance(message.get("content"), str) for message in messages):
         return
-    count = next((n for n, one in enumerate(messages) if _role(one) != "system"), len(messages))
+    count = next((n for n, m in enumerate(messages) if _role(m) != "system"), len(messages))
     leading, rest = messages[:count], messages[count:]
-    system = [{**one, "content": _join_texts(leading)} for one in leading[:1]]
-    users = [{**one, "role": "user"} if _role(one) == "system" else one for one in rest]
-    opening = [{**one, "role": "user"} for one in system]
-    for made in ([*system, *_merge_user_messages(users)], _merge_user_messages([*opening, *users])):
-        if made != list(messages):
-            yield made
+    system = [{**message, "content": _join_texts(leading)} for message in leading[:1]]
+    users = [{**m, "role": "user"} if _role(m) == "system" else m for m in rest]
+    opening = [{**message, "role": "user"} for message in system]
+    for conversation in (
+        [*system, *_merge_user_messages(users)],
+        _merge_user_messages([*opening, *users]),
+    ):
+        if conversation != list(messages):
+            yield conversation
 
 
 def _merge_user_messages(messages: Sequence[Any]) -> list[Any]:
     """Return messages in which none of the user follows another of the user."""
-    made: list[Any] = []
+    merged: list[Any] = []
     for message in messages:
-        if made and _role(message) == _role(made[-1]) == "user":
-            before = made.pop()
+        if merged and _role(message) == _role(merged[-1]) == "user":
+            before = merged.pop()
             message = {**before, "content": _join_texts([before, message])}
-        made.append(message)
-    return made
+        merged.append(message)
+    return merged
 
 
 def _join_texts(messages: Sequence[Any]) -> str:

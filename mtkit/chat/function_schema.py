@@ -47,16 +47,16 @@ def function_schema(function: Callable[..., Any]) -> dict[str, Any]:
         if parameter not in described:
             what = f"its docstring does not describe {parameter!r}"
             raise UsageError(what, field=f"tools: {name}", hint="Args: has a line for each")
-        said = described[parameter]
-        choices = _CHOICES.search(said)
+        description = described[parameter]
+        choices = _CHOICES.search(description)
         if choices:
             schema["enum"] = _parse_choices(choices[1], name, parameter)
-            said = said[: choices.start()].strip()
-        schema["description"] = said
-    made = {"name": name, "description": about, "parameters": parameters}
+            description = description[: choices.start()].strip()
+        schema["description"] = description
+    entry = {"name": name, "description": about, "parameters": parameters}
     if result is not None:
-        made["return"] = result if returned is None else {**result, "description": returned}
-    return {"type": "function", "function": made}
+        entry["return"] = result if returned is None else {**result, "description": returned}
+    return {"type": "function", "function": entry}
 
 
 def _parse_choices(choices: str, name: str, parameter: str) -> list[Any]:
@@ -77,7 +77,9 @@ def _sections(text: str) -> tuple[str, dict[str, str], str | None]:
     returned = re.search(r"\n\s*Returns:\n\s*(.*?)[\n\s]*(?:Raises:|\Z)", text, re.DOTALL)
     lines = [line for line in listed[1].split("\n") if line.strip()] if listed else []
     entries = _ENTRY.findall("\n".join(lines))
-    described = {name: re.sub(r"\s*\n+\s*", " ", said.strip()) for _, name, said in entries}
+    described = {
+        name: re.sub(r"\s*\n+\s*", " ", description.strip()) for _, name, description in entries
+    }
     return about[1].strip() if about else "", described, returned[1].strip() if returned else None
 
 
@@ -87,21 +89,23 @@ def _parameters(
     """Return the schema of the parameters, and of what is returned where JSON has it."""
     import inspect
 
-    given = dict(inspect.signature(function).parameters)
+    parameters = dict(inspect.signature(function).parameters)
     hints = get_type_hints(function)
-    first = next(iter(given), "")
-    if first in ("self", "cls") and given[first].annotation is inspect.Parameter.empty:
-        del given[first]
+    first = next(iter(parameters), "")
+    if first in ("self", "cls") and parameters[first].annotation is inspect.Parameter.empty:
+        del parameters[first]
         hints.pop(first, None)
-    for one in given.values():
-        if one.annotation is inspect.Parameter.empty:
-            raise UsageError(f"{one.name!r} has no type hint", field=f"tools: {name}")
+    for parameter in parameters.values():
+        if parameter.annotation is inspect.Parameter.empty:
+            raise UsageError(f"{parameter.name!r} has no type hint", field=f"tools: {name}")
     result = None
     if "return" in hints:
         with suppress(UsageError):  # a model never writes it
             result = _schema(hints.pop("return"), name)
     schema = {"type": "object", "properties": {key: _schema(hints[key], name) for key in hints}}
-    required = [key for key, one in given.items() if one.default is inspect.Parameter.empty]
+    required = [
+        key for key, parameter in parameters.items() if parameter.default is inspect.Parameter.empty
+    ]
     return {**schema, "required": required} if required else schema, result
 
 
@@ -121,7 +125,7 @@ def _schema(hint: Any, name: str) -> dict[str, Any]:
     if origin is list:
         return {"type": "array", "items": _schema(args[0], name)} if args else {"type": "array"}
     if origin is tuple and len(args) > 1 and ... not in args:
-        return {"type": "array", "prefixItems": [_schema(one, name) for one in args]}
+        return {"type": "array", "prefixItems": [_schema(arg, name) for arg in args]}
     if origin is dict:
         more = {"additionalProperties": _schema(args[1], name)} if len(args) == 2 else {}
         return {"type": "object", **more}
@@ -143,12 +147,12 @@ def _values(values: list[Any], hint: Any, name: str) -> dict[str, Any]:
 def _union(args: tuple[Any, ...], name: str) -> dict[str, Any]:
     """Return the schema of one of several types."""
     none = type(None)
-    several = [_schema(one, name) for one in args if one is not none]
-    if len(several) == 1:
-        made = several[0]
-    elif all(one.keys() == {"type"} and isinstance(one["type"], str) for one in several):
-        kinds = sorted({one["type"] for one in several})
-        made = {"type": kinds[0] if len(kinds) == 1 else kinds}
+    schemas = [_schema(schema, name) for schema in args if schema is not none]
+    if len(schemas) == 1:
+        union = schemas[0]
+    elif all(schema.keys() == {"type"} and isinstance(schema["type"], str) for schema in schemas):
+        kinds = sorted({schema["type"] for schema in schemas})
+        union = {"type": kinds[0] if len(kinds) == 1 else kinds}
     else:
-        made = {"anyOf": several}
-    return {**made, "nullable": True} if none in args else made
+        union = {"anyOf": schemas}
+    return {**union, "nullable": True} if none in args else union

@@ -35,16 +35,19 @@ class Probe(Record):
     """A call to be shown."""
 
     name: str
-    number: str
+    id: str
     arguments: dict[str, Any]
 
 
 PLAIN = Probe("nqamea", "iqd00000a", {"kqeya": "vqala", "kqeyb": "vqalb"})
 OTHER = Probe("nqameb", "iqd00000b", {"kqeyc": "vqalc"})
 EMPTY = Probe("nqamea", "iqd00000a", {})
+NUMBER_KEY, BOOLEAN_KEY, NULL_KEY = "kqeyb", "kqeyd", "kqeye"
+ARRAY_KEY, OBJECT_KEY = "kqeyf", "kqeyg"
 TYPED = Probe("nqamea", "iqd00000a", {
-    "kqeya": "vqala", "kqeyb": 31415, "kqeyc": 2.5, "kqeyd": True, "kqeye": None,
-    "kqeyf": ["vqalf", "vqalg"], "kqeyg": {"kqeyh": "vqalh", "kqeyi": "vqali"}, "kqeyz": "vqalz",
+    "kqeya": "vqala", NUMBER_KEY: 31415, "kqeyc": 2.5, BOOLEAN_KEY: True, NULL_KEY: None,
+    ARRAY_KEY: ["vqalf", "vqalg"], OBJECT_KEY: {"kqeyh": "vqalh", "kqeyi": "vqali"},
+    "kqeyz": "vqalz",
 })  # fmt: skip
 MARKUP = Probe("nqamea", "iqd00000a", {"kqeya": "v<q>a&l\na", "kqeyb": "vqalb"})
 QUOTED = Probe("nqamea", "iqd00000a", {"kqeya": "v'q\"a\\l\na", "kqeyb": "vqalb"})
@@ -61,16 +64,16 @@ _SCHEMAS: dict[type, dict[str, Any]] = {
 
 
 def _probe_tools() -> list[dict[str, Any]]:
-    made = []
-    for one in (TYPED, OTHER):
+    tools = []
+    for probe in (TYPED, OTHER):
         properties = {
             key: {**_SCHEMAS[type(value)], "description": "Says it."}
-            for key, value in one.arguments.items()
+            for key, value in probe.arguments.items()
         }
         parameters = {"type": "object", "properties": properties, "required": []}
-        function = {"name": one.name, "description": "Does it.", "parameters": parameters}
-        made.append({"type": "function", "function": function})
-    return made
+        function = {"name": probe.name, "description": "Does it.", "parameters": parameters}
+        tools.append({"type": "function", "function": function})
+    return tools
 
 
 class Probes:
@@ -81,26 +84,26 @@ class Probes:
         self._values = {"bos_token": "", "eos_token": EOS, **(values or {})}
         self.text_arguments = False
         self.refusal: MtkitError | None = None
-        asked = [{"role": "user", "content": USER}]
+        chat = [{"role": "user", "content": USER}]
         forms = (_probe_tools(), [tool["function"] for tool in _probe_tools()])
         self._tools: list[dict[str, Any]] | None = None
         for form in forms:
             self._tools = form
-            if self._rendered(asked, {}) is not None:
+            if self._rendered(chat, {}) is not None:
                 return
         self._tools = None
 
     def shows_tools(self) -> bool:
         """Return whether the model is told of tools."""
-        asked = [{"role": "user", "content": USER}]
-        return self._tools is not None and PLAIN.name in (self._rendered(asked, {}) or "")
+        chat = [{"role": "user", "content": USER}]
+        return self._tools is not None and PLAIN.name in (self._rendered(chat, {}) or "")
 
     def shows_results(self) -> bool:
         """Return whether the model is told what a tool gave."""
         for as_text in (False, True):
             calls = [_call_message(PLAIN, as_text)]
             called = {"role": "assistant", "content": "", "tool_calls": calls}
-            result = {"role": "tool", "tool_call_id": PLAIN.number, "content": CONTENT}
+            result = {"role": "tool", "tool_call_id": PLAIN.id, "content": CONTENT}
             chat: list[Any] = [
                 {"role": "user", "content": USER},
                 called,
@@ -112,8 +115,8 @@ class Probes:
 
     def opening(self, **values: Any) -> str | None:
         """Return what follows the user's message where an answer begins; None: it refuses."""
-        found = self._rendered([{"role": "user", "content": USER}], values, opens=True)
-        return None if found is None else found.rpartition(USER)[2]
+        text = self._rendered([{"role": "user", "content": USER}], values, opens=True)
+        return None if text is None else text.rpartition(USER)[2]
 
     def answer(
         self,
@@ -130,11 +133,11 @@ class Probes:
             if calls:
                 message["tool_calls"] = [_call_message(call, as_text) for call in calls]
             chat = [{"role": "user", "content": USER}, message]
-            found = self._rendered(chat, values or {})
-            if found is not None and USER in found:
-                if as_text and all(call.name in found for call in calls):
+            text = self._rendered(chat, values or {})
+            if text is not None and USER in text:
+                if as_text and all(call.name in text for call in calls):
                     self.text_arguments = True
-                return found.rpartition(USER)[2]
+                return text.rpartition(USER)[2]
         return None
 
     def _rendered(
@@ -158,7 +161,7 @@ class Probes:
 def _call_message(call: Probe, as_text: bool) -> dict[str, Any]:
     arguments: Any = json.dumps(call.arguments) if as_text else call.arguments
     function = {"name": call.name, "arguments": arguments}
-    return {"id": call.number, "type": "function", "function": function}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 _SWITCHED: tuple[dict[str, Any], ...] = (
@@ -189,9 +192,9 @@ class Turns:
         self.spoken = _turn_with(answer(CONTENT, *both), PLAIN.name) if self.called else ""
         self.thought, self.all, self.values = "", "", {}
         for values in _SWITCHED:
-            found = answer(CONTENT, reasoning=REASON, values=values) or ""
+            speaks = answer(CONTENT, reasoning=REASON, values=values) or ""
             thinks = answer("", PLAIN, reasoning=REASON, values=values) if self.called else ""
-            self.thought, self.all = _turn_with(found, REASON), _turn_with(thinks, REASON)
+            self.thought, self.all = _turn_with(speaks, REASON), _turn_with(thinks, REASON)
             if self.thought or self.all:
                 self.values = values
                 break
@@ -216,7 +219,7 @@ def _turn_with(turn: str | None, mark: str) -> str:
 
 def _before_mark(turn: str) -> str:
     """Return what a turn begins with, up to its first mark."""
-    marks = (CONTENT, REASON, PLAIN.name, PLAIN.number, *PLAIN.arguments)
+    marks = (CONTENT, REASON, PLAIN.name, PLAIN.id, *PLAIN.arguments)
     return turn[: min((turn.find(mark) for mark in marks if mark in turn), default=len(turn))]
 
 
@@ -239,13 +242,13 @@ _SWITCHES: Switch = (
 
 def find_switch(probes: Probes, template: str) -> Switch:
     """Return the variables that switch, each with its values for thinking and for none."""
-    made: dict[str, tuple[str, Any, Any]] = {}
+    switches: dict[str, tuple[str, Any, Any]] = {}
     for name, on, off in _SWITCHES:
-        if name in made or name not in template:
+        if name in switches or name not in template:
             continue
         with_it, without = probes.opening(**{name: on}), probes.opening(**{name: off})
         if with_it is not None and without is not None and with_it != without:
-            made[name] = (name, on, off)
-    if "enable_thinking" in made or "thinking" in made:
-        made.pop("reasoning_effort", None)  # it says how much
-    return tuple(made.values())
+            switches[name] = (name, on, off)
+    if "enable_thinking" in switches or "thinking" in switches:
+        switches.pop("reasoning_effort", None)  # it says how much
+    return tuple(switches.values())

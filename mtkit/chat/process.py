@@ -156,12 +156,14 @@ class Process:
             what = f"the process of the chat template ended ({self._how_it_ended()})"
             raise ProcessLost(what) from None
         try:
-            made = Answer(kind, str(text, "utf-8", "surrogatepass"), tuple(SPAN.iter_unpack(spans)))
+            answer = Answer(
+                kind, str(text, "utf-8", "surrogatepass"), tuple(SPAN.iter_unpack(spans))
+            )
         except UnicodeDecodeError:
             raise _forged_answer() from None
-        if kind not in KINDS or any(not a <= b <= len(made.text) for a, b in made.spans):
+        if kind not in KINDS or any(not a <= b <= len(answer.text) for a, b in answer.spans):
             raise _forged_answer()
-        return made
+        return answer
 
     def end(self) -> None:
         """End the process, whatever it is doing."""
@@ -228,9 +230,9 @@ def _poll(pipe: IO[bytes], event: str) -> Any:
     if not hasattr(select, "poll"):
         return None
     os.set_blocking(pipe.fileno(), False)
-    made = select.poll()
-    made.register(pipe, getattr(select, event))
-    return made
+    poll = select.poll()
+    poll.register(pipe, getattr(select, event))
+    return poll
 
 
 def _folders() -> list[str]:
@@ -242,13 +244,13 @@ def _folders() -> list[str]:
     path = os.path.abspath(chat_child.__file__)
     for _ in chat_child.__name__.split("."):
         path = os.path.dirname(path)
-    found = [path]
+    folders = [path]
     for name in ("jinja2", "markupsafe"):
         spec = find_spec(name)
         if spec is None or not spec.origin:
             raise UnsupportedError(f"{name} is not installed", hint=f"pip install {name}")
-        found.append(os.path.dirname(os.path.dirname(os.path.abspath(spec.origin))))
-    return list(dict.fromkeys(found))
+        folders.append(os.path.dirname(os.path.dirname(os.path.abspath(spec.origin))))
+    return list(dict.fromkeys(folders))
 
 
 def _forged_answer() -> UnsupportedError:
@@ -294,25 +296,25 @@ def _ask_limited(template: str, request: bytes, limits: Limits, deadline: float)
         # The start counts; however slow it was, the template gets a second.
         deadline = max(deadline, monotonic() + min(limits.seconds, 1.0))
     try:
-        found = process.ask(request, limits, deadline)
+        answer = process.ask(request, limits, deadline)
     except BaseException:  # Ctrl-C, too: nobody waits for its answer any more
         process.end()
         raise
-    if found.kind == EXHAUSTED:
+    if answer.kind == EXHAUSTED:
         process.end()
     else:
         _keep_process(template, process)
-    return found
+    return answer
 
 
 def _take_process(template: str) -> Process | None:
     with _lock:
         place = next((i for i, (known, _) in enumerate(_idle) if known == template), None)
-        found = None if place is None else _idle.pop(place)[1]
-    if found is not None and not found.is_waiting:
-        found.end()
-        found = None
-    return found
+        process = None if place is None else _idle.pop(place)[1]
+    if process is not None and not process.is_waiting:
+        process.end()
+        process = None
+    return process
 
 
 def _keep_process(template: str, process: Process) -> None:

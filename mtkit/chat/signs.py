@@ -53,22 +53,22 @@ def common_end(texts: Sequence[str]) -> str:
 
 
 def _same_start(rows: Iterable[list[str]]) -> list[str]:
-    made = []
+    start = []
     for column in zip(*rows, strict=False):
-        if any(one != column[0] for one in column):
+        if any(token != column[0] for token in column):
             break
-        made.append(column[0])
-    return made
+        start.append(column[0])
+    return start
 
 
 def with_number_holes(text: str, other: str) -> str:
     """Return a text whose numbers that differ in another one are holes."""
-    one, two = re.split(r"(\d+)", text), re.split(r"(\d+)", other)
-    if one[::2] != two[::2]:
+    pieces, others = re.split(r"(\d+)", text), re.split(r"(\d+)", other)
+    if pieces[::2] != others[::2]:
         return text
     return "".join(
         NUMBER if place % 2 and a != b else a
-        for place, (a, b) in enumerate(zip(one, two, strict=True))
+        for place, (a, b) in enumerate(zip(pieces, others, strict=True))
     )
 
 
@@ -109,8 +109,8 @@ class Sign:
             if piece in (NAME, KEY):
                 piece = name if piece == NAME else key
             if piece in (ID, NUMBER):
-                found = (_WORD if piece == ID else _DIGITS).match(text, at)
-                end = found.end() if found else at
+                match = (_WORD if piece == ID else _DIGITS).match(text, at)
+                end = match.end() if match else at
                 if end == len(text) and end - at < MOST_WORD:
                     return PARTIAL
                 if not 0 < end - at < MOST_WORD:
@@ -131,14 +131,14 @@ class Sign:
         """Return the id that the model has filled in where the core matches; else nothing."""
         for piece in self._pieces:
             if piece == ID:
-                found = _WORD.match(text, at)
-                return found[0] if found else ""
+                match = _WORD.match(text, at)
+                return match[0] if match else ""
             if piece.isspace():
                 while at < len(text) and text[at].isspace():
                     at += 1
             elif piece == NUMBER:
-                found = _DIGITS.match(text, at)
-                at = found.end() if found else at
+                match = _DIGITS.match(text, at)
+                at = match.end() if match else at
             else:
                 at += len(piece)
         return ""
@@ -205,8 +205,8 @@ class IncomingText:
 
     def trail(self, blank: str) -> Waiting[None]:
         """Pass as much of some white space as there is."""
-        for one in blank:
-            if (yield from self.peek()) != one:
+        for character in blank:
+            if (yield from self.peek()) != character:
                 return
             self.at += 1
 
@@ -231,10 +231,10 @@ class IncomingText:
                 break
             if end < 0:
                 break
-            found = sign.id_in(self.text, self.at)
+            number = sign.id_in(self.text, self.at)
             self.at = end
             yield from self.trail(sign.trail)
-            return found
+            return number
         self.at = start
         return None
 
@@ -242,11 +242,11 @@ class IncomingText:
         """Pass the longest of some signs that stands here; None where none does."""
         start = self.at
         while signs and (yield from self.blank()):
-            found = [(sign.match(self.text, self.at, name), sign) for sign in signs]
-            if any(end == PARTIAL for end, _ in found) and (yield from self.more()):
+            matches = [(sign.match(self.text, self.at, name), sign) for sign in signs]
+            if any(end == PARTIAL for end, _ in matches) and (yield from self.more()):
                 self.at = start
                 continue
-            end, sign = max(found, key=lambda one: one[0])
+            end, sign = max(matches, key=lambda match: match[0])
             if end < 0:
                 break
             self.at = end

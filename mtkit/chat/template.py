@@ -54,11 +54,11 @@ class TemplateRefusal(UsageError):
     """The template does not take these messages; ``message`` is what it says itself."""
 
     def __init__(self, message: str, *, own: bool) -> None:
-        said = f"the chat template refuses: {message}" if own else message
+        text = f"the chat template refuses: {message}" if own else message
         lacks = None if own else _MISSING_FIELD.fullmatch(message)
         if lacks:
-            said = f"a message or a value in it has no {lacks[1]}, which the chat template needs"
-        super().__init__(said, hint="check the order and the roles of the messages")
+            text = f"a message or a value in it has no {lacks[1]}, which the chat template needs"
+        super().__init__(text, hint="check the order and the roles of the messages")
         self.message = message
 
 
@@ -76,18 +76,18 @@ def render_in_process(
     from mtkit.chat.process import ask_process
 
     try:
-        made = ask_process(template, variables, now or datetime.now(), limits, deadline)
+        answer = ask_process(template, variables, now or datetime.now(), limits, deadline)
     except ValueError as error:
         raise UsageError(f"cannot be given to a template: {error}", field="messages") from None
-    if made.kind == child.DONE:
-        return Rendering(made.text, made.spans)
-    if made.kind == child.SYNTAX:
-        raise FormatError(made.text, field="chat template")
-    if made.kind == child.UNSAFE:
-        raise UnsupportedError(f"the chat template is not safe: {made.text}")
-    if made.kind == child.EXHAUSTED:
-        raise ResourceError(f"the chat template {made.text}")
-    raise TemplateRefusal(made.text, own=made.kind == child.REFUSED)
+    if answer.kind == child.DONE:
+        return Rendering(answer.text, answer.spans)
+    if answer.kind == child.SYNTAX:
+        raise FormatError(answer.text, field="chat template")
+    if answer.kind == child.UNSAFE:
+        raise UnsupportedError(f"the chat template is not safe: {answer.text}")
+    if answer.kind == child.EXHAUSTED:
+        raise ResourceError(f"the chat template {answer.text}")
+    raise TemplateRefusal(answer.text, own=answer.kind == child.REFUSED)
 
 
 REASONING = ("reasoning_content", "thinking", "reasoning")
@@ -106,13 +106,13 @@ def render_continuation(
 ) -> Rendering:
     """Render a conversation up to the end of a field of its last message."""
     names, text = _continued_fields(template, chat, field)
-    one, other = (
+    first, second = (
         _cut_rendering(rendered([*chat[:-1], _mark_message(chat[-1], names, mark)]), mark, text)
         for mark in _two_marks()
     )
-    if one != other:
+    if first != second:
         raise UsageError("the chat template takes the message apart that is to be continued")
-    return one
+    return first
 
 
 def _continued_fields(
@@ -159,16 +159,16 @@ def _mark_message(message: dict[str, Any], names: list[str], mark: str) -> dict[
     return marked
 
 
-def _cut_rendering(made: Rendering, mark: str, text: str) -> Rendering:
+def _cut_rendering(rendering: Rendering, mark: str, text: str) -> Rendering:
     """Cut a rendering where the message ends; blanks that the template took there go, too."""
-    before, found, after = made.text.rpartition(mark)
-    if not found or text.strip() not in made.text:
+    before, separator, after = rendering.text.rpartition(mark)
+    if not separator or text.strip() not in rendering.text:
         raise UsageError("the chat template leaves out part of the message to be continued")
     if mark in before:
         raise UsageError("the chat template writes the message to be continued more than once")
     if not after.startswith(" "):
         before = before.rstrip()
-    spans = ((start, min(end, len(before))) for start, end in made.generation)
+    spans = ((start, min(end, len(before))) for start, end in rendering.generation)
     return Rendering(before, tuple(span for span in spans if span[0] <= span[1]))
 
 
@@ -268,33 +268,33 @@ def apply(
 
 def choose_template(spec: TokenizerSpec, template: str | None, *, has_tools: bool = False) -> str:
     """Return the text of the template that is asked for, or of the one that fits."""
-    found = {entry.name: entry.text for entry in spec.chat_templates}
+    templates = {entry.name: entry.text for entry in spec.chat_templates}
     if template is not None:
-        return found.get(template, template)
-    if len(found) > 1 and has_tools and "tool_use" in found:
-        return found["tool_use"]
-    if "default" in found:
-        return found["default"]
-    if not found:
+        return templates.get(template, template)
+    if len(templates) > 1 and has_tools and "tool_use" in templates:
+        return templates["tool_use"]
+    if "default" in templates:
+        return templates["default"]
+    if not templates:
         raise UnsupportedError(
             "the tokenizer has no chat template", hint="give one, or use the original repository"
         )
     raise UnsupportedError(
         "the tokenizer has several chat templates and no default",
-        hint=f"name one of {', '.join(sorted(found))}",
+        hint=f"name one of {', '.join(sorted(templates))}",
     )
 
 
 def special_tokens(spec: TokenizerSpec) -> dict[str, str]:
     """Return ``bos_token`` and the like, those that the tokenizer has."""
     tokens = {token.id: token.content for token in spec.added_tokens.tokens}
-    found = {}
+    texts = {}
     for role in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"):
         number = getattr(spec.special_ids, role)
         if number is not None and (number in tokens or number < len(spec.vocabulary)):
             piece = tokens.get(number) or spec.vocabulary.pieces[number]
-            found[f"{role}_token"] = piece.decode("utf-8", "replace")
-    return found
+            texts[f"{role}_token"] = piece.decode("utf-8", "replace")
+    return texts
 
 
 def plain_value(value: Any) -> Any:
@@ -323,22 +323,22 @@ def _check_messages(messages: Any) -> list[dict[str, Any]]:
     chat = plain_value(messages)
     if not isinstance(chat, (list, tuple)):
         raise UsageError("is not a list of messages", field="messages")
-    made = []
+    checked = []
     for place, message in enumerate(chat):
         if not isinstance(message, dict):
             raise UsageError("is not an object with role and content", field=f"messages[{place}]")
-        said = [message[name] for name in REASONING if message.get(name) is not None]
-        if said:
-            message = {"thinking": said[0], **message, REASONING[0]: said[0]}
-        made.append(message)
-    return made
+        reasoning = [message[name] for name in REASONING if message.get(name) is not None]
+        if reasoning:
+            message = {"thinking": reasoning[0], **message, REASONING[0]: reasoning[0]}
+        checked.append(message)
+    return checked
 
 
 def _check_tools(values: Any) -> Any:
     if isinstance(values, (list, tuple)) and any(_is_function(value) for value in values):
         from mtkit.chat.function_schema import function_schema
 
-        values = [function_schema(one) if _is_function(one) else one for one in values]
+        values = [function_schema(v) if _is_function(v) else v for v in values]
     return _check_mappings(values, "tools")
 
 
@@ -347,9 +347,9 @@ def _is_function(value: Any) -> bool:
 
 
 def _check_mappings(values: Any, name: str) -> Any:
-    made = plain_value(values)
-    if made is None:
+    mappings = plain_value(values)
+    if mappings is None:
         return None
-    if not isinstance(made, (list, tuple)) or not all(isinstance(v, dict) for v in made):
+    if not isinstance(mappings, (list, tuple)) or not all(isinstance(v, dict) for v in mappings):
         raise UsageError("is not a list of objects", field=name)
-    return list(made)
+    return list(mappings)

@@ -59,13 +59,13 @@ def _read_members(
     while True:
         if not (yield from source.blank()):
             return False
-        found = source.text[source.at]
-        if found == closing and is_first:
+        character = source.text[source.at]
+        if character == closing and is_first:
             break
         if not is_first:
-            if found == closing:
+            if character == closing:
                 break
-            if found != ",":
+            if character != ",":
                 return False
             source.at += 1
             tell(", ")
@@ -93,19 +93,19 @@ def read_json_text(source: IncomingText, tell: Callable[[str], None]) -> Waiting
     while True:
         if not (yield from source.peek()):
             return False
-        found = _PLAIN.match(source.text, source.at)
-        if found:
-            source.at = found.end()
-            tell(found[0])
+        plain = _PLAIN.match(source.text, source.at)
+        if plain:
+            source.at = plain.end()
+            tell(plain[0])
             continue
-        one = source.text[source.at]
-        if one == '"':
+        character = source.text[source.at]
+        if character == '"':
             source.at += 1
             tell('"')
             return True
-        if one != "\\":
+        if character != "\\":
             source.at += 1
-            tell(f"\\u{ord(one):04x}")
+            tell(f"\\u{ord(character):04x}")
             continue
         if not (yield from _read_escape(source, tell)):
             return False
@@ -115,10 +115,16 @@ def _read_escape(source: IncomingText, tell: Callable[[str], None]) -> Waiting[b
     while len(source.text) - source.at < 2:
         if not (yield from source.more()):
             return False
-    one = source.text[source.at + 1]
-    if one != "u":
+    character = source.text[source.at + 1]
+    if character != "u":
         source.at += 2
-        tell("\\" + one if one in '"\\/bfnrt' else "'" if one == "'" else _escaped_twice(one))
+        tell(
+            "\\" + character
+            if character in '"\\/bfnrt'
+            else "'"
+            if character == "'"
+            else _escaped_twice(character)
+        )
         return True
     while len(source.text) - source.at < 6:
         if not (yield from source.more()):
@@ -144,15 +150,15 @@ def _read_escape(source: IncomingText, tell: Callable[[str], None]) -> Waiting[b
 _LOW = frozenset(("dc", "dd", "de", "df"))
 
 
-def _escaped_twice(one: str) -> str:
+def _escaped_twice(character: str) -> str:
     """Return an escape that JSON does not have as the two characters that were written."""
-    return "\\\\" + (one if one >= " " else f"\\u{ord(one):04x}")
+    return "\\\\" + (character if character >= " " else f"\\u{ord(character):04x}")
 
 
 def _read_word(source: IncomingText, tell: Callable[[str], None]) -> Waiting[bool]:
     while True:
-        found = _WORD.match(source.text, source.at)
-        end = found.end() if found else source.at
+        match = _WORD.match(source.text, source.at)
+        end = match.end() if match else source.at
         if end < len(source.text) or not (yield from source.more()):
             break
         if end - source.at > 1000:
@@ -183,22 +189,22 @@ def kinds_in(schema: Any, depth: int = 0) -> frozenset[str]:
         return _ALL
     kinds = schema.get("type")
     if isinstance(kinds, str):
-        found = frozenset((kinds,))
+        types = frozenset((kinds,))
     elif isinstance(kinds, list):
-        found = frozenset(kind for kind in kinds if isinstance(kind, str))
+        types = frozenset(kind for kind in kinds if isinstance(kind, str))
     elif isinstance(schema.get("enum"), list):
-        found = frozenset(KINDS.get(type(one), "string") for one in schema["enum"])
+        types = frozenset(KINDS.get(type(choice), "string") for choice in schema["enum"])
     elif "const" in schema:
-        found = frozenset((KINDS.get(type(schema["const"]), "string"),))
+        types = frozenset((KINDS.get(type(schema["const"]), "string"),))
     else:
-        found = frozenset()
+        types = frozenset()
         for name in ("anyOf", "oneOf"):
             choices = schema.get(name)
-            for one in choices if isinstance(choices, list) else ():
-                found |= kinds_in(one, depth + 1)
-    if "number" in found:
-        found |= {"integer"}
-    return found & _ALL or _ALL
+            for choice in choices if isinstance(choices, list) else ():
+                types |= kinds_in(choice, depth + 1)
+    if "number" in types:
+        types |= {"integer"}
+    return types & _ALL or _ALL
 
 
 def fit_value(value: Any, schema: Any, depth: int = 0) -> Any:
@@ -209,9 +215,9 @@ def fit_value(value: Any, schema: Any, depth: int = 0) -> Any:
     if isinstance(value, dict):
         properties = schema.get("properties")
         known = properties if isinstance(properties, dict) else {}
-        return {key: fit_value(one, known.get(key), depth + 1) for key, one in value.items()}
+        return {key: fit_value(part, known.get(key), depth + 1) for key, part in value.items()}
     if isinstance(value, list):
-        return [fit_value(one, schema.get("items"), depth + 1) for one in value]
+        return [fit_value(part, schema.get("items"), depth + 1) for part in value]
     if value == "" and "string" not in kinds:
         return [] if "array" in kinds else {} if "object" in kinds else value
     if kinds == {"string"} and not isinstance(value, str):
@@ -224,8 +230,8 @@ def parse_literal(text: str) -> Any:
     if len(text) > MOST_LITERAL or max(text.count("["), text.count("{"), text.count("(")) > 200:
         return None
     try:
-        found = ast.literal_eval(text.strip())
-        return json.loads(json.dumps(found))
+        value = ast.literal_eval(text.strip())
+        return json.loads(json.dumps(value))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return LITERAL_WORDS.get(text.strip())
 
@@ -283,7 +289,7 @@ class ValueReader:
             start, end, ends = first = first or stop
             try:
                 if stop[0] or not first[0]:
-                    found = self._read_value(
+                    value = self._read_value(
                         source.text[source.at : stop[0]], may_be_text=may_be_text
                     )
                     start, end, ends = stop
@@ -291,10 +297,10 @@ class ValueReader:
             except ValueError:
                 pass
             if stop[2]:
-                found = source.text[source.at : start]
+                value = source.text[source.at : start]
                 break
             scan = stop[0] + 1
-        self._tell(json.dumps(found, ensure_ascii=False))
+        self._tell(json.dumps(value, ensure_ascii=False))
         source.at = end
         return ends
 
@@ -365,11 +371,11 @@ class ValueReader:
                 place = at + len(closing)
                 while place < len(text) and text[place].isspace():
                     place += 1
-            found = [(sign.match(text, place, "", self._key), sign, ends) for sign, ends in signs]
-            full = [one for one in found if one[0] >= 0]
-            partial = any(one[0] == PARTIAL for one in found) and not source.ended
+            matches = [(sign.match(text, place, "", self._key), sign, ends) for sign, ends in signs]
+            full = [match for match in matches if match[0] >= 0]
+            partial = any(match[0] == PARTIAL for match in matches) and not source.ended
             if full and not partial:
-                end, sign, ends = max(full, key=lambda one: one[0])
+                end, sign, ends = max(full, key=lambda match: match[0])
                 start = (
                     at if closing else source.at + length_without(text[source.at : at], sign.lead)
                 )
@@ -396,20 +402,20 @@ class ValueReader:
         if len(first) < 4 or not text.startswith(first, at):
             return None
         rest = text[at + len(first) :].lstrip()
-        known = [one for one in tags_and_words(self._pair.closing.core)[1:] if len(one) > 3]
+        known = [token for token in tags_and_words(self._pair.closing.core)[1:] if len(token) > 3]
         if not rest and source.ended:
             return (
                 source.at + length_without(text[source.at : at], self._pair.closing.lead),
                 len(text),
                 True,
             )
-        if not source.ended and any(one.startswith(rest) for one in known):
+        if not source.ended and any(token.startswith(rest) for token in known):
             return (
                 source.at + length_without(text[source.at : at], self._pair.closing.lead),
                 -1,
                 True,
             )
-        if any(rest.startswith(one) for one in known):
+        if any(rest.startswith(token) for token in known):
             end = len(text) - len(rest)
             return (
                 source.at + length_without(text[source.at : at], self._pair.closing.lead),
@@ -428,12 +434,12 @@ class ValueReader:
                     raise
                 return text
         try:
-            found = self._parsed(text)
+            value = self._parsed(text)
         except ValueError:
             return text
-        kind = KINDS.get(type(found), "string")
+        kind = KINDS.get(type(value), "string")
         fits = kind in self._kinds or (kind == "integer" and "number" in self._kinds)
-        return found if fits else text
+        return value if fits else text
 
     def _parsed(self, text: str) -> Any:
         """Return the value that is written: JSON, Python's or the template's own notation."""
@@ -446,13 +452,13 @@ class ValueReader:
         except ValueError:
             pass
         if notation is not None:
-            found = notation.read(text)
-            return found if notation.quotes[0] else fit_value(found, self._schema)
+            value = notation.read(text)
+            return value if notation.quotes[0] else fit_value(value, self._schema)
         try:
             return json.loads(text, strict=False)
         except (ValueError, RecursionError):
             pass
-        found = parse_literal(text)
-        if found is None:
+        value = parse_literal(text)
+        if value is None:
             raise ValueError
-        return found
+        return value

@@ -11,7 +11,7 @@ batches are split; ids, grammars and sizes are checked before they get there.
 * ``importance``      what enters a model's matrices while it computes, and files of it
 * ``sampler``         samplers
 * ``grammar``         what tokens have to follow, by llguidance; ``gbnf`` reads grammars
-* ``schema``          JSON schemas as llguidance enforces them; ``schema_keywords``: each keyword
+* ``schema``          JSON schemas as llguidance enforces them; ``schema_pattern``: their patterns
 * ``trial``           what the child process does that tries a model file
 * ``quantizer``       what the child process does that quantizes one
 

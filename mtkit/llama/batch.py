@@ -16,7 +16,7 @@ class Batch:
     Its tokens are those of the first sequence, or what ``fill_parts`` put behind each other.
 
     Attributes:
-        outputs: 1 where logits are wanted; int8 of shape (size,).
+        outputs: 1 where logits count; int8 of shape (size,).
         embeddings: What enters in the place of ids; float32 of shape (size, width).
     """
 
@@ -72,7 +72,7 @@ class Batch:
 
         Args:
             parts: Sequence, position of the first token, the tokens, and of how many of the last
-                the logits are wanted.
+                the logits count.
         """
         tokens: list[int] = []
         positions: list[int] = []
@@ -80,12 +80,12 @@ class Batch:
         outputs: list[int] = []
         ends = []
         width = self._sequences.itemsize
-        for sequence, position, ids, wanted in parts:
+        for sequence, position, ids, count in parts:
             size = len(ids)
             tokens += ids
             positions += range(position, position + size)
             lists += [self._first + sequence * width] * size
-            outputs += [0] * (size - wanted) + [1] * wanted
+            outputs += [0] * (size - count) + [1] * count
             ends.append(len(tokens) - 1)
         # An assignment to an array takes longer than the rest: one for all parts.
         size = self.struct.n_tokens = len(tokens)
@@ -95,8 +95,8 @@ class Batch:
         self.outputs[:size] = outputs
         return ends
 
-    def one(self, token_id: int, position: int) -> Any:
-        """Set one token whose logits are wanted; returns the struct."""
+    def fill_token(self, token_id: int, position: int) -> Any:
+        """Set one token whose logits count; returns the struct."""
         self._tokens[0] = token_id
         self._positions[0] = position
         self.outputs[0] = 1

@@ -229,7 +229,7 @@ class Context(Memory):
         self.n_past = 0
         self._is_computed = False
         self._memory = lib.llama_get_memory(handle)
-        self._abort = lib.ggml_abort_callback(lambda _: self._interrupts.asked)
+        self._abort = lib.ggml_abort_callback(lambda _: self._interrupts.is_set)
         self._no_abort = lib.ggml_abort_callback(0)
         self._batch = Batch(lib, self.n_batch)
         self._embeddings: Batch | None = None
@@ -294,7 +294,7 @@ class Context(Memory):
             self.check_open()
             self.model.check_ids((token_id,))
             self._check_room(past + 1)
-        code = self._decode_call(self.handle, self._batch.one(token_id, past))
+        code = self._decode_call(self.handle, self._batch.fill_token(token_id, past))
         if code:
             self._fail(code)
         self.n_past = past + 1
@@ -346,7 +346,7 @@ class Context(Memory):
 
     def interrupt(self) -> None:
         """End the call that computes now, from another thread."""
-        self._interrupts.asked = True
+        self._interrupts.is_set = True
 
     # -- results
 
@@ -376,11 +376,11 @@ class Context(Memory):
         import numpy as np
 
         key = address, size
-        found = self._views.get(key)
-        if found is None:
+        array = self._views.get(key)
+        if array is None:
             buffer: Any = (ctypes.c_float * size).from_address(address)
-            found = self._views[key] = np.frombuffer(buffer, np.float32)
-        return found
+            array = self._views[key] = np.frombuffer(buffer, np.float32)
+        return array
 
     def set_threads(self, threads: int, threads_batch: int) -> None:
         """Set the number of threads."""

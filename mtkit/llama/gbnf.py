@@ -88,15 +88,15 @@ class _Parser:
 
     def _check_depth(self, root: str) -> None:
         """Visit the rules as llguidance does, first things first, and see how deep that goes."""
-        begun = {root}
+        seen = {root}
         todo = [(iter(self._named[root]), self._weights[root])]
         depth = todo[0][1]
         while todo:
             name = next(todo[-1][0], None)
             if name is None:
                 depth -= todo.pop()[1]
-            elif name in self._named and name not in begun:
-                begun.add(name)
+            elif name in self._named and name not in seen:
+                seen.add(name)
                 todo.append((iter(self._named[name]), self._weights[name]))
                 depth += todo[-1][1]
                 if depth > _DEEPEST_RULES:
@@ -116,62 +116,62 @@ class _Parser:
         return self._error(f"expecting {what} at {rest!r}")
 
     def _skip(self, space: re.Pattern[str]) -> None:
-        found = space.match(self._text, self._at)
-        assert found
-        self._at = found.end()
+        match = space.match(self._text, self._at)
+        assert match
+        self._at = match.end()
 
     def _number(self, name: str) -> int:
         return self._numbers.setdefault(name, len(self._numbers))
 
     def _rule(self) -> None:
-        found = _NAME.match(self._text, self._at)
-        if not found:
+        match = _NAME.match(self._text, self._at)
+        if not match:
             raise self._expected("name")
-        self._at = found.end()
+        self._at = match.end()
         self._skip(_SPACE)
         if not self._text.startswith("::=", self._at):
             raise self._expected("::=")
         self._at += 3
         self._skip(_LINES)
-        self._number(found[0])
-        self._name = found[0]
+        self._number(match[0])
+        self._name = match[0]
         self._named[self._name], self._weights[self._name] = [], 1
-        self._rules[found[0]] = self._alternatives(nested=False)
+        self._rules[match[0]] = self._alternatives(nested=False)
         if self._at < len(self._text) and self._text[self._at] not in "\r\n":
             raise self._expected("newline or end")
         self._skip(_LINES)
 
     def _alternatives(self, *, nested: bool) -> str:
-        made = [self._sequence(nested=nested)]
+        sequences = [self._sequence(nested=nested)]
         while self._text.startswith("|", self._at):
             self._at += 1
             self._skip(_LINES)
-            made.append(self._sequence(nested=nested))
-        return " | ".join(made)
+            sequences.append(self._sequence(nested=nested))
+        return " | ".join(sequences)
 
     def _sequence(self, *, nested: bool) -> str:
-        made: list[str] = []
+        elements: list[str] = []
         repeats = False
         space = _LINES if nested else _SPACE
         while self._at < len(self._text):
             if self._text[self._at] == "(":
-                made.append(self._group())
+                elements.append(self._group())
                 repeats = True
             else:
-                found = _PART.match(self._text, self._at)
-                if not found:
+                match = _PART.match(self._text, self._at)
+                if not match:
                     break
-                if found["times"]:
+                if match["times"]:
                     if not repeats:
                         raise self._expected("something to repeat before it")
-                    made[-1] = self._repeated(made[-1], found["times"])
+                    elements[-1] = self._repeated(elements[-1], match["times"])
                 else:
-                    one = self._element(found)
-                    repeats = bool(one)
-                    made += [one] if one else []
-                self._at = found.end()
+                    element = self._element(match)
+                    repeats = bool(element)
+                    elements += [element] if element else []
+                self._at = match.end()
             self._skip(space)
-        return " ".join(made) or '""'
+        return " ".join(elements) or '""'
 
     def _group(self) -> str:
         self._depth += 1
@@ -187,18 +187,18 @@ class _Parser:
         self._depth -= 1
         return f"({inner})"
 
-    def _element(self, found: re.Match[str]) -> str:
-        if found["name"]:
-            self._named[self._name].append(found["name"])
-            return f"r{self._number(found['name'])}"
-        if found["text"] is not None:
-            codes = [self._terminal([(c, c)]) for c, _ in self._codes(found["text"])]
+    def _element(self, match: re.Match[str]) -> str:
+        if match["name"]:
+            self._named[self._name].append(match["name"])
+            return f"r{self._number(match['name'])}"
+        if match["text"] is not None:
+            codes = [self._terminal([(c, c)]) for c, _ in self._codes(match["text"])]
             return codes[0] if len(codes) == 1 else f"({' '.join(codes)})" if codes else ""
-        if found["token"]:
-            return self._of_token(f"<{found['token']}", others=bool(found["other"]))
-        if found["any"]:
+        if match["token"]:
+            return self._of_token(f"<{match['token']}", others=bool(match["other"]))
+        if match["any"]:
             return self._terminal([], negated=True)
-        codes_of_set = self._codes(found["set"])
+        codes_of_set = self._codes(match["set"])
         ranges: list[tuple[int, int]] = []
         at = 0
         while at < len(codes_of_set):
@@ -208,7 +208,7 @@ class _Parser:
                 at += 2
             at += 1
             ranges.append((low, high))
-        return self._terminal(ranges, negated=bool(found["not"])) if ranges else ""
+        return self._terminal(ranges, negated=bool(match["not"])) if ranges else ""
 
     def _of_token(self, name: str, *, others: bool) -> str:
         return f"<[{'^' * others}{self._token(name)}]>"
@@ -232,17 +232,17 @@ class _Parser:
 
     def _codes(self, text: str) -> list[tuple[int, bool]]:
         """Return the characters of a literal or set, and of each whether it was escaped."""
-        made, at = [], 0
+        codes, at = [], 0
         while at < len(text):
-            found = _CHARACTER.match(text, at)
-            if not found:
+            match = _CHARACTER.match(text, at)
+            if not match:
                 raise self._expected("a known escape")
-            at = found.end()
-            number = found[1] or found[2] or found[3]
-            plain = found[4] or found[5]
+            at = match.end()
+            number = match[1] or match[2] or match[3]
+            plain = match[4] or match[5]
             code = int(number, 16) if number else ord(plain)
-            made.append((_NAMED.get(plain, code) if found[4] else code, found[5] is None))
-        return made
+            codes.append((_NAMED.get(plain, code) if match[4] else code, match[5] is None))
+        return codes
 
     def _repeated(self, item: str, times: str) -> str:
         if item[-1] in "*+?}":  # it is repeated already

@@ -21,8 +21,13 @@ from mtkit.base.process import Closeable
 from mtkit.base.record import Record
 from mtkit.errors import MissingExtra, MtkitError, ResourceError, UnsupportedError, UsageError
 from mtkit.llama.gbnf import HEAD, lark_of
-from mtkit.llama.schema import PreparedSchema, parse_schema
-from mtkit.llama.schema_keywords import field_name, not_enforced, schema_error
+from mtkit.llama.schema import (
+    PreparedSchema,
+    field_name,
+    not_enforced,
+    parse_schema,
+    schema_error,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,13 +114,13 @@ def compile_grammar(tokenizer: Any, lark: str, field: str) -> Any:
     """
     from llguidance import LLMatcher, LLParserLimits
 
-    found = LLMatcher(tokenizer, lark, log_level=0, limits=LLParserLimits(**_LIMITS))
-    if found.is_error():
-        raise UsageError(first_line(found.get_error()), field=field)
-    if not any(found.compute_bitmask()) or found.is_error():
-        said = first_line(found.get_error())
-        raise UsageError(said if "items" in said else "nothing follows it", field=field)
-    return found
+    matcher = LLMatcher(tokenizer, lark, log_level=0, limits=LLParserLimits(**_LIMITS))
+    if matcher.is_error():
+        raise UsageError(first_line(matcher.get_error()), field=field)
+    if not any(matcher.compute_bitmask()) or matcher.is_error():
+        message = first_line(matcher.get_error())
+        raise UsageError(message if "items" in message else "nothing follows it", field=field)
+    return matcher
 
 
 def first_line(text: str) -> str:
@@ -150,26 +155,26 @@ class Grammar(Closeable):
             schema: A JSON schema, or what ``one_of`` returns.
         """
         self._ends = model.eog_ids
-        found, asked = model_vocabulary(model), (text, schema)
-        made = found.compiled.pop(asked, None)
-        if made is None:
+        vocabulary, key = model_vocabulary(model), (text, schema)
+        matcher = vocabulary.compiled.pop(key, None)
+        if matcher is None:
             if schema is not None:
-                lark = _lark_of_schema(schema, found.controls)
+                lark = _lark_of_schema(schema, vocabulary.controls)
             else:
                 lark = lark_of(text or "", lambda name: _token_id(model, name))
             field = "grammar" if schema is None else "JSON schema"
-            made = compile_grammar(found.tokenizer, lark, field)
-        found.compiled[asked] = made  # the last that are asked for again
-        for other in list(found.compiled)[:-_MOST_KEPT]:
-            found.compiled.pop(other, None)
-        self._matcher = made.deep_copy()
+            matcher = compile_grammar(vocabulary.tokenizer, lark, field)
+        vocabulary.compiled[key] = matcher  # the last that are asked for again
+        for other in list(vocabulary.compiled)[:-_MOST_KEPT]:
+            vocabulary.compiled.pop(other, None)
+        self._matcher = matcher.deep_copy()
 
     def allows(self, token_id: int) -> bool:
         """Whether a token can come next."""
-        found = self._checked()
-        if found.is_stopped():  # then it knows of no token, not even of one that ends
+        matcher = self._checked()
+        if matcher.is_stopped():  # then it knows of no token, not even of one that ends
             return token_id in self._ends
-        return int(found.validate_tokens([token_id])) == 1
+        return int(matcher.validate_tokens([token_id])) == 1
 
     def mask(self, logits: Any) -> bool:
         """Set the logits of tokens that cannot come next to minus infinity, in place.
@@ -201,15 +206,15 @@ class Grammar(Closeable):
         if self._matcher is None:
             raise UsageError("the grammar is closed")
         if self._matcher.is_error():
-            said = first_line(self._matcher.get_error())
-            raise ResourceError(f"can be followed in too many ways: {said}", field="grammar")
+            message = first_line(self._matcher.get_error())
+            raise ResourceError(f"can be followed in too many ways: {message}", field="grammar")
         return self._matcher
 
 
 def _token_id(model: Model, name: str) -> int:
     """Return the id of the token that a grammar names, ``<[5]>`` or by its text."""
-    found = re.fullmatch(r"<\[(\d{1,9})\]>", name)
-    ids = [int(found[1])] if found else model.tokenize(name, add_special=False)
+    match = re.fullmatch(r"<\[(\d{1,9})\]>", name)
+    ids = [int(match[1])] if match else model.tokenize(name, add_special=False)
     if len(ids) != 1 or ids[0] >= model.n_vocab:
         raise UsageError(f"{name} is no token of the model", field="grammar")
     return ids[0]
@@ -239,22 +244,22 @@ def check_schema(schema: str) -> None:
 
 
 def _lark_of_schema(text: str, controls: dict[str, int]) -> str:
-    found = parse_schema(text)
-    if not isinstance(found, list):
+    value = parse_schema(text)
+    if not isinstance(value, list):
         return f"{HEAD}\nstart: %json {_compile_schema(text)}"
-    if not 0 < len(found) <= _MOST_CALLS or not all(map(_is_choice, found)):
+    if not 0 < len(value) <= _MOST_CALLS or not all(map(_is_choice, value)):
         raise UsageError("is neither an object nor true", field="JSON schema")
-    lines = [HEAD, "start: " + " | ".join(f"c{n}" for n in range(len(found)))]
-    for number, (before, schema, after) in enumerate(found):
+    lines = [HEAD, "start: " + " | ".join(f"c{n}" for n in range(len(value)))]
+    for number, (before, schema, after) in enumerate(value):
         parts = [*_literals(before, controls), f"s{number}", *_literals(after, controls)]
         lines.append(f"c{number}: {' '.join(parts)}")
         lines.append(f"s{number}: %json {_compile_schema(json.dumps(schema))}")
     return "\n".join(lines)
 
 
-def _is_choice(given: Any) -> bool:
-    is_three = isinstance(given, list) and len(given) == 3
-    return is_three and isinstance(given[0], str) and isinstance(given[2], str)
+def _is_choice(choice: Any) -> bool:
+    is_three = isinstance(choice, list) and len(choice) == 3
+    return is_three and isinstance(choice[0], str) and isinstance(choice[2], str)
 
 
 def _literals(text: str, controls: dict[str, int]) -> list[str]:
@@ -283,11 +288,11 @@ def _compile_schema(text: str) -> str:
 def _schema_json(schema: dict[str, Any]) -> str:
     from llguidance import LLMatcher
 
-    made: str = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_JSON_OPTIONS)
-    return made
+    grammar: str = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_JSON_OPTIONS)
+    return grammar
 
 
-def _find_place(said: str, prepared: PreparedSchema) -> str:
+def _find_place(message: str, prepared: PreparedSchema) -> str:
     """Return the innermost part of a schema about which the same is said as about the whole."""
     places = sorted(prepared.parts, key=lambda place: place.count("/"), reverse=True)
     until = time.monotonic() + _MOST_SECONDS
@@ -298,16 +303,16 @@ def _find_place(said: str, prepared: PreparedSchema) -> str:
             part = {**prepared.parts[place], "$defs": prepared.definitions}
             compile_grammar(byte_vocabulary(), _schema_json(part), "JSON schema")
         except (UsageError, ValueError) as error:
-            if getattr(error, "what", "") == said:
+            if getattr(error, "what", "") == message:
                 return place
     return "#"
 
 
-def _schema_error(said: str, place: str) -> MtkitError:
+def _schema_error(message: str, place: str) -> MtkitError:
     for sign, words in _REASONS:
-        if sign in said:
+        if sign in message:
             return not_enforced(words, place)
-    if "nsatisfiable" in said or said == "nothing follows it":
-        reason = said.partition(": ")[2] if "nsatisfiable" in said else ""
+    if "nsatisfiable" in message or message == "nothing follows it":
+        reason = message.partition(": ")[2] if "nsatisfiable" in message else ""
         return schema_error(place, f"no value satisfies it{': ' * bool(reason)}{reason}")
-    return UnsupportedError(f"cannot be enforced: {said}", field=field_name(place))
+    return UnsupportedError(f"cannot be enforced: {message}", field=field_name(place))

@@ -100,16 +100,16 @@ def read_importance(path: str) -> Importance:
     )
 
 
-def write_importance(path: str, made: Importance, *, force: bool = False) -> None:
+def write_importance(path: str, importance: Importance, *, force: bool = False) -> None:
     """Write an importance matrix; it appears whole or not at all."""
     keys = [
         Key("general.type", "string", "imatrix"),
-        Key(_DATASETS_KEY, "string[]", made.datasets),
-        Key(_CHUNKS_KEY, "u32", made.chunks),
-        Key(_CHUNK_SIZE_KEY, "u32", made.chunk_size),
+        Key(_DATASETS_KEY, "string[]", importance.datasets),
+        Key(_CHUNKS_KEY, "u32", importance.chunks),
+        Key(_CHUNK_SIZE_KEY, "u32", importance.chunk_size),
     ]
     tensors = []
-    for name, (sums, counts) in sorted(made.entries.items()):
+    for name, (sums, counts) in sorted(importance.entries.items()):
         experts = (len(counts),) * (len(counts) > 1)
         for suffix, values, width in (
             (_SUMS_ENDING, sums, sums.shape[1]),

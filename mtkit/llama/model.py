@@ -97,10 +97,10 @@ class TextGuard:
             UnsupportedError: Any would: the tokenizer adds a token that the file does not name.
         """
         if self._type not in _BY_BYTES:
-            found = _BEYOND.search(raw)
-            if found:
+            match = _BEYOND.search(raw)
+            if match:
                 raise UsageError(
-                    f"is not valid UTF-8: a character beyond U+10FFFF at byte {found.start()}",
+                    f"is not valid UTF-8: a character beyond U+10FFFF at byte {match.start()}",
                     field="text",
                 )
         elif self._type == _SENTENCEPIECE_BPE:
@@ -129,10 +129,10 @@ class TextGuard:
             return
         text = raw.decode("utf-8", "surrogateescape").replace(" ", _SPACE)
         for character in sorted({_SPACE, *text}):  # most tokenizers put a space first
-            spelled = character.encode("utf-8", "surrogateescape")
-            if spelled not in self._texts and any(
+            encoded = character.encode("utf-8", "surrogateescape")
+            if encoded not in self._texts and any(
                 number not in self._bytes and bytes((number,)) not in self._texts
-                for number in spelled
+                for number in encoded
             ):
                 raise UsageError(f"the tokenizer has no token for {character!a}", field="text")
 
@@ -142,9 +142,9 @@ class TextGuard:
         for token_id in range(self._library.llama_vocab_n_tokens(self._vocab)):
             text: bytes = text_of(self._vocab, token_id)
             self._texts.add(text)
-            found = _BYTE_TOKEN.fullmatch(text)
-            if found:
-                self._bytes.add(int(found[1], 16))
+            match = _BYTE_TOKEN.fullmatch(text)
+            if match:
+                self._bytes.add(int(match[1], 16))
                 if len(self._bytes) == 256:
                     return
 
@@ -193,7 +193,7 @@ class Model(Closeable):
         def report(part: float, _: object) -> bool:
             if progress is not None:
                 progress(part)
-            return not interrupts.asked
+            return not interrupts.is_set
 
         params.progress_callback = lib.llama_progress_callback(report)
         # llama.cpp keeps the parameters as long as the model, their pointers among them.
@@ -259,10 +259,8 @@ class Model(Closeable):
         Token ids by llama.cpp's names: pre, suf, mid, pad, rep (repository) and sep (file).
         """
         self.check_open()
-        found = {
-            name: getattr(self._library, f"llama_vocab_fim_{name}")(self.vocab) for name in _FIM
-        }
-        return {name: token_id for name, token_id in found.items() if token_id >= 0}
+        ids = {name: getattr(self._library, f"llama_vocab_fim_{name}")(self.vocab) for name in _FIM}
+        return {name: token_id for name, token_id in ids.items() if token_id >= 0}
 
     @property
     def around(self) -> tuple[list[int], list[int], list[int]]:
@@ -286,14 +284,14 @@ class Model(Closeable):
 
     def strips(self, token_id: int) -> tuple[bool, bool]:
         """Whether a special token takes the white space before it, and that after it."""
-        found = self._attributes(token_id)
-        return bool(found & _STRIPS_LEFT), bool(found & _STRIPS_RIGHT)
+        attributes = self._attributes(token_id)
+        return bool(attributes & _STRIPS_LEFT), bool(attributes & _STRIPS_RIGHT)
 
     def _attributes(self, token_id: int) -> int:
         self.check_open()
         self.check_ids((token_id,))
-        found: int = self._library.llama_vocab_get_attr(self.vocab, token_id)
-        return found
+        attributes: int = self._library.llama_vocab_get_attr(self.vocab, token_id)
+        return attributes
 
     def check_ids(self, ids: Any) -> None:
         """Check that ids are in the vocabulary: llama.cpp ends the process on some that are not."""
@@ -328,8 +326,8 @@ class Model(Closeable):
     def piece(self, token_id: int, *, special: bool = False) -> bytes:
         """Return the bytes that a token stands for; control tokens only with ``special``."""
         key = token_id, special
-        found = self._pieces.get(key)
-        if found is None:
+        piece = self._pieces.get(key)
+        if piece is None:
             self.check_open()
             self.check_ids((token_id,))
             if not self.has_vocabulary:
@@ -343,8 +341,8 @@ class Model(Closeable):
                 if size >= 0:
                     break
                 room = -size
-            found = self._pieces[key] = buffer.raw[:size]
-        return found
+            piece = self._pieces[key] = buffer.raw[:size]
+        return piece
 
     def meta(self, key: str) -> str | None:
         """Return a value of the metadata as text, or None."""
@@ -405,7 +403,9 @@ class Model(Closeable):
     def _give_adapters(self, context: Any) -> None:
         if self._adapters:
             lib, count = self._library, len(self._adapters)
-            handles = (lib.llama_adapter_lora_p_ctypes * count)(*(one for one, _ in self._adapters))
+            handles = (lib.llama_adapter_lora_p_ctypes * count)(
+                *(handle for handle, _ in self._adapters)
+            )
             scales = (ctypes.c_float * count)(*(scale for _, scale in self._adapters))
             lib.llama_set_adapters_lora(context.handle, handles, count, scales)
 

@@ -40,20 +40,20 @@ def main(job: str) -> None:
             embedding_type (a number or "").
     """
     die_with_parent()
-    wanted = json.loads(job)
+    settings = json.loads(job)
     try:
-        _quantize(wanted)
+        _quantize(settings)
     except MtkitError as error:
-        leave(error.located(wanted["name"]))
+        leave(error.located(settings["name"]))
     except MemoryError:
-        leave(ResourceError("out of memory", source=wanted["name"]))
+        leave(ResourceError("out of memory", source=settings["name"]))
     os._exit(0)
 
 
 def _quantize(job: dict[str, Any]) -> None:
     lib = library()
-    told = lib.llama_log_callback(_print_progress)
-    lib.llama_log_set(told, ctypes.c_void_p(0))
+    callback = lib.llama_log_callback(_print_progress)
+    lib.llama_log_set(callback, ctypes.c_void_p(0))
     lib.llama_backend_init()
     params = lib.llama_model_quantize_default_params()
     params.ftype, params.nthread = job["type"], job["threads"]
@@ -66,53 +66,55 @@ def _quantize(job: dict[str, Any]) -> None:
     if job["tensor_types"]:
         params.tt_overrides = _type_overrides(lib, job["tensor_types"])
     if job["imatrix"] is not None:
-        made = read_importance(job["imatrix"])
-        params.imatrix = _importance_weights(lib, made)
-        params.kv_overrides = _importance_keys(lib, made, job["imatrix_name"])
+        importance = read_importance(job["imatrix"])
+        params.imatrix = _importance_weights(lib, importance)
+        params.kv_overrides = _importance_keys(lib, importance, job["imatrix_name"])
     source, target = os.fsencode(job["source"]), os.fsencode(job["target"])
     if lib.llama_model_quantize(source, target, ctypes.byref(params)) == 0:
         return
-    said = log.errors()
-    if "iostream" in said:
+    message = log.errors()
+    if "iostream" in message:
         raise ResourceError("cannot be written: the disk does not take it", source=job["path"])
-    if "requires an importance matrix" in said:
+    if "requires an importance matrix" in message:
         hint = "add --imatrix FILE, or --imatrix-from FILE to make one from a text"
         raise UnsupportedError("this type needs an importance matrix", hint=hint)
-    if "imatrix size" in said:
-        what = f"is the importance matrix of another model: {said.rpartition('imatrix ')[2]}"
+    if "imatrix size" in message:
+        what = f"is the importance matrix of another model: {message.rpartition('imatrix ')[2]}"
         raise FormatError(what, source=job["imatrix_name"] or job["imatrix"])
-    if "regular expression" in said:
-        what = f"a pattern is none: {said.rpartition('failed to quantize: ')[2]}"
+    if "regular expression" in message:
+        what = f"a pattern is none: {message.rpartition('failed to quantize: ')[2]}"
         raise UsageError(
             what, field="--tensor-type", hint="use a C++ regular expression, as in attn_v=q6_k"
         )
-    raise UnsupportedError(f"llama.cpp does not quantize it: {said}" if said else "llama.cpp fails")
+    raise UnsupportedError(
+        f"llama.cpp does not quantize it: {message}" if message else "llama.cpp fails"
+    )
 
 
 def _print_progress(level: int, text: bytes | None, data: object) -> None:
     """Take a piece of the log; the line that begins a tensor says how far it is."""
-    found = _STEP.match(text or b"")
-    if found:
-        os.write(1, b"%s %s\n" % found.groups())
+    match = _STEP.match(text or b"")
+    if match:
+        os.write(1, b"%s %s\n" % match.groups())
     log.take(level, text, data)
 
 
 def _type_overrides(lib: Any, pairs: list[tuple[str, int]]) -> Any:
     """Return the types of tensors by patterns of their names."""
-    found = (lib.llama_model_tensor_override * (len(pairs) + 1))()
-    _kept_alive.append(found)
-    for entry, (pattern, number) in zip(found, pairs, strict=False):
+    overrides = (lib.llama_model_tensor_override * (len(pairs) + 1))()
+    _kept_alive.append(overrides)
+    for entry, (pattern, number) in zip(overrides, pairs, strict=False):
         entry.pattern, entry.type = pattern.encode("utf-8", "surrogateescape"), number
-    return ctypes.cast(found, ctypes.POINTER(lib.llama_model_tensor_override))
+    return ctypes.cast(overrides, ctypes.POINTER(lib.llama_model_tensor_override))
 
 
-def _importance_weights(lib: Any, made: Importance) -> Any:
+def _importance_weights(lib: Any, importance: Importance) -> Any:
     """Return an importance matrix as llama.cpp takes it: tensor -> weight of each column."""
     import numpy as np
 
-    found = (lib.llama_model_imatrix_data * (len(made.entries) + 1))()
-    _kept_alive.append(found)
-    for entry, (name, (sums, counts)) in zip(found, made.entries.items(), strict=False):
+    entries = (lib.llama_model_imatrix_data * (len(importance.entries) + 1))()
+    _kept_alive.append(entries)
+    for entry, (name, (sums, counts)) in zip(entries, importance.entries.items(), strict=False):
         of_each = counts.astype(np.float32).reshape(-1, 1)
         weights = np.where(of_each > 0, sums / np.where(of_each > 0, of_each, 1), 1)
         weights = np.ascontiguousarray(weights, np.float32)
@@ -120,28 +122,28 @@ def _importance_weights(lib: Any, made: Importance) -> Any:
         _kept_alive.extend((weights, label))
         entry.name, entry.size = label, weights.size
         entry.data = weights.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-    return ctypes.cast(found, ctypes.POINTER(lib.llama_model_imatrix_data))
+    return ctypes.cast(entries, ctypes.POINTER(lib.llama_model_imatrix_data))
 
 
-def _importance_keys(lib: Any, made: Importance, name: str | None) -> Any:
+def _importance_keys(lib: Any, importance: Importance, name: str | None) -> Any:
     """Return what the new file is to say of an importance matrix, as llama-quantize has it."""
     values = {
         "file": name,
-        "dataset": made.datasets[0] if made.datasets else None,
-        "entries_count": len(made.entries),
-        "chunks_count": made.chunks or None,
+        "dataset": importance.datasets[0] if importance.datasets else None,
+        "entries_count": len(importance.entries),
+        "chunks_count": importance.chunks or None,
     }
     known = [(key, value) for key, value in values.items() if value is not None]
-    found = (lib.llama_model_kv_override * (len(known) + 1))()
-    _kept_alive.append(found)
-    for entry, (key, value) in zip(found, known, strict=False):
+    overrides = (lib.llama_model_kv_override * (len(known) + 1))()
+    _kept_alive.append(overrides)
+    for entry, (key, value) in zip(overrides, known, strict=False):
         entry.key = f"quantize.imatrix.{key}".encode()
         if isinstance(value, str):
             cut = value.encode("utf-8", "surrogateescape")[:_MOST_TEXT]
             entry.tag, entry.value.val_str = _TEXT, cut.decode("utf-8", "ignore").encode()
         else:
             entry.tag, entry.value.val_i64 = _WHOLE, value
-    return ctypes.cast(found, ctypes.POINTER(lib.llama_model_kv_override))
+    return ctypes.cast(overrides, ctypes.POINTER(lib.llama_model_kv_override))
 
 
 _kept_alive: list[object] = []

@@ -30,10 +30,10 @@ class Chain(Closeable):
     def add(self, name: str, *arguments: Any) -> None:
         """Add the sampler ``llama_sampler_init_NAME``; the chain owns it."""
         log.clear()
-        made = getattr(self._library, f"llama_sampler_init_{name}")(*arguments)
-        if not made:  # a NULL pointer object is not None, and kills the process in a chain
+        sampler = getattr(self._library, f"llama_sampler_init_{name}")(*arguments)
+        if not sampler:  # a NULL pointer object is not None, and kills the process in a chain
             raise UsageError(f"the sampler {name} cannot be made{log.reason()}")
-        self._library.llama_sampler_chain_add(self.handle, made)
+        self._library.llama_sampler_chain_add(self.handle, sampler)
 
     def sample(self, context: Context, row: int = -1) -> int:
         """Choose a token from a row of logits and remember it."""

@@ -7,7 +7,7 @@ of the message when a call fails, for most functions say nothing else.
 
 Python runs a signal's handler only between its own instructions, so a call that takes a minute
 would have to end first, and an exception raised inside a callback is lost. While an ``Interrupts``
-is entered, the handler only sets ``asked``, which a callback reads to end the call; leaving it
+is entered, the handler only sets ``is_set``, which a callback reads to end the call; leaving it
 hands the signal to the handler that was there before.
 
 The chat templates that it has itself are known by name and are not Jinja.
@@ -40,31 +40,31 @@ class Interrupts:
     """Holds back SIGINT in the main thread; does nothing in others.
 
     Attributes:
-        asked: A signal came, or somebody else set it to end the call.
+        is_set: A signal came, or another thread ends the call.
     """
 
     def __init__(self) -> None:
-        self.asked = False
-        self._came = False
+        self.is_set = False
+        self._signaled = False
         self._before: Any = None
 
-    def _take(self, _: int, __: object) -> None:
-        self.asked = self._came = True
+    def _handle(self, _: int, __: object) -> None:
+        self.is_set = self._signaled = True
 
     def __enter__(self) -> Interrupts:
-        self.asked = self._came = False
+        self.is_set = self._signaled = False
         if threading.current_thread() is threading.main_thread():
             before = signal.getsignal(signal.SIGINT)
             if callable(before):
                 self._before = before
-                signal.signal(signal.SIGINT, self._take)
+                signal.signal(signal.SIGINT, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
         before, self._before = self._before, None
         if before is not None:
             signal.signal(signal.SIGINT, before)
-        if self._came:
+        if self._signaled:
             before(signal.SIGINT, None)
 
 
@@ -114,17 +114,17 @@ class Log:
 
     def errors(self, most: int = 3) -> str:
         """Return the last errors, or warnings where there is none, on one line."""
-        for wanted in (_ERROR, _WARN):
-            found = [" ".join(text.split()) for level, text in self._lines if level == wanted]
-            if found:
-                unique = list(dict.fromkeys(line for line in found if line))
+        for severity in (_ERROR, _WARN):
+            lines = [" ".join(text.split()) for level, text in self._lines if level == severity]
+            if lines:
+                unique = list(dict.fromkeys(line for line in lines if line))
                 return " / ".join(unique[-most:])
         return ""
 
     def reason(self, otherwise: str = "") -> str:
         """Return what llama.cpp said, as the end of a message."""
-        said = self.errors() or otherwise
-        return f": llama.cpp says: {said}" if said else ""
+        message = self.errors() or otherwise
+        return f": llama.cpp says: {message}" if message else ""
 
 
 log = Log()
@@ -269,8 +269,8 @@ def _open_libraries() -> list[Any]:
         folder = os.path.dirname(library._name)  # noqa: SLF001
         paths = [os.path.join(folder, name) for name in _ON_WINDOWS]
         _modules["handles"] = [library, *map(ctypes.CDLL, filter(os.path.exists, paths))]
-    found: list[Any] = _modules["handles"]
-    return found
+    handles: list[Any] = _modules["handles"]
+    return handles
 
 
 class Device(Record):
@@ -308,13 +308,13 @@ def devices() -> list[Device]:
     )
     if None in (count, get, name, description, kind, memory):
         return []
-    found = []
+    available = []
     for index in range(count()):
         handle = get(index)
         free, total = size(0), size(0)
         memory(handle, ctypes.byref(free), ctypes.byref(total))
         number = kind(handle)
-        found.append(
+        available.append(
             Device(
                 (name(handle) or b"").decode("utf-8", "replace"),
                 (description(handle) or b"").decode("utf-8", "replace"),
@@ -324,13 +324,13 @@ def devices() -> list[Device]:
                 handle,
             )
         )
-    return found
+    return available
 
 
 def system_info() -> str:
     """Return what llama.cpp says of its build and of this machine."""
-    said: bytes = library().llama_print_system_info()
-    return said.decode("utf-8", "replace").strip()
+    text: bytes = library().llama_print_system_info()
+    return text.decode("utf-8", "replace").strip()
 
 
 _MESSAGE_FIELDS = ("role", "content")

@@ -14,7 +14,7 @@ from support import reference
 
 from mtkit.errors import MtkitError
 from mtkit.llama import Grammar, LoadSettings, Model, check_schema
-from mtkit.llama.schema_keywords import FORMAT_PATTERNS
+from mtkit.llama.schema_pattern import FORMAT_PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from support import reference
 
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.llama import Grammar, LoadSettings, Model, check_schema, one_of
-from mtkit.llama.schema_keywords import FORMAT_PATTERNS
+from mtkit.llama.schema_pattern import FORMAT_PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
