@@ -7,7 +7,7 @@
   * UnsupportedError  the file is fine, mtkit cannot do this with it                  4
     * LossError       a conversion would lose something that was not allowed          4
     * MissingExtra    an optional package is not installed                            4
-    * NoToken         a text has what the tokenizer has no token for                  4
+    * NoToken         a part of a text has no token, not even the unknown one         4
   * ResourceError     disk, memory or a limit is exhausted                            5
 
 A message is one line: where (file, field, byte offset), what, what to do. A low layer raises with
@@ -17,7 +17,7 @@ field and offset; the layer that knows the path adds it (``located``).
 from __future__ import annotations
 
 _LONGEST = 300
-"""Of a part of a message; a value from a file can be any length."""
+"""Characters of a part of a message; a value from a file can have any length."""
 
 
 def shorten(text: str) -> str:
@@ -31,7 +31,7 @@ def format_count(number: int, what: str) -> str:
 
 
 def system_message(error: OSError) -> str:
-    """Return why the operating system does not give a file."""
+    """Return the operating system's reason for not giving a file."""
     import errno
 
     words = {errno.ENOENT: "no such file", errno.EISDIR: "is a folder"}
@@ -39,10 +39,10 @@ def system_message(error: OSError) -> str:
 
 
 def format_texts(number: int, total: int, what: str) -> str:
-    """Return of how many texts something is said: 1 of 9 texts gets, 2 of 9 texts get."""
+    """Return a count of texts with what it says of them: 1 of 9 texts gets, 2 of 9 texts get."""
     verb, _, rest = what.partition(" ")
-    one = {"are": "is"}.get(verb, f"{verb}s")
-    return f"{number} of {format_count(total, 'text')} {one if number == 1 else verb} {rest}"
+    verb = {"are": "is"}.get(verb, f"{verb}s") if number == 1 else verb
+    return f"{number} of {format_count(total, 'text')} {verb} {rest}"
 
 
 class MtkitError(Exception):
@@ -54,7 +54,7 @@ class MtkitError(Exception):
         field: Name of the field in the format's own terms.
         offset: Byte offset of the field from the start of the file.
         hint: What the user can do about it.
-        which: Of many texts the one it is about ("texts[3]", "line 4"), else empty.
+        which: The text that it is about, of many ("texts[3]", "line 4"); else empty.
     """
 
     exit_code = 1
@@ -99,7 +99,7 @@ class MtkitError(Exception):
 
 
 class ErrorSource:
-    """Adds the path of a file to errors about its content that are raised within ``with``."""
+    """A ``with`` block whose errors about the content of a file get the path of the file."""
 
     __slots__ = ("source",)
 
@@ -113,7 +113,7 @@ class ErrorSource:
         self.name(error)
 
     def name(self, error: object) -> None:
-        """Add the path to one that is about the file."""
+        """Add the path to an error that is about the file."""
         if isinstance(error, (FormatError, UnsupportedError, ResourceError)):
             error.located(self.source)
 
@@ -151,7 +151,7 @@ class MissingExtra(UnsupportedError):
 
 
 class NoToken(UnsupportedError):
-    """A text has what the tokenizer has no token for, not even an unknown one."""
+    """A text has a part without a token, in a tokenizer without an unknown token."""
 
     is_about_text = True
 

@@ -1,4 +1,4 @@
-"""``mtkit.convert``: a tokenizer, or a whole model, in another format."""
+"""``mtkit.convert``: a tokenizer or a whole model to another format."""
 
 from __future__ import annotations
 
@@ -60,21 +60,22 @@ def convert(
         AnswerNo: The result does not give the same ids; nothing was written.
     """
     shared: dict[str, Any] = {"allow_loss": allow_loss, "options": options, "force": force}
-    of_model: dict[str, Any] = {"kind": kind, "progress": progress, **shared}
-    wanted = to or target_format(dst)
-    if wanted == "hf-model":
+    model_options: dict[str, Any] = {"kind": kind, "progress": progress, **shared}
+    target = to or target_format(dst)
+    if target == "hf-model":
         from mtkit.conversion.folder_writer import convert_to_folder
 
         if dst is None or isinstance(src, Tokenizer):
             raise UsageError("a folder is made of a GGUF, and has a name", field="dst")
-        sized: dict[str, Any] = {} if max_bytes is None else {"max_bytes": max_bytes}
-        return convert_to_folder(src, dst, **sized, **of_model)
+        if max_bytes is not None:
+            model_options["max_bytes"] = max_bytes
+        return convert_to_folder(src, dst, **model_options)
     is_model = not isinstance(src, Tokenizer) and model_folder.sniff(os.fspath(src))
-    if is_model and not vocab_only and wanted in ("", "gguf"):
+    if is_model and not vocab_only and target in ("", "gguf"):
         from mtkit.conversion.model import convert_model
 
         assert not isinstance(src, Tokenizer)
-        return convert_model(src, dst, max_bytes=max_bytes, **of_model)
+        return convert_model(src, dst, max_bytes=max_bytes, **model_options)
     if kind != "auto" or max_bytes is not None:
         field = "kind" if kind != "auto" else "max_bytes"
         raise UsageError("is for a model, not for a tokenizer", field=field)

@@ -1,9 +1,8 @@
 """``mtkit.generate``: text that a model writes after a prompt.
 
-The walk of llama.cpp's ``simple`` example: load the back ends, load the model, tokenize, make a
-context of n_prompt + n_predict - 1 tokens and a sampler, compute the prompt, then decode, sample,
-test for the end and turn the token into text until enough is there. ``Generation`` is the result,
-``Watcher`` what a caller sees on the way.
+As llama.cpp's ``simple`` example: load the back ends and the model, tokenize, make a context of
+n_prompt + n_predict - 1 tokens and a sampler, compute the prompt, then decode, sample and test for
+the end until there is enough. ``Generation`` is the result; a ``Watcher`` sees the steps.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from contextlib import ExitStack
 
 from mtkit.base.record import Record, replace
 from mtkit.errors import MtkitError, UsageError, format_count
-from mtkit.llm.runner import Runner, Token, context_tokens, open_model
+from mtkit.llm.runner import Runner, Token, common_length, context_tokens, open_model
 from mtkit.llm.sampling import Sampler
 from mtkit.settings import GenerateSettings
 from mtkit.settings.declaration import settings_of, signature_with
@@ -40,7 +39,7 @@ class Timings(Record):
     """Where the time went, in seconds.
 
     Attributes:
-        decode: The part of it inside llama.cpp's decoding.
+        decode: The part of ``generation`` inside llama.cpp's decoding.
     """
 
     load: float
@@ -55,11 +54,11 @@ class Generation(Record):
     """What was generated.
 
     Attributes:
-        pieces: The bytes that each stands for.
-        logprobs: Logarithm of each one's probability; empty unless asked for.
+        pieces: The bytes of each token.
+        logprobs: The logarithm of each token's probability; empty unless asked for.
         end: "eog", "length", "stop", "grammar", "interrupted" or "context".
         steps: What the sampler did to the logits.
-        drafting: What was counted while tokens were drafted; None where none were.
+        drafting: Counts of drafted tokens; None without drafting.
     """
 
     prompt_ids: list[int]
@@ -83,7 +82,7 @@ class Generation(Record):
 
 
 class Watcher:
-    """What a caller sees while a generation runs; every method may be overridden."""
+    """Called as a generation runs; every method may be overridden."""
 
     def progress(self, part: float) -> None:
         """The model is loaded to this part, 0 to 1."""
@@ -92,7 +91,7 @@ class Watcher:
         """The model is there."""
 
     def warning(self, text: str) -> None:
-        """Something is odd; an empty text says that nothing is."""
+        """A warning about the prompt; an empty text if there is none."""
 
     def prompt(self, runner: Runner, ids: list[int]) -> None:
         """The prompt is tokenized."""
@@ -107,7 +106,7 @@ class Watcher:
 def tokenizer_difference(
     model: Model, text: bytes, *, add_special: bool, parse_special: bool
 ) -> str:
-    """Return what is different, on one line; empty where the ids are equal.
+    """Return how mtkit's ids of a text differ from llama.cpp's, on one line; empty if they do not.
 
     A model whose tokenizer mtkit cannot read is a difference, too.
     """
@@ -124,8 +123,7 @@ def tokenizer_difference(
         return f"the tokenizers cannot be compared: {error}"
     if ours == theirs:
         return ""
-    pairs = zip(ours, theirs, strict=False)
-    at = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(ours), len(theirs)))
+    at = common_length(ours, theirs)
     return (
         f"the tokenizers differ from token {at} on: llama.cpp has {_spell_ids(model, theirs, at)}, "
         f"mtkit {_spell_ids(model, ours, at)}"
@@ -196,10 +194,10 @@ def run_generation(
     watcher = watcher or Watcher()
     session = _open_session(settings)
     if session:
-        kept = replace(
+        own = replace(
             settings.context, kv_type=session.kv_type, flash_attention=session.flash_attention
         )
-        settings = replace(settings, context=kept, add_special=False)
+        settings = replace(settings, context=own, add_special=False)
     settings = setup.prepare_settings(settings)
     if session and settings.context.kv_type != session.kv_type:
         raise UsageError(
@@ -232,13 +230,13 @@ def run_generation(
                 runner.resume(session.ids, session.state)
             runner.feed(ids, hold_last=settings.n_predict == 0)
             sampler.accept(runner.ids)
-            made = take_tokens(runner, sampler, ids, settings, watcher, speculation)
+            generation = take_tokens(runner, sampler, ids, settings, watcher, speculation)
             if settings.save_session:
                 from mtkit.llm.session import model_hash, save_session
 
-                found = session.model_hash if session else model_hash(runner.header)
-                save_session(settings.save_session, runner, found, force=settings.force)
-            return made
+                digest = session.model_hash if session else model_hash(runner.header)
+                save_session(settings.save_session, runner, digest, force=settings.force)
+            return generation
 
 
 def _open_session(settings: GenerateSettings) -> Session | None:
@@ -260,7 +258,6 @@ def _open_session(settings: GenerateSettings) -> Session | None:
 
 
 def _prompt_difference(runner: Runner, prompt: str | bytes, settings: GenerateSettings) -> str:
-
     raw = prompt.encode("utf-8", "surrogateescape") if isinstance(prompt, str) else prompt
     return tokenizer_difference(
         runner.model,
@@ -293,7 +290,7 @@ def take_tokens(
     context = runner.context
     assert context is not None
     limit = settings.n_predict if settings.n_predict >= 0 else context.n_ctx - len(runner.ids) + 1
-    found: list[Token] = []
+    tokens: list[Token] = []
     texts: list[str] = []
     before = context.performance().t_eval_ms
     start = time.perf_counter()
@@ -307,7 +304,7 @@ def take_tokens(
         speculation=speculation,
     ):
         if token.id >= 0:
-            found.append(token)
+            tokens.append(token)
         texts.append(token.text)
         watcher.token(token)
     seconds = time.perf_counter() - start
@@ -315,15 +312,15 @@ def take_tokens(
         runner.load_seconds,
         runner.computed,
         runner.prompt_seconds,
-        len(found),
+        len(tokens),
         seconds,
         (context.performance().t_eval_ms - before) / 1000,
     )
     return Generation(
         ids,
-        [token.id for token in found],
-        [token.piece for token in found],
-        [token.logprob for token in found if token.logprob is not None],
+        [token.id for token in tokens],
+        [token.piece for token in tokens],
+        [token.logprob for token in tokens if token.logprob is not None],
         "".join(texts),
         runner.end,
         timings,

@@ -64,15 +64,15 @@ def edit(
     path = os.path.expanduser(os.fspath(src))
     target = None if dst is None else os.path.expanduser(os.fspath(dst))
 
-    def drafted(file: GgufFile) -> Draft:
+    def draft_of(file: GgufFile) -> Draft:
         draft = Draft.of(file)
         if tokenizer is not None:
             from mtkit.conversion.model_keys import replace_vocabulary
             from mtkit.tokenizer.load import load
             from mtkit.tokenizer.tokenizer import Tokenizer
 
-            given = tokenizer if isinstance(tokenizer, Tokenizer) else load(tokenizer)
-            replace_vocabulary(draft, file, given, tuple(allow_loss))
+            own = tokenizer if isinstance(tokenizer, Tokenizer) else load(tokenizer)
+            replace_vocabulary(draft, file, own, tuple(allow_loss))
         for old, new in (rename_keys or {}).items():
             draft.rename_key(old, new)
         for old, new in (rename_tensors or {}).items():
@@ -86,9 +86,9 @@ def edit(
     if target is None:
         with InPlace(path) as place:
             file = open_gguf(path)
-            place.write(file, drafted(file))
+            place.write(file, draft_of(file))
         return open_gguf(path)
-    write_ggufs({target: drafted(open_whole(path)).chunks()}, force=force)
+    write_ggufs({target: draft_of(open_whole(path)).chunks()}, force=force)
     return open_gguf(target)
 
 
@@ -110,7 +110,7 @@ def _value_type(name: str, value: Value) -> str:
         return "u32" if value >= 0 else "i32"
     if isinstance(value, float):
         return "f32"
-    kinds = {_value_type(name, one) for one in value}
+    kinds = {_value_type(name, element) for element in value}
     if kinds == {"u32", "i32"}:
         kinds = {"i32"}
     if len(kinds) != 1:
@@ -156,7 +156,7 @@ def quantize(
     from mtkit.llm.quantization import TensorKinds, file_type
     from mtkit.llm.quantization import quantize as run
 
-    path, target = (os.path.expanduser(os.fspath(one)) for one in (src, dst))
+    path, target = (os.path.expanduser(os.fspath(name)) for name in (src, dst))
     run(
         path,
         target,

@@ -1,4 +1,4 @@
-"""``mtkit.inspect``, ``compare`` and ``diff``: what is in files, and what differs between two."""
+"""``mtkit.inspect``, ``compare`` and ``diff``: the content of a file, the difference of two."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
 
         model = inspect_safetensors(source)
-        return safetensors_document(model, [WeightRow(*one) for one in model.weights])
+        return safetensors_document(model, [WeightRow(*weight) for weight in model.weights])
     from mtkit.conversion.folder_notes import tokenizer_document
     from mtkit.tokenizer.load import load_source
 
@@ -87,10 +87,10 @@ def compare(
     from mtkit.tokenizer.comparison import compare as compare_tokenizers
     from mtkit.tokenizer.comparison import probe_texts as built_in
 
-    one, other = (side if isinstance(side, Tokenizer) else load(side) for side in (left, right))
+    a, b = (side if isinstance(side, Tokenizer) else load(side) for side in (left, right))
     return compare_tokenizers(
-        one,
-        other,
+        a,
+        b,
         built_in() if texts is None else texts,
         most=most,
         add_special_tokens=add_special_tokens,

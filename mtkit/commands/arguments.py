@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _DIGITS = 20
-"""Of a number that can be an id; more are text."""
+"""Of a number that can be an id."""
 
 
 def parse_tensor_split(text: str) -> tuple[float, ...]:
@@ -41,7 +41,7 @@ def parse_logit_biases(texts: list[str]) -> tuple[tuple[int | str, float], ...]:
         if not name:
             what = f"is {text!r}, not ID=NUMBER or TEXT=NUMBER"
             raise UsageError(what, field="logit_bias")
-        found.append((int(name) if name.isdecimal() and len(name) < _DIGITS else name, amount))
+        found.append((name, amount))
     return tuple(found)
 
 

@@ -1,15 +1,13 @@
-"""What a tokenizer of transformers calls instead of the library's object, and its class.
+"""The backend that a tokenizer of transformers calls in place of the tokenizers library's object.
 
-mtkit's reading of the object is made anew when the object has changed: components, counts of tokens
-and settings of the model are compared before each text, added tokens and long tables once somebody
-has had the object.
+mtkit reads the object anew when it has changed: components, counts of tokens and settings of the
+model are compared before each text, added tokens and long tables once somebody has had the object.
 
 While a method of the tokenizer encodes or decodes, its ``_tokenizer`` is mtkit's; to everybody else
-it is the object of the tokenizers library, which takes no other where it is handed one
-(``DecodeStream``).
+it is the library's object, because the library takes no other as an argument (``DecodeStream``).
 
-Source: transformers 5 ``tokenization_utils_tokenizers.py`` for what is asked of the object, and
-tokenizers 0.23 (tokenizer/encoding.rs, utils/padding.rs, utils/truncation.rs) for what it answers.
+Source: transformers 5 ``tokenization_utils_tokenizers.py`` for the calls, and tokenizers 0.23
+(tokenizer/encoding.rs, utils/padding.rs, utils/truncation.rs) for the results.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _PROBE = "a b"
 
 
 class BatchSettings:
-    """How a batch is encoded: what the library's object says at that time."""
+    """How a batch is encoded: the settings of the library's object at that time."""
 
     def __init__(self, inner: Any, add_special_tokens: bool) -> None:
         self.add_special_tokens = add_special_tokens
@@ -56,20 +54,20 @@ class OwnTokenizer:
         document |= {"truncation": None, "padding": None}
         content = json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
         self.tokenizer: Tokenizer = load_source(Source("tokenizer.json", content))
-        self.tokenizer.engine  # noqa: B018  what mtkit cannot run is said here
+        self.tokenizer.engine  # noqa: B018  raises what mtkit cannot run
         self._check_ids()
         whole = self.tokenizer.encode(_PROBE)
         plain = self.tokenizer.encode_ids(_PROBE, add_special_tokens=False)
-        front = next((i for i, one in enumerate(whole.special_tokens_mask) if not one), 0)
+        front = next((i for i, mask in enumerate(whole.special_tokens_mask) if not mask), 0)
         self.around = whole.ids[:front], whole.ids[front + len(plain) :]
         is_simple = whole.ids == [*self.around[0], *plain, *self.around[1]]
         self.is_simple = is_simple and not any(whole.type_ids)
 
     def _check_ids(self) -> None:
         """Raise UnsupportedError where tokens were added to a model that is not there any more."""
-        listed = {token.id: token.content for token in self.tokenizer.spec.added_tokens.tokens}
+        added = {token.id: token.content for token in self.tokenizer.spec.added_tokens.tokens}
         for number, token in self._inner.get_added_tokens_decoder().items():
-            if listed.get(number) != token.content.encode("utf-8", "surrogatepass"):
+            if added.get(number) != token.content.encode("utf-8", "surrogatepass"):
                 what = (
                     f"the added token {token.content!r} has the id {number}, which no file can say"
                 )
@@ -77,33 +75,34 @@ class OwnTokenizer:
 
     @cached_property
     def plain(self) -> Any:
-        """A tokenizer of the library that nobody else changes: for what mtkit does not give."""
+        """A tokenizer of the library that nobody else changes, for all that mtkit does not give."""
         return type(self._inner).from_str(self._text)
 
-    def encoded(self, given: Any, how: BatchSettings) -> FastEncoding:
+    def encode(self, text: Any, settings: BatchSettings) -> FastEncoding:
         """Encode one text, or a pair."""
-        text, pair = (given, None) if isinstance(given, str) else given
+        text, pair = (text, None) if isinstance(text, str) else text
         if not self.is_simple or pair is not None:
-            return FastEncoding(self, text, pair, how)
+            return FastEncoding(self, text, pair, settings)
         ids = self.tokenizer.encode_ids(
-            text, add_special_tokens=False, parse_special=how.parse_special
+            text, add_special_tokens=False, parse_special=settings.parse_special
         )
-        front, back = self.around if how.add_special_tokens else ([], [])
-        if how.truncation is not None:
-            room = how.truncation["max_length"] - len(front) - len(back)
+        front, back = self.around if settings.add_special_tokens else ([], [])
+        if settings.truncation is not None:
+            room = settings.truncation["max_length"] - len(front) - len(back)
             is_error = (
-                room <= how.truncation["stride"] or how.truncation["strategy"] == "only_second"
+                room <= settings.truncation["stride"]
+                or settings.truncation["strategy"] == "only_second"
             )
             if is_error and len(ids) > room:
-                return FastEncoding(self, text, pair, how)  # the library says what is wrong
+                return FastEncoding(self, text, pair, settings)  # the library says what is wrong
             if len(ids) > room:
-                is_left = how.truncation["direction"] == "left"
+                is_left = settings.truncation["direction"] == "left"
                 ids = ids[len(ids) - room :] if is_left else ids[:room]
-        return FastEncoding(self, text, pair, how, [*front, *ids, *back])
+        return FastEncoding(self, text, pair, settings, [*front, *ids, *back])
 
 
 class FastEncoding:
-    """An encoding whose ids are there; the rest is made when it is asked for.
+    """An encoding whose ids are there; the rest is computed when it is read.
 
     Attributes:
         attention_mask: 0 for padding, else 1.
@@ -114,13 +113,13 @@ class FastEncoding:
         own: OwnTokenizer,
         text: str,
         pair: str | None,
-        how: BatchSettings,
+        settings: BatchSettings,
         ids: list[int] | None = None,
     ) -> None:
-        self._own, self._text, self._pair, self._how = own, text, pair, how
+        self._own, self._text, self._pair, self._settings = own, text, pair, settings
         self._length: int | None = None
         if ids is None:
-            library = self._made()
+            library = self._encode()
             self.ids, self.type_ids = library.ids, library.type_ids
         else:
             self.ids, self.type_ids = ids, [0] * len(ids)
@@ -134,11 +133,11 @@ class FastEncoding:
         """Number of texts: 1 or 2."""
         return 1 if self._pair is None else 2
 
-    def padded(self, length: int, padding: dict[str, Any]) -> None:
-        """Fill up to a length as the library does."""
+    def pad(self, length: int, padding: dict[str, Any]) -> None:
+        """Pad to a length as the library does."""
         missing = length - len(self.ids)
         if missing <= 0:
-            if self._how.truncation is not None:  # what was cut off is filled up, too
+            if self._settings.truncation is not None:  # the overflowing parts are padded, too
                 self._length = length
             return
         self._length = length
@@ -150,32 +149,33 @@ class FastEncoding:
             at = 0 if padding["direction"] == "left" else len(values)
             values[at:at] = [filler] * missing
 
-    def _made(self) -> Any:
-        """Return what the library makes of the text: truncated, and filled up as this one is."""
-        how, plain = self._how, self._own.plain
-        plain.encode_special_tokens = how.parse_special is False
+    def _encode(self) -> Any:
+        """Return the library's encoding of the text, truncated and padded as this one."""
+        settings, plain = self._settings, self._own.plain
+        plain.encode_special_tokens = settings.parse_special is False
         plain.no_truncation()
         plain.no_padding()
-        if how.truncation is not None:
-            plain.enable_truncation(**how.truncation)
-        if self._length is not None and how.padding is not None:
-            plain.enable_padding(**{**how.padding, "length": self._length})
-        return plain.encode(self._text, self._pair, add_special_tokens=how.add_special_tokens)
+        if settings.truncation is not None:
+            plain.enable_truncation(**settings.truncation)
+        if self._length is not None and settings.padding is not None:
+            plain.enable_padding(**{**settings.padding, "length": self._length})
+        return plain.encode(self._text, self._pair, add_special_tokens=settings.add_special_tokens)
 
     @cached_property
     def _library(self) -> Any:
-        return self._made()
+        return self._encode()
 
     @cached_property
     def offsets(self) -> list[tuple[int, int]]:
-        """(start, end) in characters of the text that a token stands in."""
-        how = self._how
-        if self._pair is not None or how.truncation is not None or self._length is not None:
+        """(start, end) of each token in its text, in characters."""
+        settings = self._settings
+        if self._pair is not None or settings.truncation is not None or self._length is not None:
             return list(self._library.offsets)
-        made = self._own.tokenizer.encode(
-            self._text, add_special_tokens=how.add_special_tokens, parse_special=how.parse_special
-        )
-        return made.offsets
+        return self._own.tokenizer.encode(
+            self._text,
+            add_special_tokens=settings.add_special_tokens,
+            parse_special=settings.parse_special,
+        ).offsets
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -183,14 +183,14 @@ class FastEncoding:
         return getattr(self._library, name)
 
 
-def pad_batch(made: list[FastEncoding], padding: dict[str, Any]) -> None:
-    """Fill up a batch to its longest, or to a length."""
-    length = padding["length"] or max(map(len, made), default=0)
+def pad_batch(batch: list[FastEncoding], padding: dict[str, Any]) -> None:
+    """Pad a batch to its longest, or to a length."""
+    length = padding["length"] or max(map(len, batch), default=0)
     multiple = padding["pad_to_multiple_of"]
     if multiple:
         length = -(-length // multiple) * multiple
-    for one in made:
-        one.padded(length, padding)
+    for encoding in batch:
+        encoding.pad(length, padding)
 
 
 _COMPONENTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
@@ -199,7 +199,7 @@ _MODEL_SETTINGS = (
     "continuing_subword_prefix", "end_of_word_suffix", "max_input_chars_per_word",
 )  # fmt: skip
 _LONG_STATE_BYTES = 4096
-"""Of a component's state; a longer one (a table of characters) is not made for each text."""
+"""A longer state of a component (a table of characters) is not compared before each text."""
 
 
 class MtkitBackend:
@@ -207,10 +207,10 @@ class MtkitBackend:
 
     def __init__(self, inner: Any) -> None:
         vars(self).update(inner=inner, _own=None, _quick=None, _whole=None, _long=frozenset())
-        self.is_handed_out()
+        self.hand_out()
 
-    def is_handed_out(self) -> None:
-        """Take notice that somebody gets the object and may change it."""
+    def hand_out(self) -> None:
+        """Note that somebody gets the object and may change it."""
         vars(self)["_is_out"] = True
 
     def __getattr__(self, name: str) -> Any:
@@ -270,15 +270,15 @@ class MtkitBackend:
         """Encode texts and pairs; as ``tokenizers.Tokenizer.encode_batch``."""
         own = None if is_pretokenized else self._current()
         if own is None:
-            given = self.inner.encode_batch(
+            batch = self.inner.encode_batch(
                 input, is_pretokenized=is_pretokenized, add_special_tokens=add_special_tokens
             )
-            return list(given)
-        how = BatchSettings(self.inner, add_special_tokens)
-        made = [own.encoded(one, how) for one in input]
-        if how.padding is not None:
-            pad_batch(made, how.padding)
-        return made
+            return list(batch)
+        settings = BatchSettings(self.inner, add_special_tokens)
+        batch = [own.encode(text, settings) for text in input]
+        if settings.padding is not None:
+            pad_batch(batch, settings.padding)
+        return batch
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of ids; ids that do not exist are left out, as the library does."""
@@ -306,16 +306,16 @@ def _component_shape(component: Any) -> object:
 
 
 INNER, BACKEND = "_tokenizer", "_mtkit"
-"""Under which a tokenizer keeps the library's object, and mtkit's."""
+"""The attributes of a tokenizer that hold the library's object, and mtkit's."""
 _active = local()
 
 
 def _backend_of(tokenizer: Any) -> MtkitBackend:
     """Return mtkit's object for the library's that a tokenizer has now."""
-    kept = vars(tokenizer)
-    backend: MtkitBackend | None = kept.get(BACKEND)
-    if backend is None or backend.inner is not kept[INNER]:
-        backend = kept[BACKEND] = MtkitBackend(kept[INNER])
+    state = vars(tokenizer)
+    backend: MtkitBackend | None = state.get(BACKEND)
+    if backend is None or backend.inner is not state[INNER]:
+        backend = state[BACKEND] = MtkitBackend(state[INNER])
     return backend
 
 
@@ -323,21 +323,21 @@ class _InnerTokenizer:
     """The attribute ``_tokenizer``."""
 
     def __get__(self, tokenizer: Any, owner: type | None = None) -> Any:
-        found = None if tokenizer is None else vars(tokenizer).get(INNER)
-        if found is None:
+        inner = None if tokenizer is None else vars(tokenizer).get(INNER)
+        if inner is None:
             return None
         if getattr(_active, "tokenizer", None) is tokenizer:
             return _backend_of(tokenizer)
         if BACKEND in vars(tokenizer):
-            vars(tokenizer)[BACKEND].is_handed_out()
-        return found
+            vars(tokenizer)[BACKEND].hand_out()
+        return inner
 
     def __set__(self, tokenizer: Any, value: Any) -> None:
         vars(tokenizer)[INNER] = value
 
 
 class _MtkitCalls:
-    """As long as it is entered, a tokenizer calls mtkit."""
+    """A context in which a tokenizer calls mtkit."""
 
     def __init__(self, tokenizer: object) -> None:
         self._tokenizer = tokenizer
@@ -351,7 +351,7 @@ class _MtkitCalls:
 
 
 class Accelerated:
-    """Stands in front of the class of a tokenizer."""
+    """A mixin in front of the class of a tokenizer."""
 
     __dict__: dict[str, Any]
 
@@ -366,12 +366,12 @@ class Accelerated:
             return super()._decode(*args, **options)  # type: ignore[misc]
 
     def __copy__(self) -> Any:
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        return made
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        return copy
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave out what another process makes for itself."""
+        """Leave out the backend, which another process makes for itself."""
         state = {name: value for name, value in vars(self).items() if name != BACKEND}
         kind = type(self)
         base = kind.__mro__[2]
@@ -382,18 +382,18 @@ class Accelerated:
 
 @lru_cache(None)
 def accelerated_class(base: type) -> type:
-    """Return the class of a tokenizer with mtkit inside; what makes new ones makes the plain."""
+    """Return the class of a tokenizer with mtkit inside; called, it makes a plain tokenizer."""
 
     def plain(cls: type, *args: Any, **options: Any) -> Any:
-        return base(*args, **options) if cls is made else object.__new__(cls)
+        return base(*args, **options) if cls is kind else object.__new__(cls)
 
     def from_pretrained(*args: Any, **options: Any) -> Any:
         return base.from_pretrained(*args, **options)  # type: ignore[attr-defined]
 
     names = {name: getattr(base, name) for name in ("__module__", "__qualname__", "__doc__")}
     own = {"__new__": plain, "from_pretrained": staticmethod(from_pretrained)}
-    made = type(base.__name__, (Accelerated, base), {**names, **own})
-    return made
+    kind = type(base.__name__, (Accelerated, base), {**names, **own})
+    return kind
 
 
 def _rebuild(base: type) -> object:

@@ -230,11 +230,7 @@ class Runner(Closeable):
     def _keep(self, ids: Sequence[int]) -> int:
         """Cut the memory down to what a prompt begins with; returns how many tokens that are."""
         context = self._opened()
-        common = 0
-        for had, wanted in zip(self.ids[: context.n_past], ids, strict=False):
-            if had != wanted:
-                break
-            common += 1
+        common = common_length(self.ids[: context.n_past], ids)
         keep = min(common, len(ids) - 1)  # one has to be computed, for its logits
         if keep == context.n_past or (keep and context.truncate(keep)):
             return keep
@@ -315,6 +311,12 @@ class Runner(Closeable):
         """Free context and model."""
         self.close_context()
         self.model.close()
+
+
+def common_length(a: Sequence[int], b: Sequence[int]) -> int:
+    """Return how many ids two sequences share from the start."""
+    pairs = zip(a, b, strict=False)
+    return next((at for at, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
 
 
 def logprob(row: Any, token_id: int) -> float:

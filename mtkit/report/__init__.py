@@ -1,7 +1,7 @@
-"""A file, or two and what differs between them, as one page for a browser: ``mtkit report``.
+"""A file, or the difference of two, as one page for a browser: ``mtkit report``.
 
-Python collects what the other packages say of a file (``content``) and packs it (``page``); the
-page in ``page/`` shows it, by itself and without a network.
+Python collects the facts from the other packages (``content``) and packs them (``page``); the page
+in ``page/`` shows them, by itself and without a network.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["report"]
 
 
 class _File:
-    """A file, opened once: what it is, and its tokenizer where it has one that works."""
+    """A file, opened once, with its tokenizer where it has one that works."""
 
     def __init__(self, source: Source) -> None:
         from mtkit.tokenizer.load import load_source
@@ -55,28 +55,28 @@ class _File:
     def facts(
         self, columns: Columns, *, histograms: bool, deep: bool, progress: Progress
     ) -> dict[str, Any]:
-        """Return all that the page shows of it."""
+        """Return the facts for the page."""
         from mtkit.checks.checker import CheckOptions, check_source
 
-        found: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "name": _file_name(self.source.name),
             "bytes": len(self.source.data),
         }
         if self.report is not None:
-            found["model"] = describe_model(
+            facts["model"] = describe_model(
                 self.report, columns, histograms=histograms, progress=progress
             )
-        found["error"] = self.error
+        facts["error"] = self.error
         if self.tokenizer is not None:
-            found["tokens"] = describe_tokenizer(self.tokenizer, columns)
-            found["templates"] = describe_templates(self.tokenizer)
-        checked = check_source(self.source, CheckOptions(deep=deep)).document()
-        found["check"] = {name: checked[name] for name in ("findings", "skipped")}
-        return found
+            facts["tokens"] = describe_tokenizer(self.tokenizer, columns)
+            facts["templates"] = describe_templates(self.tokenizer)
+        check = check_source(self.source, CheckOptions(deep=deep)).document()
+        facts["check"] = {name: check[name] for name in ("findings", "skipped")}
+        return facts
 
 
 def _file_name(path: str) -> str:
-    """Return what a page calls a file: who gets the page need not know its folder."""
+    """Return the name of a file without its folder, which readers of the page need not know."""
     return os.path.basename(path) or path
 
 
@@ -90,9 +90,9 @@ def report(
     """Return the page of one file, or of two with what differs.
 
     Args:
-        histograms: Dequantize every tensor and show what its values are.
+        histograms: Dequantize every tensor and show its values.
         deep: Check the data of tensors, merges and templates of a GGUF, too.
-        progress: Hears how much of the tensors has been read, 0 to 1.
+        progress: Called with the part of the tensors that is read, 0 to 1.
 
     Raises:
         FormatError: A file is damaged or no format knows it.
@@ -103,14 +103,14 @@ def report(
     facts = [
         file.facts(columns, histograms=histograms, deep=deep, progress=progress) for file in files
     ]
-    title = " and ".join(one["name"] for one in facts)
+    title = " and ".join(file["name"] for file in facts)
     difference = _difference(*files) if len(files) == 2 else None
     return render_page(title, {"files": facts, "difference": difference}, columns)
 
 
 def _difference(a: _File, b: _File) -> dict[str, Any]:
-    """Return what ``diff`` says of two GGUF files, and ``compare`` of two tokenizers."""
-    found: dict[str, Any] = {}
+    """Return the result of ``diff`` for two GGUF files, and of ``compare`` for two tokenizers."""
+    results: dict[str, Any] = {}
     if a.report is not None and b.report is not None:
         from mtkit.inspection.difference import (
             difference_document,
@@ -118,10 +118,11 @@ def _difference(a: _File, b: _File) -> dict[str, Any]:
             find_difference,
         )
 
-        done = find_difference(a.report.file, b.report.file)
-        found["diff"] = {**difference_document(done), "verdict": difference_verdict(done)}
+        difference = find_difference(a.report.file, b.report.file)
+        verdict = difference_verdict(difference)
+        results["diff"] = {**difference_document(difference), "verdict": verdict}
     if a.tokenizer is not None and b.tokenizer is not None:
         from mtkit.tokenizer.comparison import compare, probe_texts
 
-        found["compare"] = compare(a.tokenizer, b.tokenizer, probe_texts()).document()
-    return found
+        results["compare"] = compare(a.tokenizer, b.tokenizer, probe_texts()).document()
+    return results

@@ -1,7 +1,7 @@
-"""What a page shows of a file: a GGUF, its tokenizer, its chat templates.
+"""The facts of a page: about a GGUF, its tokenizer, its chat templates.
 
-Of a GGUF, what ``inspect`` finds, tensors as columns, sizes and histograms; of a tokenizer, columns
-by id, what they add up to, merges and stages; of each template, its text and a short conversation
+For a GGUF the document of ``inspect``, tensors as columns, sizes and histograms; for a tokenizer
+columns by id, their sums, merges and stages; for each template its text and a short conversation
 rendered by it.
 """
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 def describe_model(
     report: GgufReport, columns: Columns, *, histograms: bool, progress: Progress
 ) -> dict[str, Any]:
-    """Return what a page shows of a GGUF; its columns are kept among the others."""
+    """Return the facts about a GGUF; its columns go to the others."""
     from mtkit.inspection.document import gguf_document
 
     document = gguf_document(report, (), ())
-    for elsewhere in ("path", "layers", "metadata", "tensors", "warnings"):
-        del document[elsewhere]
+    for name in ("path", "layers", "metadata", "tensors", "warnings"):
+        del document[name]
     document["shards"] = report.shards and report.shards.count
     tensors = _tensors(report)
     return {
@@ -54,7 +54,7 @@ def describe_model(
 def _tensors(report: GgufReport) -> list[tuple[GgufFile, Tensor]]:
     """Return the tensors of a file, or of the set that it belongs to, with their file."""
     shards = report.shards
-    files = [one.file for one in shards.shards if one.file] if shards else []
+    files = [shard.file for shard in shards.shards if shard.file] if shards else []
     if not shards or not shards.is_complete:
         files = [report.file]
     return [(file, tensor) for file in files for tensor in file.tensors]
@@ -80,7 +80,7 @@ def _tensor_table(tensors: list[Tensor], report: GgufReport, columns: Columns) -
         "count": len(tensors),
         "name": columns.texts(printable(tensor.name) for tensor in tensors),
         "layer": columns.counts(layers[id(tensor)] for tensor in tensors),
-        "type": columns.named(tensor.type.name for tensor in tensors),
+        "type": columns.names(tensor.type.name for tensor in tensors),
         "shape": columns.texts(shape_text(tensor, "×") for tensor in tensors),
         "parameters": columns.counts(tensor.n_elements for tensor in tensors),
         "bytes": columns.counts(tensor.n_bytes for tensor in tensors),
@@ -89,7 +89,7 @@ def _tensor_table(tensors: list[Tensor], report: GgufReport, columns: Columns) -
 
 
 def _sizes(report: GgufReport) -> list[list[Any]]:
-    """Return layer, type, tensors, parameters and bytes of what is of one type in one layer."""
+    """Return layer, type, tensors, parameters and bytes for each type in each layer."""
     from mtkit.inspection.gguf import quantization_mix
 
     return [
@@ -100,27 +100,27 @@ def _sizes(report: GgufReport) -> list[list[Any]]:
 
 
 def _tensor_values(tensors: list[tuple[GgufFile, Tensor]], progress: Progress) -> list[Any]:
-    """Return what the values of each tensor are, or why that is not known."""
+    """Return statistics of each tensor's values, or why there are none."""
     from mtkit.inspection.document import json_number
     from mtkit.inspection.statistics import tensor_statistics
 
     total = sum(tensor.n_bytes for _, tensor in tensors) or 1
-    found: list[Any] = []
-    done = 0
+    rows: list[Any] = []
+    n_bytes = 0
     for file, tensor in tensors:
-        progress(done / total)
-        done += tensor.n_bytes
+        progress(n_bytes / total)
+        n_bytes += tensor.n_bytes
         try:
-            told = tensor_statistics(file, tensor)
+            statistics = tensor_statistics(file, tensor)
         except UnsupportedError as error:
-            found.append(error.what)
+            rows.append(error.what)
             continue
         names = ("finite", "zeros", "nan", "infinite", "least", "greatest", "mean", "deviation")
-        row = {name: json_number(getattr(told, name)) for name in names}
-        found.append({**row, "bins": [[json_number(low), json_number(high), count]
-                                      for low, high, count in told.histogram]})  # fmt: skip
+        row = {name: json_number(getattr(statistics, name)) for name in names}
+        rows.append({**row, "bins": [[json_number(low), json_number(high), count]
+                                     for low, high, count in statistics.histogram]})  # fmt: skip
     progress(1)
-    return found
+    return rows
 
 
 SEVERAL, DIGITS, SIGNS, SPACES, BYTES, EMPTY = (
@@ -131,7 +131,7 @@ _ANY = {"Common", "Inherited", "Unknown"}
 
 
 def script_of(text: bytes) -> str:
-    """Return what the text of a token is written in; letters count more than what is around."""
+    """Return the script of a token's text; letters count more than digits, signs and spaces."""
     try:
         letters = text.decode("utf-8")
     except UnicodeDecodeError:
@@ -158,20 +158,20 @@ def _character_kind(character: str) -> str:
 
 
 _LONG_TOKEN = 24
-"""Longer tokens are one column of the picture."""
+"""Longer tokens share one bar of the chart."""
 
 
 def describe_tokenizer(tokenizer: Tokenizer, columns: Columns) -> dict[str, Any]:
-    """Return what a page shows of a tokenizer; its columns are kept among the others."""
+    """Return the facts about a tokenizer; its columns go to the others."""
     from mtkit.formats import get_format
     from mtkit.inspection.tokenizer import inspect_tokenizer
 
-    spec, found = tokenizer.spec, inspect_tokenizer(tokenizer.spec)
+    spec, report = tokenizer.spec, inspect_tokenizer(tokenizer.spec)
     ids = range(spec.vocab_size)
     raw = [tokenizer.token_bytes(i) for i in ids]
     kinds = [tokenizer.token_kind(i) for i in ids]
     texts = [visible(text) for text in raw]
-    spelled = _spellings(spec)
+    spellings = _spellings(spec)
     scripts = [
         script_of(text) if kind in _TEXT_KINDS else kind
         for text, kind in zip(raw, kinds, strict=True)
@@ -186,16 +186,16 @@ def describe_tokenizer(tokenizer: Tokenizer, columns: Columns) -> dict[str, Any]
         "warnings": tokenizer.warnings,
         "stages": [
             [stage.stage, stage.name, stage.settings]
-            for stage in found.stages
+            for stage in report.stages
         ],
-        "counts": list(found.counts.items()),
+        "counts": list(report.counts.items()),
         "special": [[name, i, visible(tokenizer.token_bytes(i))] for name, i in
-                    found.special_ids.items()],
+                    report.special_ids.items()],
         "text": columns.texts(texts),
-        "spelling": columns.texts(spelled),
-        "same_spelling": spelled == texts,
-        "kind": columns.named(kinds),
-        "script": columns.named(scripts),
+        "spelling": columns.texts(spellings),
+        "same_spelling": spellings == texts,
+        "kind": columns.names(kinds),
+        "script": columns.names(scripts),
         "bytes": columns.counts(map(len, raw)),
         "score": None if scores is None else columns.floats([*scores, *beyond]),
         "lengths": _lengths(
@@ -207,11 +207,11 @@ def describe_tokenizer(tokenizer: Tokenizer, columns: Columns) -> dict[str, Any]
 
 
 _TEXT_KINDS = {"normal", "user_defined", "added"}
-"""Kinds that stand for text; of others the kind says more than their letters."""
+"""Kinds that stand for text; for others the kind says more than the script of their letters."""
 
 
 def _spellings(spec: TokenizerSpec) -> list[str]:
-    """Return how the vocabulary spells each id, then those that only added tokens have."""
+    """Return the vocabulary's spelling of each id, then those of added tokens beyond it."""
     added = {token.id: token.content for token in spec.added_tokens.tokens}
     pieces = [escape(as_text(piece)) for piece in spec.vocabulary.pieces]
     beyond = range(len(pieces), spec.vocab_size)
@@ -226,7 +226,7 @@ def _lengths(texts: Iterable[bytes]) -> list[list[Any]]:
 
 
 def _merges(spec: TokenizerSpec, columns: Columns) -> dict[str, Any] | None:
-    """Return what a page needs to run the model on a token; None where no merges make one."""
+    """Return what a page needs to run the model on a token; None for a model without merges."""
     model, vocabulary = spec.model, spec.vocabulary
     head: dict[str, Any] = {"size": len(vocabulary), "hidden": list(vocabulary.hidden)}
     if isinstance(model, models.RankBPE):
@@ -246,8 +246,8 @@ def _merges(spec: TokenizerSpec, columns: Columns) -> dict[str, Any] | None:
         }
     if isinstance(model, models.ScoreBPE):
         types = vocabulary.all_types()
-        listed = SEGMENTED if model.mergeable == "listed" else frozenset(TokenType)
-        table = bytearray(kind in listed for kind in range(256))
+        mergeable = SEGMENTED if model.mergeable == "listed" else frozenset(TokenType)
+        table = bytearray(kind in mergeable for kind in range(256))
         if model.whole:
             table[TokenType.USER_DEFINED] = 2
         scores = vocabulary.scores
@@ -267,7 +267,7 @@ EXAMPLE_MESSAGES = (
     {"role": "assistant", "content": "Away from the ground."},
     {"role": "user", "content": "And on the Moon?"},
 )
-"""What every template takes: some refuse a system message."""
+"""Without a system message, which some templates refuse."""
 _MOST_TOKENS = 2000
 _PLAIN_KINDS = {"normal", "byte", "unused"}
 
@@ -275,8 +275,8 @@ _PLAIN_KINDS = {"normal", "byte", "unused"}
 def describe_templates(tokenizer: Tokenizer) -> list[dict[str, Any]]:
     """Return name, text and example of each template; the example as its tokens."""
     return [
-        {"name": one.name, "text": one.text, **_example(tokenizer, one.text)}
-        for one in tokenizer.spec.chat_templates
+        {"name": chat.name, "text": chat.text, **_example(tokenizer, chat.text)}
+        for chat in tokenizer.spec.chat_templates
     ]
 
 
@@ -290,8 +290,8 @@ def _example(tokenizer: Tokenizer, template: str) -> dict[str, Any]:
         ids = tokenizer.encode_ids(text, add_special_tokens=False, parse_special=True)
     except MtkitError as error:
         return {"error": str(error)}
-    shown = [
+    tokens = [
         [i, visible(tokenizer.token_bytes(i)), tokenizer.token_kind(i) not in _PLAIN_KINDS]
         for i in ids[:_MOST_TOKENS]
     ]
-    return {"count": len(ids), "tokens": shown}
+    return {"count": len(ids), "tokens": tokens}

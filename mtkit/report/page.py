@@ -1,7 +1,7 @@
 """The page: one file with its style, its script and its data, and a policy that allows no more.
 
-Long columns are carried deflated, in base64, each unpacked when it is wanted: base64 has no letter
-that HTML knows, whatever a column holds.
+Long columns are deflated, in base64, and each is unpacked when the page needs it. base64 has no
+letter that means something in HTML, whatever a column holds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mtkit.base.packed import Numbers
 
 
-assert sys.byteorder == "little", "pages hold numbers as processors in use have them"
+assert sys.byteorder == "little", "pages hold little-endian numbers"
 
 _COMPRESSION_LEVEL = 6
 _CODES = (("u8", "B", 1 << 8), ("u16", "H", 1 << 16), ("u32", "I", 1 << 32))
@@ -36,38 +36,38 @@ class Columns:
     """The columns of a page.
 
     Attributes:
-        packed: Number of a column -> its letters.
+        packed: The columns in base64, by number.
     """
 
     def __init__(self) -> None:
         self.packed: list[str] = []
 
     def texts(self, values: Iterable[str]) -> dict[str, Any]:
-        """Keep texts of one line each."""
+        """Add texts of one line each."""
         items = list(values)
-        return self._keep("text", "\n".join(items).encode("utf-8", "backslashreplace"), len(items))
+        return self._add("text", "\n".join(items).encode("utf-8", "backslashreplace"), len(items))
 
     def counts(self, values: Iterable[int]) -> dict[str, Any]:
-        """Keep whole numbers from 0 in as few bytes as they need."""
+        """Add whole numbers from 0 in as few bytes as they need."""
         items = list(values)
         most = max(items, default=0)
         for kind, code, limit in _CODES:
             if most < limit:
-                return self._keep(kind, array(code, items).tobytes(), len(items))
-        return self._keep("f64", array("d", items).tobytes(), len(items))
+                return self._add(kind, array(code, items).tobytes(), len(items))
+        return self._add("f64", array("d", items).tobytes(), len(items))
 
     def numbers(self, values: Numbers) -> dict[str, Any]:
-        """Keep what is packed already (struct letter I)."""
+        """Add packed numbers (struct letter I)."""
         assert values.code == "I"
-        return self._keep("u32", values.data.tobytes(), len(values))
+        return self._add("u32", values.data.tobytes(), len(values))
 
     def floats(self, values: Iterable[float]) -> dict[str, Any]:
-        """Keep floats."""
+        """Add floats."""
         items = array("d", values)
-        return self._keep("f64", items.tobytes(), len(items))
+        return self._add("f64", items.tobytes(), len(items))
 
-    def named(self, values: Iterable[str]) -> dict[str, Any]:
-        """Keep texts of which there are few: a number for each, and the texts, by frequency."""
+    def names(self, values: Iterable[str]) -> dict[str, Any]:
+        """Add texts from a few: a number for each, and the texts, by frequency."""
         from collections import Counter
 
         items = list(values)
@@ -75,7 +75,7 @@ class Columns:
         numbers = {name: number for number, name in enumerate(names)}
         return {**self.counts(numbers[item] for item in items), "names": names}
 
-    def _keep(self, kind: str, data: bytes, count: int) -> dict[str, Any]:
+    def _add(self, kind: str, data: bytes, count: int) -> dict[str, Any]:
         self.packed.append(base64.b64encode(zlib.compress(data, _COMPRESSION_LEVEL)).decode())
         return {"kind": kind, "column": len(self.packed) - 1, "count": count}
 
@@ -91,7 +91,7 @@ PAGE_SCRIPTS = (
     "sections",
     "main",
 )
-"""In the order in which they stand in the page: one script."""
+"""In the order of the page, where they are one script."""
 
 
 def render_page(title: str, data: Any, columns: Columns) -> bytes:
@@ -103,7 +103,7 @@ def render_page(title: str, data: Any, columns: Columns) -> bytes:
         "img-src data:; base-uri 'none'; form-action 'none'; "
         "require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    made = {
+    values = {
         "policy": policy,
         "version": f"mtkit {__version__}",
         "title": html.escape(printable(title)),
@@ -112,7 +112,7 @@ def render_page(title: str, data: Any, columns: Columns) -> bytes:
         "script": script,
     }
     first, *parts = _page_file("page.html").split("@")
-    return "".join([first, *(made.get(text, text) for text in parts)]).encode()
+    return "".join([first, *(values.get(text, text) for text in parts)]).encode()
 
 
 def _page_file(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Who may ask, as far as the settings say."""
+"""Who may ask, by the settings: keys, names of the server, origins of pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEAST_KEY = 8
 _NAME = re.compile(r"[^\s/:*?#@\[\]]+|\[?[0-9a-fA-F.:]*:[0-9a-fA-F.:]*\]?")
 ORIGIN = re.compile(r"(([a-z][a-z0-9+.-]*)://(?:[^\s/:*?#@\[\]]+|\[[0-9a-f.:]+\])(?::\d+)?)/?")
 _MANY = ("*", "localhost")
-"""Of ``--cors-origins``: any origin, those of this machine."""
+"""Values of ``--cors-origins``: any origin, those of this machine."""
 _NO_ORIGIN = "null"
 """What browsers say of pages without an origin, such as those opened from files."""
 _FORMS = "its form is https://host[:port], app://name, or null for pages of files"
@@ -26,25 +26,25 @@ _PORTS = {"http": ":80", "https": ":443"}
 
 def keys_of(settings: ServeSettings) -> list[str]:
     """Return the keys; listening for other machines needs one."""
-    found = [settings.api_key.strip()] if settings.api_key is not None else []
+    keys = [settings.api_key.strip()] if settings.api_key is not None else []
     if settings.api_key_file is not None:
         try:
             lines = bytes(map_file(settings.api_key_file)).decode("utf-8-sig").splitlines()
         except UnicodeDecodeError:
             raise UsageError("is not valid UTF-8", source=settings.api_key_file) from None
-        found += [line.strip() for line in lines if line.strip()]
-        if not found:
+        keys += [line.strip() for line in lines if line.strip()]
+        if not keys:
             raise UsageError("holds no key", source=settings.api_key_file)
-    if any(len(key) < _LEAST_KEY for key in found):
+    if any(len(key) < _LEAST_KEY for key in keys):
         raise UsageError(f"has fewer than {_LEAST_KEY} characters", field="--api-key")
     open_to_all = [host for host in hosts_of(settings) if not is_loopback(host)]
-    if not found and open_to_all:
+    if not keys and open_to_all:
         raise UsageError(
             f"{open_to_all[0]} can be reached from other machines",
             field="--host",
             hint="add --api-key KEY or --api-key-file FILE",
         )
-    return found
+    return keys
 
 
 def hosts_of(settings: ServeSettings) -> list[str]:
@@ -61,19 +61,19 @@ def names_of(settings: ServeSettings) -> tuple[set[str], set[str]]:
             raise UsageError(what, field="--allow-host", hint="as in model.example, without a port")
         hosts.add(name.lower())
     origins = set()
-    more = (settings.cors_origins or "").split(",")
-    for origin in (*settings.allow_origin, *(one.strip() for one in more if one.strip())):
+    more = (part.strip() for part in (settings.cors_origins or "").split(","))
+    for origin in (*settings.allow_origin, *filter(None, more)):
         if origin in _MANY and origin not in settings.allow_origin:
             origins.add(origin)
             continue
         if origin.lower() == _NO_ORIGIN:
             origins.add(_NO_ORIGIN)
             continue
-        found = ORIGIN.fullmatch(origin.lower())
-        if not found:
+        match = ORIGIN.fullmatch(origin.lower())
+        if not match:
             what = f"{origin!r} is not an origin"
             raise UsageError(what, field="--allow-origin", hint=_FORMS)
-        origins.add(found[1].removesuffix(_PORTS.get(found[2], "/")))
+        origins.add(match[1].removesuffix(_PORTS.get(match[2], "/")))
     return hosts, origins
 
 

@@ -1,7 +1,7 @@
-"""The answers to one request: jobs given to the scheduler, and what they tell sent to the client.
+"""The answers to one request: jobs for the scheduler, and the reply that their events become.
 
-``Answers`` brings what the jobs tell to the event loop, ``Shape`` says it in the words of the API
-that was asked, whole or as events, and nothing goes to a client that has left.
+``Answers`` brings the jobs' events to the event loop; a ``Reply`` puts them into the shape of an
+API, whole or as server-sent events; nothing goes to a client that has left.
 """
 
 from __future__ import annotations
@@ -19,18 +19,23 @@ from mtkit.serve.reply import ClientGone, error_body, json_response, problem_of,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
     from typing import Any
 
     from starlette.requests import Request
 
-    from mtkit.serve.bodies import Answer
+    from mtkit.serve.bodies import AnswerRequest
     from mtkit.serve.job import Terms
     from mtkit.serve.model import ServedModel
 
 
 class Answers:
-    """The answers to one request; ``cancel`` them when nobody waits any more."""
+    """The answers to one request; ``cancel`` them when nobody waits any more.
+
+    Attributes:
+        starts: The first event of each job that has begun, by the number of its answer.
+        ends: The last event of each that is complete.
+    """
 
     def __init__(
         self,
@@ -44,9 +49,8 @@ class Answers:
         """Prepare the jobs.
 
         Args:
-            prompts: Each is answered ``n`` times.
-            terms: How; of several answers each has a seed of its own.
-            timed: The times are kept token by token, not only at the end.
+            n: Answers to each prompt; with a seed, each has one of its own.
+            timed: Times are kept token by token, not only at the end.
         """
         self._served, self._prompts = served, prompts
         if not served.generates:
@@ -54,9 +58,9 @@ class Answers:
             raise UnsupportedError(what)
         self.count = len(prompts) * n
         served.scheduler.check(self.count)
-        self.begun: dict[int, JobStart] = {}
-        self.done: dict[int, JobEnd] = {}
-        self._told: asyncio.Queue[tuple[int, Any]] = asyncio.Queue()
+        self.starts: dict[int, JobStart] = {}
+        self.ends: dict[int, JobEnd] = {}
+        self._queue: asyncio.Queue[tuple[int, Any]] = asyncio.Queue()
         self._started = time.perf_counter()
         self._first_token = 0.0
         self._is_whole = False
@@ -79,22 +83,24 @@ class Answers:
             most = room if terms.limit is None else terms.limit
             if not served.scheduler.shifts:
                 most = min(most, room)
-            self._jobs.append(Job(ids, own, most, self._emit(index)))
+            self._jobs.append(Job(ids, own, most, self._emitter(index)))
 
-    def _emit(self, index: int) -> Callable[[Any], None]:
-        posts, put = self._served.posts, self._told.put_nowait
-        goes_on = False
+    def _emitter(self, index: int) -> Callable[[Any], None]:
+        """Return what a job calls, in the scheduler's thread, with each of its events."""
+        add, put = self._served.mailbox.add, self._queue.put_nowait
+        follows_token = False
 
-        def emit(told: Any) -> None:
-            nonlocal goes_on
-            before, goes_on = goes_on, isinstance(told, Piece)
-            if goes_on and not self._first_token:
+        def emit(event: Any) -> None:
+            nonlocal follows_token
+            is_token = isinstance(event, Piece)
+            if is_token and not self._first_token:
                 self._first_token = time.perf_counter()
-            urgent = not (before and goes_on)
-            awaited = True
-            if self._is_whole:
-                urgent = awaited = isinstance(told, (JobEnd, JobFailure))
-            posts.add(put, (index, told), urgent=urgent, awaited=awaited)
+            if self._is_whole:  # nothing is sent before the end
+                urgent = awaited = isinstance(event, (JobEnd, JobFailure))
+            else:  # a token behind a token may wait for the next fetch, all else is sent at once
+                urgent, awaited = not (is_token and follows_token), True
+            follows_token = is_token
+            add(put, (index, event), urgent=urgent, awaited=awaited)
 
         return emit
 
@@ -102,74 +108,65 @@ class Answers:
         """Give the jobs to the scheduler; what is returned waits until one begins.
 
         Args:
-            whole: Nobody waits for single tokens; one that has begun may be told at its end.
+            whole: Nobody waits for single tokens: events may come together at the end.
         """
         self._is_whole = whole
-        self._served.posts.attach()
+        self._served.mailbox.attach()
         self._served.scheduler.submit(self._jobs)
         return self._first()
 
     async def _first(self) -> None:
-        index, told = await self._told.get()
-        if isinstance(told, JobFailure):
-            raise told.error
-        self._begin(index, told)  # of a job the first that is told, if it does not fail
+        index, event = await self._queue.get()
+        if isinstance(event, JobFailure):
+            raise event.error
+        self._begin(index, event)  # a job that does not fail begins with its JobStart
 
-    def _begin(self, index: int, told: JobStart) -> None:
-        self.begun[index] = told
-        self.timings[index].see(told)
+    def _begin(self, index: int, event: JobStart) -> None:
+        self.starts[index] = event
+        self.timings[index].add(event)
 
-    async def events(self) -> AsyncGenerator[tuple[int, Piece | JobEnd], None]:
-        """Yield tokens and ends, each with the number of its answer."""
-        async with aclosing(self.with_progress()) as events:
-            async for index, told in events:
-                if not isinstance(told, JobProgress):
-                    yield index, told
-
-    async def with_progress(self) -> AsyncGenerator[tuple[int, JobProgress | Piece | JobEnd], None]:
-        """Yield the same, and before it how far the prompts are, where that is asked for."""
-        metrics, seen = self._served.metrics, False
-        while len(self.done) < self.count:
-            index, told = await self._told.get()
-            if isinstance(told, JobFailure):
-                self._ended(index, "error")
-                raise told.error
-            if isinstance(told, JobStart):
-                self._begin(index, told)
+    async def events(self) -> AsyncGenerator[tuple[int, JobProgress | Piece | JobEnd], None]:
+        """Yield tokens and ends, and before them progress, each with the number of its answer."""
+        metrics, has_token = self._served.metrics, False
+        while len(self.ends) < self.count:
+            index, event = await self._queue.get()
+            if isinstance(event, JobFailure):
+                self._count_end(index, "error")
+                raise event.error
+            if isinstance(event, JobStart):
+                self._begin(index, event)
                 continue
-            if self._timed or not isinstance(told, Piece):
-                self.timings[index].see(told)
-            if isinstance(told, JobProgress):
-                yield index, told
+            if self._timed or not isinstance(event, Piece):
+                self.timings[index].add(event)
+            if isinstance(event, JobProgress):
+                yield index, event
                 continue
-            if not seen:
-                seen = True
-                metrics.first((self._first_token or time.perf_counter()) - self._started)
-            if isinstance(told, JobEnd):
-                self.done[index] = told
-                metrics.answer(len(self._jobs[index].ids), self.begun[index].cached, told)
-            yield index, told
+            if not has_token:
+                has_token = True
+                metrics.count_first((self._first_token or time.perf_counter()) - self._started)
+            if isinstance(event, JobEnd):
+                self.ends[index] = event
+                metrics.count_answer(len(self._jobs[index].ids), self.starts[index].cached, event)
+            yield index, event
 
     def has_more(self) -> bool:
-        """Whether ``events`` does not have to wait: something was told, or all has been."""
-        return len(self.done) == self.count or not self._told.empty()
+        """Whether ``events`` does not have to wait."""
+        return len(self.ends) == self.count or not self._queue.empty()
 
     def cancel(self) -> None:
         """End what still runs."""
         for index in range(len(self._jobs)):
-            self._ended(index, "cancelled")
+            self._count_end(index, "cancelled")
 
-    def _ended(self, index: int, end: str) -> None:
+    def _count_end(self, index: int, end: str) -> None:
         job = self._jobs[index]
-        if not job.cancelled and index not in self.done:
-            self._served.metrics.ended(end)
+        if not job.cancelled and index not in self.ends:
+            self._served.metrics.count_end(end)
         job.cancelled = True
 
     def prompt(self, index: int) -> list[int]:
         """Return the prompt of an answer."""
         return self._prompts[index * len(self._prompts) // self.count]
-
-    # -- figures
 
     @property
     def prompt_tokens(self) -> int:
@@ -180,93 +177,212 @@ class Answers:
     def cached(self) -> int:
         """Tokens of the prompts that did not have to be computed."""
         n = self.count // len(self._prompts)
-        return sum(begun.cached for index, begun in self.begun.items() if index % n == 0)
+        return sum(start.cached for index, start in self.starts.items() if index % n == 0)
 
     @property
     def generated(self) -> int:
         """Tokens of all answers."""
-        return sum(done.generated for done in self.done.values())
+        return sum(end.generated for end in self.ends.values())
 
-    def explanation(self) -> list[dict[str, Any]]:
-        """Return what each answer found in its slot, and which token broke it."""
-        piece = self._served.model.piece
+    def explain_cache(self) -> list[dict[str, Any]]:
+        """Return what each answer reused of its slot, and which token broke it."""
 
-        def named(token_id: int | None) -> dict[str, Any] | None:
+        def token(token_id: int | None) -> dict[str, Any] | None:
             if token_id is None:
                 return None
-            text = piece(token_id, special=True).decode("utf-8", "replace")
-            return {"id": token_id, "text": text}
+            return {"id": token_id, "text": self._served.spell([token_id])}
 
         return [
             {
                 "choice": index,
-                "slot": begun.slot,
-                "cached_tokens": begun.cached,
-                "broken_at": begun.broken.position,
-                "cached": named(begun.broken.cached),
-                "prompt": named(begun.broken.prompt),
+                "slot": start.slot,
+                "cached_tokens": start.cached,
+                "broken_at": start.broken.position,
+                "cached": token(start.broken.cached),
+                "prompt": token(start.broken.prompt),
             }
-            for index, begun in sorted(self.begun.items())
+            for index, start in sorted(self.starts.items())
         ]
+
+
+class Reply:
+    """The reply to one request in the shape of its API.
+
+    A subclass turns events into the values that a stream sends (``handle``), or keeps them for the
+    ``whole`` (``add``).
+    """
+
+    last = b""
+    """What a stream ends with."""
+
+    def __init__(
+        self, answers: Answers, *, has_progress: bool = False, has_times: bool = False
+    ) -> None:
+        """Take the answers.
+
+        Args:
+            has_progress: The client asked how far its prompt is.
+            has_times: The client asked for the times with every token.
+        """
+        self.answers = answers
+        self.has_progress, self.has_times = has_progress, has_times
+
+    def encode(self, value: Any) -> bytes:
+        """Return a value as a server-sent event."""
+        return sse_event(value)
+
+    def opening(self) -> Iterable[Any]:
+        """Return the values before any event."""
+        return ()
+
+    def handle(self, index: int, event: Piece | JobEnd) -> Iterable[Any]:
+        """Return the values for an event of an answer."""
+        raise NotImplementedError
+
+    def progress(self, index: int, event: JobProgress) -> Any:
+        """Return the value that says how far a prompt is."""
+        raise NotImplementedError
+
+    def keep_alive(self) -> bytes:
+        """Return what is sent while a long prompt is computed: clients give up in silence."""
+        return b":\n\n"
+
+    def closing(self) -> Iterable[Any]:
+        """Return the values behind all answers."""
+        return ()
+
+    def failure(self, path: str, error: Exception) -> bytes:
+        """Return what ends a stream that fails: its status is sent, so an event says it."""
+        return sse_event(error_body(path, problem_of(error)), "error") + self.last
+
+    def add(self, index: int, event: Piece | JobEnd) -> None:
+        """Keep an event for the whole."""
+        for _ in self.handle(index, event):
+            pass
+
+    def whole(self) -> Any:
+        """Return all answers."""
+        raise NotImplementedError
+
+    def times(self, index: int = 0) -> dict[str, Any]:
+        """Return the times of an answer so far, if they are asked for."""
+        return {"timings": self.answers.timings[index].fields()} if self.has_times else {}
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """Yield the reply as server-sent events."""
+        for value in self.opening():
+            yield self.encode(value)
+        async with aclosing(self.answers.events()) as events:
+            async for index, event in events:
+                if not isinstance(event, JobProgress):
+                    for value in self.handle(index, event):
+                        yield self.encode(value)
+                elif self.has_progress:
+                    yield self.encode(self.progress(index, event))
+                elif event.cached < event.processed < event.total:  # a prompt of several batches
+                    yield self.keep_alive()
+        for value in self.closing():
+            yield self.encode(value)
+        if self.last:
+            yield self.last
+
+    async def collect(self) -> Any:
+        """Wait for all answers, and return them."""
+        async with aclosing(self.answers.events()) as events:
+            async for index, event in events:
+                if not isinstance(event, JobProgress):
+                    self.add(index, event)
+        return self.whole()
+
+
+class AnswerReply(Reply):
+    """A reply to what ``AnswerRequest`` asks for: OpenAI's completions and llama-server's."""
+
+    last = b"data: [DONE]\n\n"
+
+    def __init__(
+        self,
+        served: ServedModel,
+        fields: AnswerRequest,
+        terms: Terms,
+        prompts: Sequence[list[int]],
+    ) -> None:
+        """Prepare the answers."""
+        self.served, self.fields = served, fields
+        self.terms = replace(
+            terms,
+            speculative=fields.speculative,
+            sampled=fields.post_sampling_probs,
+            slot=fields.id_slot if fields.id_slot >= 0 else None,
+            cached=fields.cache_prompt,
+            keep=fields.n_keep,
+            seconds=fields.t_max_predict_ms / 1e3 if fields.t_max_predict_ms > 0 else None,
+            indent=fields.n_indent,
+            progress=fields.stream,
+        )
+        timed = fields.timings_per_token and fields.stream
+        super().__init__(
+            Answers(served, prompts, self.terms, fields.count, timed=timed),
+            has_progress=fields.return_progress,
+            has_times=fields.timings_per_token,
+        )
+
+    def chunk(self, index: int) -> dict[str, Any]:
+        """Return the value of an answer to which nothing is added."""
+        raise NotImplementedError
+
+    def progress(self, index: int, event: JobProgress) -> Any:
+        """Return the value that says how far a prompt is."""
+        return {**self.chunk(index), "prompt_progress": event.fields(), **self.times(index)}
 
 
 async def while_connected(receive: Callable[[], Awaitable[Any]], work: Awaitable[Any]) -> Any:
     """Do some work as long as the client is there."""
 
-    async def left() -> None:
+    async def watch() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(left())
+    worker, watcher = asyncio.ensure_future(work), asyncio.ensure_future(watch())
     try:
-        await asyncio.wait({doing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not doing.done():
+        await asyncio.wait({worker, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        if not worker.done():
             raise ClientGone
-        return doing.result()
+        return worker.result()
     finally:
-        for task in (doing, leaving):
+        for task in (worker, watcher):
             task.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await task
 
 
-class Events(Response):
-    """An answer of server-sent events; ends with an event of its own where one fails."""
+class EventStream(Response):
+    """A response of server-sent events."""
 
     media_type = "text/event-stream"
 
-    def __init__(
-        self,
-        request: Request,
-        answers: Answers,
-        chunks: AsyncGenerator[bytes, None],
-        last: bytes,
-    ) -> None:
-        """Take the events.
-
-        Args:
-            answers: What they tell; cancelled in any case, also where not one event was asked for.
-        """
+    def __init__(self, request: Request, reply: Reply) -> None:
+        """Take a reply, whose answers are cancelled in any case, also if no event is read."""
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
-        self._path, self._answers = request.url.path, answers
-        self._chunks, self._last = chunks, last
+        self._path, self._reply = request.url.path, reply
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG002
         """Send the events until they end or the client leaves."""
+        reply, chunks = self._reply, self._reply.stream()
 
         async def write() -> None:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
             parts: list[bytes] = []
             try:
-                async for chunk in self._chunks:
+                async for chunk in chunks:
                     parts.append(chunk)
-                    if not self._answers.has_more():  # what is there at once is sent at once
+                    if not reply.answers.has_more():  # what is there at once is sent at once
                         body, parts = b"".join(parts), []
                         await send({"type": "http.response.body", "body": body, "more_body": True})
-            except Exception as error:  # noqa: BLE001  the status is sent: it is told as an event
-                parts += sse_event(error_body(self._path, problem_of(error)), "error"), self._last
+            except Exception as error:  # noqa: BLE001  the stream says it
+                parts.append(reply.failure(self._path, error))
             body = b"".join(parts)
             await send({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -274,116 +390,17 @@ class Events(Response):
             with suppress(ClientGone):
                 await while_connected(receive, write())
         finally:
-            self._answers.cancel()
-            await self._chunks.aclose()
+            reply.answers.cancel()
+            await chunks.aclose()
 
 
-async def send_answers(
-    request: Request,
-    answers: Answers,
-    chunks: AsyncGenerator[bytes, None] | None,
-    whole: Callable[[], Awaitable[dict[str, Any]]],
-    last: bytes = b"",
-) -> Response:
-    """Have a request answered.
-
-    Args:
-        chunks: The events of a stream; None: all is sent at once.
-    """
+async def send_reply(request: Request, reply: Reply, *, streams: bool) -> Response:
+    """Have a request answered, as a stream or whole."""
     try:
-        await while_connected(request.receive, answers.start(whole=chunks is None))
-        if chunks is not None:
-            return Events(request, answers, chunks, last)
-        return json_response(await while_connected(request.receive, whole()))
+        await while_connected(request.receive, reply.answers.start(whole=not streams))
+        if streams:
+            return EventStream(request, reply)
+        return json_response(await while_connected(request.receive, reply.collect()))
     except BaseException:
-        answers.cancel()
+        reply.answers.cancel()
         raise
-
-
-_LAST_EVENT = b"data: [DONE]\n\n"
-_WAIT_COMMENT = b":\n\n"
-"""A comment, so that a long prompt is not computed in silence: clients would give up."""
-
-
-class Shape:
-    """The shape of the answers to one request."""
-
-    def __init__(
-        self, served: ServedModel, asked: Answer, terms: Terms, prompts: Sequence[list[int]]
-    ) -> None:
-        """Prepare the answers."""
-        slot = asked.id_slot if asked.id_slot >= 0 else None
-        self.served, self.asked = served, asked
-        self.terms = replace(
-            terms,
-            speculative=asked.speculative,
-            sampled=asked.post_sampling_probs,
-            slot=slot,
-            cached=asked.cache_prompt,
-            keep=asked.n_keep,
-            seconds=asked.t_max_predict_ms / 1e3 if asked.t_max_predict_ms > 0 else None,
-            indent=asked.n_indent,
-            progress=asked.stream,
-        )
-        timed = asked.timings_per_token and asked.stream
-        self.answers = Answers(served, prompts, self.terms, asked.count, timed=timed)
-
-    def opening(self) -> list[Any]:
-        """Return the events before anything is told."""
-        return []
-
-    def told(self, index: int, told: JobProgress | Piece | JobEnd) -> list[Any]:
-        """Return the events of what was told of an answer."""
-        raise NotImplementedError
-
-    def closing(self) -> list[Any]:
-        """Return the events behind all answers."""
-        return []
-
-    def keep(self, index: int, told: JobProgress | Piece | JobEnd) -> None:
-        """Remember what was told of an answer, for the whole."""
-        raise NotImplementedError
-
-    def whole(self) -> Any:
-        """Return all answers."""
-        raise NotImplementedError
-
-    def timed(self, index: int) -> dict[str, Any]:
-        """Return the times of an answer so far, if they are asked for."""
-        if not self.asked.timings_per_token:
-            return {}
-        return {"timings": self.answers.timings[index].told()}
-
-    def progress(self, index: int, told: JobProgress) -> dict[str, Any]:
-        """Return how far a prompt is."""
-        return {"prompt_progress": told.shown(), **self.timed(index)}
-
-
-async def send_shape(request: Request, shape: Shape) -> Response:
-    """Have a request answered, as a stream if it asks for one."""
-    answers = shape.answers
-    chunks = _shape_events(shape) if shape.asked.stream else None
-    return await send_answers(request, answers, chunks, lambda: _whole_answer(shape), _LAST_EVENT)
-
-
-async def _shape_events(shape: Shape) -> AsyncGenerator[bytes, None]:
-    for value in shape.opening():
-        yield sse_event(value)
-    async with aclosing(shape.answers.with_progress()) as events:
-        async for index, told in events:
-            if isinstance(told, JobProgress) and not shape.asked.return_progress:
-                if told.cached < told.processed < told.total:
-                    yield _WAIT_COMMENT
-                continue
-            for value in shape.told(index, told):
-                yield sse_event(value)
-    for value in shape.closing():
-        yield sse_event(value)
-    yield _LAST_EVENT
-
-
-async def _whole_answer(shape: Shape) -> Any:
-    async with aclosing(shape.answers.events()) as events:
-        async for index, told in events:
-            shape.keep(index, told)
-    return shape.whole()

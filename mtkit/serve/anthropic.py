@@ -6,28 +6,84 @@ Source: the reference of Anthropic's API, and what the ``anthropic`` package rea
 from __future__ import annotations
 
 import secrets
-from contextlib import aclosing
 
-from mtkit.base.record import replace
-from mtkit.serve.answer import Answers, send_answers
+import msgspec
+
+from mtkit.chat.answer import CallStart, CallText, Thought
+from mtkit.serve.answer import Answers, Reply, send_reply
 from mtkit.serve.bodies import Format, Message, MessageCount, Schema, schema_of, template_variables
-from mtkit.serve.content import AnthropicContent
-from mtkit.serve.conversation import messages_from_anthropic, prompt_end, tools_from_anthropic
-from mtkit.serve.job import JobProgress, PromptTooLong, Terms
-from mtkit.serve.reply import Problem, json_response, read_json, sse_event
-from mtkit.serve.request import MOST_BODY, read_body, read_with_sampler
+from mtkit.serve.conversation import (
+    Conversation,
+    messages_from_anthropic,
+    prompt_end,
+    tools_from_anthropic,
+)
+from mtkit.serve.job import PromptTooLong, Terms
+from mtkit.serve.reply import Problem, json_response, sse_event
+from mtkit.serve.request import read_body, read_json, read_with_sampler
 from mtkit.serve.tool import Tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import Iterator
     from typing import Any
 
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from mtkit.chat.answer import Part
+    from mtkit.serve.job import JobEnd, Piece
     from mtkit.serve.model import ServedModel
     from mtkit.serve.tool import AnswerParser
+
+
+async def count_tokens(request: Request, served: ServedModel) -> Response:
+    """Count the tokens of a conversation."""
+    fields = read_body(MessageCount, await read_json(request), served.unknown)
+    ids = await served.chat_ids(_conversation_of(fields, served))
+    return json_response({"input_tokens": len(ids)})
+
+
+async def messages(request: Request, served: ServedModel) -> Response:
+    """Answer a conversation."""
+    body = await read_json(request)
+    fields, sampler = read_with_sampler(Message, body, served.settings.sampler, served.unknown)
+    output, schema = fields.output_config.format or fields.output_format, None
+    if output is not None:
+        form = Format("json_schema", json_schema=Schema(output.schema))
+        schema = schema_of(form, body, "output_config.format")
+    conversation = _conversation_of(fields, served)
+    terms = Terms(
+        sampler, fields.max_tokens, fields.stop_sequences, speculative=fields.speculative,
+        progress=fields.stream,
+    )  # fmt: skip
+    ids, terms = await served.chat_terms(conversation, terms, schema, fields.thinking_tokens)
+    try:
+        answers = Answers(served, [ids], terms)
+    except PromptTooLong as error:  # in Anthropic's words, which Claude Code looks for
+        what = f"prompt is too long: {error.tokens} tokens > {error.n_slot} maximum"
+        raise Problem(400, f"{what}; {error.hint}") from None
+    parser = conversation.tools.parser(served.tail(ids), streams=fields.stream)
+    reply = MessageReply(fields, answers, parser, served.name)
+    return await send_reply(request, reply, streams=fields.stream)
+
+
+def _conversation_of(fields: MessageCount, served: ServedModel) -> Conversation:
+    choice = fields.tool_choice
+    kinds: dict[str, Any] = {"any": "required", "tool": {"name": choice.name}}
+    tools = Tools(
+        served.form,
+        tools_from_anthropic(fields.tools, served.unknown),
+        kinds.get(choice.type, choice.type),
+        several=not choice.disable_parallel_tool_use,
+    )
+    if fields.output_config.effort is not None:
+        served.unknown.check({"output_config": fields.output_config.effort})
+    messages = messages_from_anthropic(fields.messages, fields.system)
+    values = template_variables(fields.chat_template_kwargs, fields.thinks)
+    end = prompt_end(messages, prefill=served.settings.prefill_assistant)
+    return Conversation(messages, tools, values, **end)
+
 
 _REASONS = {
     "eog": "end_turn",
@@ -37,136 +93,147 @@ _REASONS = {
 }
 
 
-def _read_tools(asked: MessageCount, served: ServedModel) -> Tools:
-    given = asked.tool_choice
-    kinds: dict[str, Any] = {"any": "required", "tool": {"name": given.name}}
-    choice = kinds.get(given.type, given.type)
-    several = not given.disable_parallel_tool_use
-    return Tools(
-        served.form, tools_from_anthropic(asked.tools, served.unknown), choice, several=several
-    )
+class MessageReply(Reply):
+    """The reply of ``/v1/messages``: one message."""
 
-
-async def _prompt_ids(asked: MessageCount, tools: Tools, served: ServedModel) -> list[int]:
-    if asked.output_config.effort is not None:
-        served.unknown.see({"output_config": asked.output_config.effort})
-    given = messages_from_anthropic(asked.messages, asked.system)
-    values = template_variables(asked.chat_template_kwargs, asked.thinks)
-    ending = prompt_end(given, prefill=served.settings.prefill_assistant)
-    return await served.chat_ids(given, tools.given, values=values, **ending)
-
-
-async def count_tokens(request: Request, served: ServedModel) -> Response:
-    """Count the tokens of a conversation."""
-    asked = read_body(MessageCount, await read_json(request, MOST_BODY), served.unknown)
-    ids = await _prompt_ids(asked, _read_tools(asked, served), served)
-    return json_response({"input_tokens": len(ids)})
-
-
-async def messages(request: Request, served: ServedModel) -> Response:
-    """Answer a conversation."""
-    body = await read_json(request, MOST_BODY)
-    asked, sampler = read_with_sampler(Message, body, served.settings.sampler, served.unknown)
-    form = asked.output_config.format or asked.output_format
-    if form is not None:
-        asked_for = Format("json_schema", json_schema=Schema(form.schema))
-        schema = schema_of(asked_for, body, "output_config.format")
-        sampler = replace(sampler, grammar=None, json_schema=schema)
-    tools = _read_tools(asked, served)
-    sampler = await served.held(await tools.forcing(sampler))
-    ids = await _prompt_ids(asked, tools, served)
-    shown = served.markers if tools.shows else frozenset()
-    terms = Terms(
-        sampler, asked.max_tokens, asked.stop_sequences, None, shown, asked.speculative,
-        progress=asked.stream, budget=served.budget(ids, asked.thinking_tokens),
-    )  # fmt: skip
-    try:
-        answers = Answers(served, [ids], terms)
-    except PromptTooLong as error:  # in Anthropic's words, which Claude Code looks for
-        what = f"prompt is too long: {error.tokens} tokens > {error.n_slot} maximum"
-        raise Problem(400, f"{what}; {error.hint}") from None
-    content = AnthropicContent(shows_thoughts=asked.thinks is not False)
-    reading = tools.reading(served.tail(ids), streams=asked.stream)
-    told = _MessageAnswer(asked, answers, reading, content, served.name)
-    return await send_answers(request, answers, told.stream() if asked.stream else None, told.whole)
-
-
-class _MessageAnswer:
-    """One message, whole or as events."""
-
-    def __init__(
-        self,
-        asked: Message,
-        answers: Answers,
-        reading: AnswerParser,
-        content: AnthropicContent,
-        name: str,
-    ) -> None:
-        self._asked, self._answers, self._reading, self._content = asked, answers, reading, content
+    def __init__(self, fields: Message, answers: Answers, parser: AnswerParser, model: str) -> None:
+        """Take the answer."""
+        super().__init__(answers)
+        self._parser, self._explains_cache = parser, fields.explain_cache
+        self._content = MessageContent(shows_thoughts=fields.thinks is not False)
         self._head = {
             "id": f"msg_{secrets.token_hex(12)}",
             "type": "message",
             "role": "assistant",
-            "model": name,
+            "model": model,
         }
 
-    async def whole(self) -> dict[str, Any]:
-        """Wait for the answer, and return it."""
-        async with aclosing(self._events()) as events:
-            async for _ in events:
-                pass
-        content = self._content.blocks
-        return {**self._head, "content": content, **self._end(), **self._figures()}
+    def encode(self, value: dict[str, Any]) -> bytes:
+        """Return an event, which has the name of its type."""
+        return sse_event(value, value["type"])
 
-    async def stream(self) -> AsyncGenerator[bytes, None]:
-        """Yield the events."""
-        async with aclosing(self._events()) as events:
-            async for told in events:
-                yield sse_event(told, told["type"])
-        ending = {"type": "message_delta", "delta": self._end(), **self._figures()}
-        yield sse_event(ending, "message_delta")
-        yield sse_event({"type": "message_stop"}, "message_stop")
+    def keep_alive(self) -> bytes:
+        """Return a ping."""
+        return self.encode({"type": "ping"})
 
-    async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield the events of the content; a long prompt lets clients wait, but not in silence."""
-        yield self._start()
-        async with aclosing(self._answers.with_progress()) as events:
-            async for _, told in events:
-                if isinstance(told, JobProgress):
-                    if told.cached < told.processed < told.total:
-                        yield {"type": "ping"}
-                    continue
-                for part in self._reading.read(told):
-                    if part:
-                        for one in self._content.add(part):
-                            yield one
-        for one in self._content.end():
-            yield one
-
-    def _start(self) -> dict[str, Any]:
+    def opening(self) -> Iterator[dict[str, Any]]:
+        """Yield the start of the message."""
         usage = {**self._usage(), "output_tokens": 1}
         start: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
-        return {"type": "message_start", "message": {**self._head, **start, "usage": usage}}
+        yield {"type": "message_start", "message": {**self._head, **start, "usage": usage}}
+
+    def handle(self, _: int, event: Piece | JobEnd) -> Iterator[dict[str, Any]]:
+        """Yield the events of the content."""
+        for part in self._parser.read(event):
+            if part:
+                yield from self._content.add(part)
+
+    def closing(self) -> Iterator[dict[str, Any]]:
+        """Yield the end of the content and of the message."""
+        yield from self._content.end()
+        yield {"type": "message_delta", "delta": self._end(), **self._figures()}
+        yield {"type": "message_stop"}
+
+    def whole(self) -> dict[str, Any]:
+        """Return the message."""
+        list(self._content.end())
+        return {
+            **self._head, "content": self._content.blocks, **self._end(), **self._figures(),
+        }  # fmt: skip
 
     def _end(self) -> dict[str, Any]:
-        done = self._answers.done[0]
-        called = self._reading.called and done.end != "length"
+        end = self.answers.ends[0]
+        is_call = self._parser.calls and end.end != "length"
         return {
-            "stop_reason": "tool_use" if called else _REASONS[done.end],
-            "stop_sequence": done.stop,
+            "stop_reason": "tool_use" if is_call else _REASONS[end.end],
+            "stop_sequence": end.stop,
         }
 
     def _usage(self) -> dict[str, int]:
-        cached = self._answers.cached
+        cached = self.answers.cached
         return {
-            "input_tokens": self._answers.prompt_tokens - cached,
+            "input_tokens": self.answers.prompt_tokens - cached,
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": cached,
-            "output_tokens": self._answers.generated,
+            "output_tokens": self.answers.generated,
         }
 
     def _figures(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"usage": self._usage()}
-        if self._asked.explain_cache:
-            found["cache"] = self._answers.explanation()
-        return found
+        cache = {"cache": self.answers.explain_cache()} if self._explains_cache else {}
+        return {"usage": self._usage(), **cache}
+
+
+_SIGNATURE = "mtkit"
+"""The signature of a reasoning: clients send it back, and nothing here asks for it."""
+
+
+class MessageContent:
+    """The blocks of a message."""
+
+    def __init__(self, *, shows_thoughts: bool = True) -> None:
+        self._shows_thoughts = shows_thoughts
+        self.blocks: list[dict[str, Any]] = []
+        self._open, self._text = "", list[str]()
+
+    def add(self, part: Part) -> Iterator[dict[str, Any]]:
+        """Add a part of the answer; yields its events."""
+        if isinstance(part, CallStart):
+            yield from self.close()
+            block = {"type": "tool_use", "id": part.id, "name": part.name, "input": {}}
+            yield from self._begin(block)
+            return
+        if isinstance(part, CallText):
+            delta = {"type": "input_json_delta", "partial_json": part.text}
+        elif isinstance(part, Thought):
+            if not self._shows_thoughts:
+                return
+            if self._open != "thinking":
+                yield from self.close()
+                yield from self._begin({"type": "thinking", "thinking": "", "signature": ""})
+            delta = {"type": "thinking_delta", "thinking": part.text}
+        else:
+            if self._open != "text":
+                yield from self.close()
+                yield from self._begin({"type": "text", "text": ""})
+            delta = {"type": "text_delta", "text": part}
+        self._text.append(part if isinstance(part, str) else part.text)
+        yield self._event("delta", delta=delta)
+
+    def close(self) -> Iterator[dict[str, Any]]:
+        """End the block that is open; yields its events."""
+        if not self._open:
+            return
+        block, text = self.blocks[-1], "".join(self._text)
+        if self._open == "tool_use":
+            block["input"] = _parse_arguments(text)
+        else:
+            block[self._open] = text
+        if self._open == "thinking":
+            block["signature"] = _SIGNATURE
+            delta = {"type": "signature_delta", "signature": _SIGNATURE}
+            yield self._event("delta", delta=delta)
+        self._open = ""
+        yield self._event("stop")
+
+    def end(self) -> Iterator[dict[str, Any]]:
+        """End the answer; one without a block has an empty text."""
+        if not self.blocks:
+            yield from self.add("")
+        yield from self.close()
+
+    def _begin(self, block: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        self.blocks.append(block)
+        self._open, self._text = block["type"], []
+        yield self._event("start", content_block=dict(block))
+
+    def _event(self, kind: str, **fields: Any) -> dict[str, Any]:
+        return {"type": f"content_block_{kind}", "index": len(self.blocks) - 1, **fields}
+
+
+def _parse_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments of a call; none of a call that was cut."""
+    try:
+        arguments = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return {}
+    return arguments if isinstance(arguments, dict) else {}

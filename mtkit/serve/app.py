@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from mtkit.serve.model import ServedModel
+    from mtkit.settings.declaration import Setting
 
 
 STATUSES = {
@@ -43,7 +44,7 @@ STATUSES = {
     501: "The server was started without it, or the model has nothing for it.",
     503: "The server is ending.",
 }  # fmt: skip
-"""What any route may answer besides 200; 500 is a fault in mtkit."""
+"""The statuses of all routes but 200 and 404; 500 is a fault in mtkit."""
 _PATH_PARAMETER = re.compile(r"\{(\w+):(\w+)\}")
 _JSON_TYPES = {"float": "number", "int": "integer", "str": "string", "bool": "boolean"}
 
@@ -52,17 +53,17 @@ def openapi_document(routes: Iterable[tuple[str, str, Any, Any]]) -> dict[str, A
     """Return the description of routes, each of method, path, function and the body's record."""
     routes = list(routes)
     kinds = list(dict.fromkeys(body for *_, body in routes if body is not None))
-    shown, schemas = msgspec.json.schema_components(
+    references, schemas = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )
-    schemas = dict(zip(kinds, shown, strict=True))
+    schema_of = dict(zip(kinds, references, strict=True))
     for kind in kinds:
         if isinstance(kind, type) and issubclass(kind, WithSampler):
-            for name, one in table(SamplerSettings).items():
-                schemas[kind.__name__]["properties"].setdefault(name, _setting_schema(one))
+            for name, setting in table(SamplerSettings).items():
+                schemas[kind.__name__]["properties"].setdefault(name, _setting_schema(setting))
     paths: dict[str, dict[str, Any]] = {}
     for method, path, answer, body in routes:
-        made: dict[str, Any] = {
+        operation: dict[str, Any] = {
             "summary": answer.__doc__.partition("\n")[0],
             "responses": {
                 str(status): {"description": text}
@@ -70,15 +71,15 @@ def openapi_document(routes: Iterable[tuple[str, str, Any, Any]]) -> dict[str, A
             },
         }
         if body is not None:
-            content = {"application/json": {"schema": schemas[body]}}
-            made["requestBody"] = {"required": True, "content": content}
-        if found := _PATH_PARAMETER.search(path):
-            path = path.replace(found[0], f"{{{found[1]}}}")
-            schema = {"type": "integer" if found[2] == "int" else "string"}
-            made["parameters"] = [
-                {"name": found[1], "in": "path", "required": True, "schema": schema}
+            content = {"application/json": {"schema": schema_of[body]}}
+            operation["requestBody"] = {"required": True, "content": content}
+        if match := _PATH_PARAMETER.search(path):
+            path = path.replace(match[0], f"{{{match[1]}}}")
+            schema = {"type": "integer" if match[2] == "int" else "string"}
+            operation["parameters"] = [
+                {"name": match[1], "in": "path", "required": True, "schema": schema}
             ]
-        paths.setdefault(path, {})[method.lower()] = made
+        paths.setdefault(path, {})[method.lower()] = operation
     keys = {
         "bearer": {"type": "http", "scheme": "bearer"},
         "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
@@ -92,18 +93,18 @@ def openapi_document(routes: Iterable[tuple[str, str, Any, Any]]) -> dict[str, A
     }
 
 
-def _setting_schema(one: Any) -> dict[str, Any]:
+def _setting_schema(setting: Setting) -> dict[str, Any]:
     """Return the schema of a setting of the sampler."""
-    if one.name == "logit_bias":
+    if setting.name == "logit_bias":
         bias = {"type": "number"}
-        return {"type": "object", "additionalProperties": bias, "description": one.help}
-    kinds = [_JSON_TYPES[kind] for kind in one.annotation.split(" | ") if kind in _JSON_TYPES]
-    made: dict[str, Any] = {"type": [*kinds, "null"], "description": one.help}
-    if one.name == "json_schema":
-        made["type"] = ["string", "object", "null"]
-    if one.low is not None:
-        made |= {"minimum": one.low, "maximum": one.high}
-    return made
+        return {"type": "object", "additionalProperties": bias, "description": setting.help}
+    kinds = [_JSON_TYPES[kind] for kind in setting.annotation.split(" | ") if kind in _JSON_TYPES]
+    schema: dict[str, Any] = {"type": [*kinds, "null"], "description": setting.help}
+    if setting.name == "json_schema":
+        schema["type"] = ["string", "object", "null"]
+    if setting.low is not None:
+        schema |= {"minimum": setting.low, "maximum": setting.high}
+    return schema
 
 
 async def show_page(_: Request, __: ServedModel) -> Response:
@@ -118,13 +119,13 @@ def _page_and_policy() -> tuple[str, str]:
     """Return the page, and the policy that names its parts by their hashes."""
     text = files("mtkit.serve").joinpath("page.html").read_text(encoding="utf-8")
 
-    def hashed(tag: str) -> str:
+    def hashes(tag: str) -> str:
         inner = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
         sums = (hashlib.sha256(part.encode()).digest() for part in inner)
         return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in sums)
 
     policy = (
-        f"default-src 'none'; script-src {hashed('script')}; style-src {hashed('style')}; "
+        f"default-src 'none'; script-src {hashes('script')}; style-src {hashes('style')}; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )
@@ -160,7 +161,7 @@ _ROUTES: tuple[tuple[str, str, Any, Any], ...] = (
     ("GET", "/health", llama.health, None),
     ("GET", "/metrics", llama.metrics, None),
 )
-"""Method, path, what answers, and the record of the body."""
+"""Method, path, the function that answers, and the record of the body."""
 _PREFIX = "/v1"
 
 
@@ -169,12 +170,12 @@ def _with_both_prefixes(
 ) -> list[tuple[str, str, Any, Any]]:
     """Return routes with and without ``/v1``, unless one of the two is another's."""
     own = {(method, path) for method, path, _, _ in routes}
-    found = list(routes)
+    both = list(routes)
     for method, path, answer, body in routes:
         other = path.removeprefix(_PREFIX) if path.startswith(_PREFIX) else _PREFIX + path
         if path != "/" and (method, other) not in own:
-            found.append((method, other, answer, body))
-    return found
+            both.append((method, other, answer, body))
+    return both
 
 
 async def describe_routes(_: Request, __: ServedModel) -> Response:
@@ -196,19 +197,19 @@ def application(served: ServedModel, keys: Sequence[str] = ()) -> Guard:
 
         return Route(path, endpoint, methods=[method])
 
-    async def not_routed(request: Request, error: Exception) -> Response:
+    async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         status = error.status_code
-        said = {
+        texts = {
             404: f"there is no such path; there are {paths}",
             405: "this path takes another method",
         }
-        found = Problem(status, said.get(status, "refused"), headers=dict(error.headers or {}))
-        return error_response(request.url.path, found)
+        problem = Problem(status, texts.get(status, "refused"), headers=dict(error.headers or {}))
+        return error_response(request.url.path, problem)
 
-    routes = _ROUTES if served.settings.webui else [one for one in _ROUTES if one[1] != "/"]
-    shown = (re.sub(r":\w+}", "}", path) for _, path, _, _ in routes)  # without starlette's types
-    paths = ", ".join(dict.fromkeys(shown))
+    routes = _ROUTES if served.settings.webui else [row for row in _ROUTES if row[1] != "/"]
+    plain = (re.sub(r":\w+}", "}", path) for _, path, _, _ in routes)  # without starlette's types
+    paths = ", ".join(dict.fromkeys(plain))
     app = Starlette(
         routes=[
             route("GET", "/openapi.json", describe_routes),
@@ -217,7 +218,7 @@ def application(served: ServedModel, keys: Sequence[str] = ()) -> Guard:
                 for method, path, answer, _ in _with_both_prefixes(routes)
             ),
         ],
-        exception_handlers={HTTPException: not_routed},
+        exception_handlers={HTTPException: refuse},
     )
     app.router.redirect_slashes = False
     return Guard(app, served.settings, keys, served.metrics)

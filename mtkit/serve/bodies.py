@@ -31,7 +31,7 @@ _OPENAI = Meta(extra_json_schema=object_schema("role", role=_ROLE, content=TEXT)
 _OPENAI_TOOL = Meta(extra_json_schema=object_schema("function", function=_FUNCTION))
 Messages = Annotated[list[Annotated[dict[str, Any], _OPENAI]], MANY]
 Prompts = str | dict[str, Any] | list[Any]
-"""What prompts.py reads."""
+"""What ``prompts_of`` reads."""
 Tools = Annotated[list[Annotated[dict[str, Any], _OPENAI_TOOL]], Meta(max_length=1000)]
 
 
@@ -55,8 +55,8 @@ class Format(Struct, frozen=True):
     json_schema: Schema | None = None
 
 
-class Answer(WithSampler, kw_only=True):
-    """What a request for answers may say, in OpenAI's API and llama-server's."""
+class AnswerRequest(WithSampler, kw_only=True):
+    """The fields that all requests for answers share in OpenAI's API and llama-server's."""
 
     model: str = ""
     stream: bool = False
@@ -92,11 +92,11 @@ class Answer(WithSampler, kw_only=True):
     @property
     def limit(self) -> int | None:
         """Return the most tokens of an answer; -1: as many as fit, None: it does not say."""
-        given = (self.n_predict, self.max_completion_tokens, self.max_tokens)
-        return next((one for one in given if one is not None), None)
+        limits = (self.n_predict, self.max_completion_tokens, self.max_tokens)
+        return next((limit for limit in limits if limit is not None), None)
 
 
-class Completion(Answer, kw_only=True):
+class Completion(AnswerRequest, kw_only=True):
     """A body of ``/v1/completions``."""
 
     prompt: Prompts
@@ -105,7 +105,7 @@ class Completion(Answer, kw_only=True):
     logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
 
 
-class Chat(Answer, kw_only=True):
+class Chat(AnswerRequest, kw_only=True):
     """A body of ``/v1/chat/completions``."""
 
     messages: Messages
@@ -134,15 +134,8 @@ class Embeddings(Struct, kw_only=True):
     dimensions: Count | None = None
 
 
-def chat_variables(asked: Chat) -> dict[str, Any]:
-    """Return the variables of the chat template that a request sets."""
-    return template_variables(
-        asked.chat_template_kwargs, asked.enable_thinking, asked.reasoning_effort
-    )
-
-
 def template_variables(
-    given: dict[str, Any], thinks: bool | None, effort: str | None = None
+    values: dict[str, Any], thinks: bool | None, effort: str | None = None
 ) -> dict[str, Any]:
     """Return the variables of a chat template.
 
@@ -151,35 +144,35 @@ def template_variables(
 
     Source: llama.cpp, tools/server/server-common.cpp (``oaicompat_chat_params_parse``).
     """
-    found = dict(given)
+    variables = dict(values)
     thinks = False if effort == "none" else thinks
     if thinks is not None:
-        found |= {"enable_thinking": thinks, "thinking": thinks}  # Qwen's name, and DeepSeek's
+        variables |= {"enable_thinking": thinks, "thinking": thinks}  # Qwen's name, and DeepSeek's
     if effort and effort != "none":
-        found["reasoning_effort"] = effort
-    return found
+        variables["reasoning_effort"] = effort
+    return variables
 
 
-def schema_of(asked: Format, body: dict[str, Any], name: str = "response_format") -> str | None:
+def schema_of(form: Format, body: dict[str, Any], name: str = "response_format") -> str | None:
     """Return the JSON schema that OpenAI's ``response_format`` asks for; None: any text.
 
     Args:
-        body: The request, which may ask for something else besides.
+        body: The request, which may have a grammar, too.
     """
-    wanted = {"text": "", "json_object": "schema"}.get(asked.type, asked.type)
+    own = {"text": "", "json_object": "schema"}.get(form.type, form.type)
     for field in ("schema", "json_schema"):
-        if field != wanted and getattr(asked, field) is not None:
-            raise UsageError(f"is not for the type {asked.type}", field=f"{name}.{field}")
-    if asked.type == "text":
+        if field != own and getattr(form, field) is not None:
+            raise UsageError(f"is not for the type {form.type}", field=f"{name}.{field}")
+    if form.type == "text":
         return None
     for other in ("grammar", "json_schema"):
         if body.get(other) not in (None, ""):
             raise UsageError(f"and {other} exclude each other", field=name)
-    schema = {"type": "object"} if asked.schema is None else asked.schema
-    if asked.type == "json_schema":
-        if asked.json_schema is None:
+    schema = {"type": "object"} if form.schema is None else form.schema
+    if form.type == "json_schema":
+        if form.json_schema is None:
             raise UsageError("has no schema", field=f"{name}.json_schema")
-        schema = asked.json_schema.schema
+        schema = form.json_schema.schema
     text = msgspec.json.encode(schema).decode()
     if len(text) > MOST_GRAMMAR:
         raise UsageError(f"has more than {MOST_GRAMMAR} bytes", field=name)
@@ -200,8 +193,8 @@ class TextFormat(Struct, frozen=True):
     @property
     def as_chat(self) -> Format:
         """Return it in the form of chat completions."""
-        named = Schema(self.schema) if self.schema is not None else None
-        return Format(self.type, json_schema=named)
+        schema = Schema(self.schema) if self.schema is not None else None
+        return Format(self.type, json_schema=schema)
 
 
 class Text(Struct, frozen=True):
@@ -319,7 +312,7 @@ class Message(MessageCount, WithSampler, kw_only=True):
 Probabilities = Annotated[int, Meta(ge=0, le=1000)]
 
 
-class Complete(Answer, kw_only=True):
+class Complete(AnswerRequest, kw_only=True):
     """A body of ``/completion``."""
 
     prompt: Prompts

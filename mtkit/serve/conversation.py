@@ -9,13 +9,14 @@ API, ``openai.types.responses.response_input_item``.
 
 from __future__ import annotations
 
+import base64
 import re
 
 import msgspec
 
+from mtkit.base.record import Record
 from mtkit.chat.template import REASONING
 from mtkit.errors import UsageError
-from mtkit.serve.content import unseal_reasoning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,22 @@ if TYPE_CHECKING:
 
     from mtkit.serve.bodies import Tool
     from mtkit.serve.request import UnknownFields
-    from mtkit.serve.tool import ToolOrigin
+    from mtkit.serve.tool import ToolOrigin, Tools
+
+
+class Conversation(Record):
+    """What all three APIs translate a request to: the prompt that a chat template renders.
+
+    Attributes:
+        values: Variables of the template.
+        continue_final: The last message is continued, or the field of it that is named.
+    """
+
+    messages: list[dict[str, Any]]
+    tools: Tools
+    values: dict[str, Any]
+    continue_final: bool | str = False
+    add_generation_prompt: bool = True
 
 
 _ROLE_NAMES = ("system", "user", "assistant", "tool", "function")
@@ -34,9 +50,9 @@ _MEDIA = {
     "audio_url": "audio", "video_url": "video", "file": "file", "input_file": "file",
     "document": "document",
 }  # fmt: skip
-"""What parts of a content are called, in all APIs, and what they hold."""
+"""The types of parts that are no text, in all APIs."""
 _BETWEEN, _BETWEEN_LAST = "\n", "\n\n"
-"""Of parts of a content, as llama-server and vLLM join them, and of one that is continued."""
+"""What joins the parts of a content, as in llama-server and vLLM, and of one that is continued."""
 _FUNCTION_FIELDS = (
     ("name", str, "a text"),
     ("description", str, "a text"),
@@ -48,35 +64,38 @@ _OLD_CALL_ID = "function0"
 
 def messages_from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return messages with texts for content, and arguments of calls as objects."""
-    made = []
+    converted = []
     for place, message in enumerate(messages):
         field = f"messages[{place}]"
         role = role_of(message.get("role"), f"{field}.role")
-        one = {key: value for key, value in message.items() if value is not None}
-        one["role"] = role
+        message = {key: value for key, value in message.items() if value is not None}
+        message["role"] = role
         is_last = role == "assistant" and place == len(messages) - 1
         between = _BETWEEN_LAST if is_last else _BETWEEN
-        one["content"] = text_of(message.get("content") or "", f"{field}.content", between)
-        if "function_call" in one:  # what OpenAI's API had before there were tools
-            call = {"id": _OLD_CALL_ID, "type": "function", "function": one.pop("function_call")}
-            one["tool_calls"] = [call]
+        message["content"] = text_of(message.get("content") or "", f"{field}.content", between)
+        if "function_call" in message:  # what OpenAI's API had before there were tools
+            call = {
+                "id": _OLD_CALL_ID,
+                "type": "function",
+                "function": message.pop("function_call"),
+            }
+            message["tool_calls"] = [call]
         if role == "function":
-            one |= {"role": "tool", "tool_call_id": _OLD_CALL_ID}
-        if "tool_calls" in one:
-            calls, place_of = one["tool_calls"], f"{field}.tool_calls"
+            message |= {"role": "tool", "tool_call_id": _OLD_CALL_ID}
+        if "tool_calls" in message:
+            calls, field = message["tool_calls"], f"{field}.tool_calls"
             if not isinstance(calls, list):
-                raise UsageError("is not a list of function calls", field=place_of)
-            one["tool_calls"] = [_parse_call(call, place_of) for call in calls]
-        made.append(one)
-    return made
+                raise UsageError("is not a list of function calls", field=field)
+            message["tool_calls"] = [_parse_call(call, field) for call in calls]
+        converted.append(message)
+    return converted
 
 
-def role_of(given: Any, field: str) -> str:
+def role_of(value: Any, field: str) -> str:
     """Return the role that templates know."""
-    role = _ROLES.get(given) if isinstance(given, str) else None
-    if role is None:
+    if not isinstance(value, str) or value not in _ROLES:
         raise UsageError("is not system, user, assistant or tool", field=field)
-    return role
+    return _ROLES[value]
 
 
 def prompt_end(
@@ -86,7 +105,7 @@ def prompt_end(
     *,
     prefill: bool = True,
 ) -> dict[str, Any]:
-    """Return how a prompt ends, as ``ServedModel.chat_ids`` takes it.
+    """Return how a prompt ends, as fields of a ``Conversation``.
 
     A last message of the assistant is continued, in the reasoning where it has nothing else.
 
@@ -116,19 +135,19 @@ def prompt_end(
 
 
 def merge_texts(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return messages whose calls follow one text at most: the reasoning and what was shown.
+    """Return messages whose calls follow one text at most, with the reasoning in the content.
 
     Templates of channels (gpt-oss) have no place for both, and refuse them.
     """
-    made = []
+    merged = []
     for message in messages:
-        texts = [message.get(name) for name in (*REASONING, "content")]
-        said = list(dict.fromkeys(text for text in texts if text and isinstance(text, str)))
-        if message.get("tool_calls") and len(said) > 1:
-            kept = {name: value for name, value in message.items() if name not in REASONING}
-            message = {**kept, "content": "\n\n".join(said)}
-        made.append(message)
-    return made
+        values = [message.get(name) for name in (*REASONING, "content")]
+        texts = list(dict.fromkeys(text for text in values if text and isinstance(text, str)))
+        if message.get("tool_calls") and len(texts) > 1:
+            rest = {name: value for name, value in message.items() if name not in REASONING}
+            message = {**rest, "content": "\n\n".join(texts)}
+        merged.append(message)
+    return merged
 
 
 def text_of(content: Any, field: str, between: str = "") -> str:
@@ -172,7 +191,7 @@ def arguments_of(arguments: Any) -> Any:
 
 def tools_from_openai(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return definitions of tools that templates can read."""
-    made = []
+    definitions = []
     for place, tool in enumerate(tools):
         field = f"tools[{place}]"
         if tool.get("type", "function") != "function":
@@ -187,8 +206,8 @@ def tools_from_openai(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 continue
             if not isinstance(value, kind) or (name == "name" and not value):
                 raise UsageError(f"is not {what}", field=f"{field}.function.{name}")
-        made.append(tool if "type" in tool else {"type": "function", **tool})
-    return made
+        definitions.append(tool if "type" in tool else {"type": "function", **tool})
+    return definitions
 
 
 _BILLING = re.compile(r"\Ax-anthropic-billing-header:(?: ?[\w-]+=[^;\s]*;)*")
@@ -200,17 +219,17 @@ def messages_from_anthropic(
     messages: Sequence[dict[str, Any]], system: Any
 ) -> list[dict[str, Any]]:
     """Return messages in OpenAI's form."""
-    made: list[dict[str, Any]] = []
+    converted: list[dict[str, Any]] = []
     text = _BILLING.sub("", text_of(system, "system"))
     if text:
-        made.append({"role": "system", "content": text})
+        converted.append({"role": "system", "content": text})
     for place, message in enumerate(messages or [{"role": "user"}]):
         field = f"messages[{place}]"
         role = message.get("role")
         if role not in ("user", "assistant", "system"):
             raise UsageError("is not user, assistant or system", field=f"{field}.role")
-        made += _messages_of_blocks(role, message.get("content", ""), f"{field}.content")
-    return made
+        converted += _messages_of_blocks(role, message.get("content", ""), f"{field}.content")
+    return converted
 
 
 def _messages_of_blocks(role: str, content: Any, field: str) -> list[dict[str, Any]]:
@@ -233,13 +252,12 @@ def _messages_of_blocks(role: str, content: Any, field: str) -> list[dict[str, A
             thoughts.append(str(block.get("thinking", "")))
         elif kind != "redacted_thinking":  # which only its server can read
             plain.append(block)
-    made = results
-    if plain or thoughts or calls or not results:
-        message = {"role": role, "content": text_of(_text_blocks(plain), field)}
-        if thoughts:
-            message["reasoning_content"] = "\n\n".join(thoughts)
-        made = [*results, {**message, "tool_calls": calls} if calls else message]
-    return made
+    if results and not (plain or thoughts or calls):
+        return results
+    message = {"role": role, "content": text_of(_text_blocks(plain), field)}
+    if thoughts:
+        message["reasoning_content"] = "\n\n".join(thoughts)
+    return [*results, {**message, "tool_calls": calls} if calls else message]
 
 
 def _text_blocks(content: Any) -> Any:
@@ -268,7 +286,7 @@ def tools_from_anthropic(tools: Sequence[Tool], unknown: UnknownFields) -> list[
 
     Those without a schema, which only Anthropic's own models and servers know, are left out.
     """
-    made = []
+    definitions = []
     for place, tool in enumerate(tools):
         if tool.type not in (None, "custom"):
             unknown.leave_out(tool.type)
@@ -283,28 +301,28 @@ def tools_from_anthropic(tools: Sequence[Tool], unknown: UnknownFields) -> list[
             "description": tool.description,
             "parameters": tool.input_schema,
         }
-        made.append({"type": "function", "function": function})
-    return made
+        definitions.append({"type": "function", "function": function})
+    return definitions
 
 
 def messages_from_responses(
-    given: str | Sequence[Mapping[str, Any]],
+    items: str | Sequence[Mapping[str, Any]],
     instructions: str,
     origins: Mapping[str, ToolOrigin],
 ) -> list[dict[str, Any]]:
     """Return the messages of an input."""
-    made: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     if instructions:
-        made.append({"role": "system", "content": instructions})
-    if isinstance(given, str):
-        return [*made, {"role": "user", "content": given}]
-    for place, item in enumerate(given):
-        _add_item(made, item, f"input[{place}]", origins)
-    return made
+        messages.append({"role": "system", "content": instructions})
+    if isinstance(items, str):
+        return [*messages, {"role": "user", "content": items}]
+    for place, item in enumerate(items):
+        _add_item(messages, item, f"input[{place}]", origins)
+    return messages
 
 
 def _add_item(
-    made: list[dict[str, Any]],
+    messages: list[dict[str, Any]],
     item: Mapping[str, Any],
     field: str,
     origins: Mapping[str, ToolOrigin],
@@ -314,42 +332,42 @@ def _add_item(
         role = role_of(item.get("role"), f"{field}.role")
         text = text_of(item.get("content") or "", f"{field}.content")
         if role == "assistant":
-            _answer_message(made, "content")["content"] += text
+            _answer_message(messages, "content")["content"] += text
         else:
-            made.append({"role": role, "content": text})
+            messages.append({"role": role, "content": text})
     elif kind == "reasoning":
         if text := _reasoning_of_item(item):
-            _answer_message(made, "reasoning_content", "")["reasoning_content"] += text
+            _answer_message(messages, "reasoning_content", "")["reasoning_content"] += text
     elif kind in ("function_call", "custom_tool_call"):
-        called = _function_name(item, origins)
+        name = _function_name(item, origins)
         arguments: Any = {"input": item.get("input", "")}
         if kind == "function_call":
             arguments = arguments_of(item.get("arguments"))
-        function = {"name": called, "arguments": arguments}
+        function = {"name": name, "arguments": arguments}
         call = {"id": item.get("call_id"), "type": "function", "function": function}
-        _answer_message(made, "tool_calls", [])["tool_calls"].append(call)
+        _answer_message(messages, "tool_calls", [])["tool_calls"].append(call)
     elif kind in ("function_call_output", "custom_tool_call_output"):
         text = text_of(item.get("output") or "", f"{field}.output")
-        made.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": text})
+        messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": text})
     else:
         raise UsageError(f"is {kind}, which cannot be had here", field=f"{field}.type")
 
 
-def _answer_message(made: list[dict[str, Any]], name: str, empty: Any = "") -> dict[str, Any]:
+def _answer_message(messages: list[dict[str, Any]], name: str, empty: Any = "") -> dict[str, Any]:
     """Return the assistant's message that an item belongs to: the last, or a new one.
 
     An answer has its reasoning first, then its text, then its calls; what would come before is the
     next answer's.
     """
     order = ("reasoning_content", "content", "tool_calls")
-    last = made[-1] if made and made[-1]["role"] == "assistant" else None
+    last = messages[-1] if messages and messages[-1]["role"] == "assistant" else None
     if last is not None:
         later = order[order.index(name) + (name == "tool_calls") :]
-        if any(last.get(one) for one in later):
+        if any(last.get(field) for field in later):
             last = None
     if last is None:
         last = {"role": "assistant", "content": ""}
-        made.append(last)
+        messages.append(last)
     last.setdefault(name, empty)
     return last
 
@@ -357,10 +375,11 @@ def _answer_message(made: list[dict[str, Any]], name: str, empty: Any = "") -> d
 def _reasoning_of_item(item: Mapping[str, Any]) -> str:
     """Return the reasoning of an item: in the clear, or as it was sent, or its summary."""
     sealed = item.get("encrypted_content")
-    found = _joined_texts(item.get("content")) or (
-        unseal_reasoning(sealed) if isinstance(sealed, str) else ""
+    return (
+        _joined_texts(item.get("content"))
+        or (unseal_reasoning(sealed) if isinstance(sealed, str) else "")
+        or _joined_texts(item.get("summary"))
     )
-    return found or _joined_texts(item.get("summary"))
 
 
 def _joined_texts(parts: Any) -> str:
@@ -374,7 +393,24 @@ def _joined_texts(parts: Any) -> str:
 def _function_name(item: Mapping[str, Any], origins: Mapping[str, ToolOrigin]) -> str:
     """Return the name of the function that a call in a history is of."""
     name, namespace = str(item.get("name")), item.get("namespace") or ""
-    for called, origin in origins.items():
+    for full_name, origin in origins.items():
         if (origin.name, origin.namespace) == (name, namespace):
-            return called
+            return full_name
     return name
+
+
+def seal_reasoning(text: str) -> str:
+    """Return a reasoning as ``encrypted_content``.
+
+    Clients that keep no reasoning in the clear, as Codex, send this back with the next request, and
+    templates that want the reasoning between two calls get it. Nothing is hidden by it.
+    """
+    return base64.b64encode(text.encode("utf-8", "replace")).decode()
+
+
+def unseal_reasoning(content: str) -> str:
+    """Return the reasoning in what ``seal_reasoning`` made; nothing of what another server made."""
+    try:
+        return base64.b64decode(content, validate=True).decode()
+    except ValueError:
+        return ""

@@ -14,8 +14,8 @@ from mtkit.serve.answer import while_connected
 from mtkit.serve.bodies import Embedding, Embeddings, Rerank
 from mtkit.serve.model import run_in_thread
 from mtkit.serve.prompt import prompt_ids, prompts_of
-from mtkit.serve.reply import Problem, json_response, read_json
-from mtkit.serve.request import MOST_BODY, read_body
+from mtkit.serve.reply import Problem, json_response
+from mtkit.serve.request import read_body, read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,21 +35,21 @@ _GREATEST_WHOLE = 32760.0
 
 async def openai_embeddings(request: Request, served: ServedModel) -> Response:
     """Return the vectors of texts, in OpenAI's shape."""
-    asked = read_body(Embeddings, await read_json(request, MOST_BODY), served.unknown)
-    prompts = [await prompt_ids(served, one) for one in prompts_of(asked.input, "input")]
+    fields = read_body(Embeddings, await read_json(request), served.unknown)
+    prompts = [await prompt_ids(served, prompt) for prompt in prompts_of(fields.input, "input")]
     vectors = await while_connected(request.receive, served.vectors.of(prompts))
     data = []
     for place, vector in enumerate(vectors):
-        if asked.dimensions is not None:
-            if asked.dimensions > len(vector):
-                what = f"is {asked.dimensions}, but the model has {len(vector)}"
+        if fields.dimensions is not None:
+            if fields.dimensions > len(vector):
+                what = f"is {fields.dimensions}, but the model has {len(vector)}"
                 raise Problem(400, f"dimensions: {what}", field="dimensions")
-            vector = vector[: asked.dimensions]
+            vector = vector[: fields.dimensions]
         vector = normalize(vector, _EUCLIDEAN)
-        told: Any = vector.tolist()
-        if asked.encoding_format == "base64":
-            told = base64.b64encode(vector.astype("<f4").tobytes()).decode()
-        data.append({"object": "embedding", "index": place, "embedding": told})
+        embedding: Any = vector.tolist()
+        if fields.encoding_format == "base64":
+            embedding = base64.b64encode(vector.astype("<f4").tobytes()).decode()
+        data.append({"object": "embedding", "index": place, "embedding": embedding})
     return json_response(
         {"object": "list", "data": data, "model": served.name, "usage": _usage(prompts)}
     )
@@ -57,40 +57,39 @@ async def openai_embeddings(request: Request, served: ServedModel) -> Response:
 
 async def llama_embeddings(request: Request, served: ServedModel) -> Response:
     """Return the vectors of texts, in llama-server's shape."""
-    asked = read_body(Embedding, await read_json(request, MOST_BODY), served.unknown)
-    given, field = (
-        (asked.content, "content") if asked.content is not None else (asked.input, "input")
-    )
-    if given is None:
+    fields = read_body(Embedding, await read_json(request), served.unknown)
+    name = "content" if fields.content is not None else "input"
+    value = getattr(fields, name)
+    if value is None:
         raise Problem(400, "content: is missing", field="content")
-    prompts = [await prompt_ids(served, one) for one in prompts_of(given, field)]
+    prompts = [await prompt_ids(served, prompt) for prompt in prompts_of(value, name)]
     vectors = await while_connected(request.receive, served.vectors.of(prompts))
     return json_response([
-        {"index": place, "embedding": [normalize(vector, asked.embd_normalize).tolist()]}
+        {"index": place, "embedding": [normalize(vector, fields.embd_normalize).tolist()]}
         for place, vector in enumerate(vectors)
     ])  # fmt: skip
 
 
 async def rerank(request: Request, served: ServedModel) -> Response:
     """Return how well texts answer a question, the best first."""
-    asked = read_body(Rerank, await read_json(request, MOST_BODY), served.unknown)
-    texts = asked.documents or asked.texts
+    fields = read_body(Rerank, await read_json(request), served.unknown)
+    texts = fields.documents or fields.texts
     if not texts:
         raise Problem(400, "documents: is empty", field="documents")
-    prompts = [await run_in_thread(partial(_pair, served, asked.query, text)) for text in texts]
+    prompts = [await run_in_thread(partial(_pair, served, fields.query, text)) for text in texts]
     vectors = await while_connected(request.receive, served.vectors.of(prompts, "rank"))
-    name = "score" if asked.texts else "relevance_score"
-    found: list[dict[str, Any]] = [
+    name = "score" if fields.texts else "relevance_score"
+    rows: list[dict[str, Any]] = [
         {"index": place, name: float(vector[0])} for place, vector in enumerate(vectors)
     ]
-    if asked.texts and asked.return_text:
-        found = [{**one, "text": texts[one["index"]]} for one in found]
-    found.sort(key=lambda one: -one[name])
-    found = found[: asked.top_n] if asked.top_n is not None else found
-    if asked.texts:  # as text-embeddings-inference answers
-        return json_response(found)
+    if fields.texts and fields.return_text:
+        rows = [{**row, "text": texts[row["index"]]} for row in rows]
+    rows.sort(key=lambda row: -row[name])
+    rows = rows[: fields.top_n] if fields.top_n is not None else rows
+    if fields.texts:  # as text-embeddings-inference answers
+        return json_response(rows)
     return json_response(
-        {"model": served.name, "object": "list", "usage": _usage(prompts), "results": found}
+        {"model": served.name, "object": "list", "usage": _usage(prompts), "results": rows}
     )
 
 

@@ -33,36 +33,36 @@ if TYPE_CHECKING:
 
 
 class BodyLimit:
-    """Counts bodies as they come in."""
+    """A limit of the bytes of all bodies that are not whole yet."""
 
     def __init__(self, most: int) -> None:
         """Hold so many bytes at most."""
-        self._most, self._held = most, 0
+        self._most, self._bytes = most, 0
 
     @contextmanager
-    def counted(self, scope: Any, receive: Receive) -> Iterator[Receive]:
-        """Give what receives the body of a request, and refuses what is too much."""
-        held = 0
+    def limit(self, scope: Any, receive: Receive) -> Iterator[Receive]:
+        """Give a ``receive`` for the body of a request that refuses what is too much."""
+        own = 0
 
-        async def counting() -> Any:
-            nonlocal held
+        async def receive_limited() -> Any:
+            nonlocal own
             message = await receive()
             if scope.get("state", {}).get("is_too_long"):
                 what = f"the body has more than {MOST_BODY} bytes"
                 raise Problem(413, what, headers={"connection": "close"})
             size = len(message.get("body", b""))
-            if self._held + size > self._most:
+            if self._bytes + size > self._most:
                 headers = {"retry-after": "1", "connection": "close"}
                 raise Problem(503, "too many bodies of requests are on their way", headers=headers)
             if not message.get("more_body"):
-                size = -held
-            self._held, held = self._held + size, held + size
+                size = -own
+            self._bytes, own = self._bytes + size, own + size
             return message
 
         try:
-            yield counting
+            yield receive_limited
         finally:
-            self._held -= held
+            self._bytes -= own
 
 
 _KEYLESS_PATHS = {"/", "/health", "/v1/health"}
@@ -98,38 +98,38 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
-        async def sending(message: Any) -> None:
+        async def send_guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                self._metrics.request(message["status"])
-                headers = [*message["headers"], *_HEADERS]
-                origin = given.get(b"origin", b"")
+                self._metrics.count_request(message["status"])
+                pairs = [*message["headers"], *_HEADERS]
+                origin = headers.get(b"origin", b"")
                 if origin and self._is_allowed(origin.decode("latin-1").lower()):
-                    headers += [(b"Access-Control-Allow-Origin", origin), (b"vary", b"origin")]
-                if all(name != _POLICY[0] for name, _ in headers):
-                    headers.append(_POLICY)
-                message = {**message, "headers": headers}
+                    pairs += [(b"Access-Control-Allow-Origin", origin), (b"vary", b"origin")]
+                if all(name != _POLICY[0] for name, _ in pairs):
+                    pairs.append(_POLICY)
+                message = {**message, "headers": pairs}
             await send(message)
 
         scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
-        given = dict(scope["headers"])
-        asking = b"access-control-request-method" in given and scope["method"] == "OPTIONS"
+        headers = dict(scope["headers"])
+        is_preflight = b"access-control-request-method" in headers and scope["method"] == "OPTIONS"
         try:
-            self._check(scope["path"], given, is_open=asking)
-        except Problem as found:
-            await error_response(scope["path"], found)(scope, receive, sending)
+            self._check(scope["path"], headers, is_open=is_preflight)
+        except Problem as problem:
+            await error_response(scope["path"], problem)(scope, receive, send_guarded)
             return
-        if asking:
-            name = given.get(b"origin", b"").decode("latin-1").lower()
-            headers = {}
+        if is_preflight:
+            name = headers.get(b"origin", b"").decode("latin-1").lower()
+            cors = {}
             if self._is_allowed(name):
-                headers["access-control-allow-methods"] = "GET, POST"
-            wanted = given.get(b"access-control-request-headers")
-            if headers and wanted is not None:  # what such a page sends is as free as anybody's
-                headers["access-control-allow-headers"] = wanted.decode("latin-1")
-            await Response(headers=headers)(scope, receive, sending)
+                cors["access-control-allow-methods"] = "GET, POST"
+            names = headers.get(b"access-control-request-headers")
+            if cors and names is not None:  # such a page may send what anybody may
+                cors["access-control-allow-headers"] = names.decode("latin-1")
+            await Response(headers=cors)(scope, receive, send_guarded)
             return
-        with self._bodies.counted(scope, receive) as counting:
-            await self._app(scope, counting, sending)
+        with self._bodies.limit(scope, receive) as receive_limited:
+            await self._app(scope, receive_limited, send_guarded)
 
     def _check(self, path: str, headers: dict[bytes, bytes], *, is_open: bool) -> None:
         if self.is_full():
@@ -158,8 +158,8 @@ class Guard:
         """Whether pages of an origin that is not the server's own may ask."""
         if origin in self._origins or "*" in self._origins:
             return True
-        found = ORIGIN.fullmatch(origin) if "localhost" in self._origins else None
-        return bool(found) and is_loopback(_without_port(origin.partition("://")[2]))
+        is_local = "localhost" in self._origins and ORIGIN.fullmatch(origin) is not None
+        return is_local and is_loopback(_without_port(origin.partition("://")[2]))
 
     def _is_known(self, host: str) -> bool:
         name = _without_port(host)
@@ -172,14 +172,14 @@ class Guard:
         return True
 
     def _has_key(self, headers: dict[bytes, bytes]) -> bool:
-        given = headers.get(b"x-api-key")
-        if given is None:
-            kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+        key = headers.get(b"x-api-key")
+        if key is None:
+            kind, _, key = headers.get(b"authorization", b"").partition(b" ")
             if kind.lower() != b"bearer":
                 return False
-        digest = _key_digest(given.strip())
+        digest = _key_digest(key.strip())
         # All are looked at: the time does not say which key was right.
-        return sum(hmac.compare_digest(digest, key) for key in self._keys) > 0
+        return sum(hmac.compare_digest(digest, own) for own in self._keys) > 0
 
 
 def _without_port(host: str) -> str:

@@ -1,4 +1,4 @@
-"""What a slot has to do, what it tells while it does it, and how long that takes.
+"""Jobs for the slots, the events of a job, and the times of an answer.
 
 Thinking can end after a number of tokens: what closes a reasoning is then written for the model.
 
@@ -50,8 +50,8 @@ class BudgetVerification:
         """Begin an answer.
 
         Args:
-            sampler: Is told of tokens that it did not choose.
-            piece: Gives the bytes that a token is spelled with, control tokens too.
+            sampler: Takes the tokens that it did not choose.
+            piece: Returns the bytes that a token is spelled with, control tokens too.
         """
         self._inner, self._sampler, self._budget, self._piece = inner, sampler, budget, piece
         self._forced: list[int] = []
@@ -66,20 +66,20 @@ class BudgetVerification:
             return token
         token = self._inner.choose(proposal, place, row)
         if token >= 0 and not self._is_over:
-            self._see(token)
+            self._follow(token)
         return token
 
-    def _see(self, token: int) -> None:
+    def _follow(self, token: int) -> None:
         budget = self._budget
         self._text = (self._text + self._piece(token).decode("utf-8", "ignore"))[-_MOST_SIGN_TEXT:]
         if not self._is_open:
             self._is_open = bool(budget.opening) and budget.opening in self._text
-            begun = self._text.lstrip()
-            self._is_over = not self._is_open and not budget.opening.startswith(begun)
+            start = self._text.lstrip()
+            self._is_over = not self._is_open and not budget.opening.startswith(start)
             self._text = "" if self._is_open else self._text
             return
         self._spent += 1
-        if any(one in self._text for one in budget.closings):
+        if any(closing in self._text for closing in budget.closings):
             self._is_over = True
         elif self._spent >= budget.tokens:
             self._forced, self._is_over = list(budget.ids), True
@@ -138,8 +138,8 @@ class JobProgress(Record):
     processed: int
     seconds: float
 
-    def shown(self) -> dict[str, int]:
-        """Return it as llama-server's ``prompt_progress``."""
+    def fields(self) -> dict[str, int]:
+        """Return llama-server's ``prompt_progress``."""
         return {
             "total": self.total, "cache": self.cached, "processed": self.processed,
             "time_ms": round(1e3 * self.seconds),
@@ -204,15 +204,16 @@ class Terms(Record):
 
     Attributes:
         limit: Tokens at most; None: as many as fit.
-        top: How many of the most probable tokens are told with each; None: no probabilities.
+        top: How many of the most probable tokens come with each; None: no probabilities.
         sampled: Probabilities are those behind the samplers, with which the token was drawn.
+        markers: Control tokens that are text of the answer.
         speculative: Tokens may be drafted; None: where anything drafts.
         slot: Number of the slot that is to answer; None: any.
         cached: What a slot remembers of the prompt need not be computed again.
         keep: Tokens from the start, BOS left out, that stay where a slot's text is shortened; -1:
             the prompt.
         seconds: After so long the answer ends, once it has a whole line; None: never.
-        progress: ``JobProgress`` is told while the prompt is computed.
+        progress: Events say how far the prompt is computed.
         budget: How long the model may think; None: as long as it wants.
     """
 
@@ -220,7 +221,7 @@ class Terms(Record):
     limit: int | None = None
     stops: Sequence[str] = ()
     top: int | None = None
-    shown: frozenset[int] = frozenset()
+    markers: frozenset[int] = frozenset()
     speculative: bool | None = None
     sampled: bool = False
     slot: int | None = None
@@ -236,9 +237,9 @@ class Job:
     """A prompt to be answered.
 
     Attributes:
-        emit: Called in the scheduler's thread with ``JobStart``, ``JobProgress`` if asked for,
-            ``Piece`` … and at last ``JobEnd`` or ``JobFailure``; must not wait.
-        cancelled: Set from any thread, ends it before its next token; nothing is told any more.
+        emit: Called in the scheduler's thread with events: ``JobStart``, ``JobProgress`` if asked
+            for, ``Piece`` … and at last ``JobEnd`` or ``JobFailure``; must not wait.
+        cancelled: Set from any thread, ends it before its next token, without an event.
     """
 
     def __init__(
@@ -258,44 +259,44 @@ class Timings:
         self._drafting: dict[str, float] | None = None
         self.generated = 0
 
-    def see(self, told: JobStart | JobProgress | Piece | JobEnd) -> None:
-        """Take what a slot told."""
-        if isinstance(told, JobProgress):
-            self._processed, self._prompt_seconds = told.processed - told.cached, told.seconds
-        elif isinstance(told, JobEnd):
-            self._first(told.prompt_seconds)
-            self.generated, self._seconds = told.generated, told.seconds
-            self._drafting = told.drafting
-        elif isinstance(told, JobStart):
-            self._cached = told.cached
+    def add(self, event: JobStart | JobProgress | Piece | JobEnd) -> None:
+        """Add an event."""
+        if isinstance(event, JobProgress):
+            self._processed, self._prompt_seconds = event.processed - event.cached, event.seconds
+        elif isinstance(event, JobEnd):
+            self._first(event.prompt_seconds)
+            self.generated, self._seconds = event.generated, event.seconds
+            self._drafting = event.drafting
+        elif isinstance(event, JobStart):
+            self._cached = event.cached
         else:
             if not self.generated:
-                self._first(told.seconds)
+                self._first(event.seconds)
             self.generated += 1
-            self._seconds = told.seconds - self._prompt_seconds
+            self._seconds = event.seconds - self._prompt_seconds
 
     def _first(self, seconds: float) -> None:
         self._processed, self._prompt_seconds = self._prompt - self._cached, seconds
 
-    def told(self) -> dict[str, Any]:
-        """Return them; the first token is none of those whose speed is told: it is the prompt's."""
+    def fields(self) -> dict[str, Any]:
+        """Return llama-server's ``timings``; the first token's time is the prompt's."""
         prompt, answer = round(1e3 * self._prompt_seconds, 3), round(1e3 * self._seconds, 3)
         steps = max(self.generated - 1, 0)
-        found: dict[str, Any] = {"cache_n": self._cached}
-        for name, count, steps_of, taken in (
+        fields: dict[str, Any] = {"cache_n": self._cached}
+        for name, count, timed_count, ms in (
             ("prompt", self._processed, self._processed, prompt),
             ("predicted", self.generated, steps, answer),
         ):
-            found |= {
+            fields |= {
                 f"{name}_n": count,
-                f"{name}_ms": taken,
-                f"{name}_per_token_ms": taken / steps_of if steps_of else 0.0,
-                f"{name}_per_second": 1e3 * steps_of / taken if taken > 0 else 0.0,
+                f"{name}_ms": ms,
+                f"{name}_per_token_ms": ms / timed_count if timed_count else 0.0,
+                f"{name}_per_second": 1e3 * timed_count / ms if ms > 0 else 0.0,
             }
         if self._drafting:
-            found |= {
+            fields |= {
                 "draft_n": self._drafting["drafted"],
                 "draft_n_accepted": self._drafting["accepted"],
                 "drafting": self._drafting,
             }
-        return found
+        return fields

@@ -1,4 +1,4 @@
-"""llama-server's own routes: ``/completion``, ``/infill``, tokens, slots, adapters, what it tells.
+"""llama-server's own routes: ``/completion``, ``/infill``, tokens, slots, adapters, properties.
 
 Source: llama.cpp, tools/server/README.md for the names; tools/server/server-task.cpp
 (``to_json_non_oaicompat``) for the shape of answers.
@@ -16,13 +16,13 @@ import msgspec
 from starlette.responses import Response
 
 from mtkit.llm.header import parse_adapter
-from mtkit.serve.answer import Shape, send_shape, while_connected
+from mtkit.serve.answer import AnswerReply, send_reply, while_connected
 from mtkit.serve.bodies import Complete, Detokenize, Infill, Saved, Scale, Tokenize
-from mtkit.serve.job import JobEnd, JobProgress, Terms
+from mtkit.serve.job import JobEnd, Terms
 from mtkit.serve.model import SHORT_TEXT, run_in_thread
-from mtkit.serve.prompt import Fim, prompt_ids, prompt_of, prompts_of, spell_tokens
-from mtkit.serve.reply import Problem, json_response, read_json
-from mtkit.serve.request import MOST_BODY, read_body, read_with_sampler, validation_problem
+from mtkit.serve.prompt import Fim, prompt_ids, prompt_of, prompts_of
+from mtkit.serve.reply import Problem, json_response
+from mtkit.serve.request import read_body, read_json, read_with_sampler, validation_problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,19 +54,19 @@ _FIXED_SETTINGS = {
     "dynatemp_range": 0.0, "dynatemp_exponent": 1.0, "adaptive_target": -1.0,
     "adaptive_decay": 0.9, "n_discard": 0, "min_keep": 0, "backend_sampling": False,
 }  # fmt: skip
-"""What it can set besides, and what it is here."""
+"""Further settings of it, and what they are here."""
 _NO_SEED = (1 << 32) - 1
 _LEAST_LOGPROB = float.fromhex("-0x1.fffffep+127")
-"""In the place of the logarithm of 0: the least number of 32 bits."""
+"""The logarithm of 0: the least number of 32 bits."""
 
 
 def sampler_fields(served: ServedModel, terms: Terms | None = None) -> dict[str, Any]:
-    """Return how tokens are chosen; of a request, or where one does not say."""
+    """Return how tokens are chosen: by the terms of a request, or by the server's defaults."""
     sampler = terms.sampler if terms else served.settings.sampler
     limit = terms.limit if terms else served.settings.n_predict
     limit = -1 if limit is None else limit
-    found: dict[str, Any] = {name: getattr(sampler, ours) for name, ours in _SETTING_NAMES.items()}
-    found |= {
+    fields: dict[str, Any] = {
+        **{name: getattr(sampler, ours) for name, ours in _SETTING_NAMES.items()},
         **_FIXED_SETTINGS,
         "seed": _NO_SEED if sampler.seed is None else sampler.seed,
         "max_tokens": limit,
@@ -76,12 +76,12 @@ def sampler_fields(served: ServedModel, terms: Terms | None = None) -> dict[str,
         "post_sampling_probs": terms.sampled if terms else False,
     }
     if terms:
-        found |= {
+        fields |= {
             "stop": list(terms.stops),
             "logit_bias": _bias_fields(served, sampler),
             "grammar": sampler.grammar or "",
         }
-    return found
+    return fields
 
 
 def _bias_fields(served: ServedModel, sampler: SamplerSettings) -> list[dict[str, Any]]:
@@ -96,83 +96,84 @@ def _bias_fields(served: ServedModel, sampler: SamplerSettings) -> list[dict[str
 
 
 def end_fields(
-    shape: Shape, index: int, text: str, said: str, ids: Sequence[int]
+    reply: AnswerReply, index: int, text: str, content: str, ids: Sequence[int]
 ) -> dict[str, Any]:
-    """Return what is told at the end of an answer."""
-    answers, served = shape.answers, shape.served
-    done, prompt = answers.done[index], answers.prompt(index)
-    fields = getattr(shape.asked, "response_fields", None) or ["prompt"]
+    """Return the end of an answer.
+
+    Args:
+        text: The whole answer.
+        content: What of it the end holds: all, or the rest of a stream.
+    """
+    answers, served = reply.answers, reply.served
+    end, prompt = answers.ends[index], answers.prompt(index)
+    names = getattr(reply.fields, "response_fields", None) or ["prompt"]
     return {
         "index": index,
-        "content": said,
+        "content": content,
         "tokens": list(ids),
-        "id_slot": answers.begun[index].slot,
+        "id_slot": answers.starts[index].slot,
         "stop": True,
         "model": served.name,
-        "tokens_predicted": done.generated,
+        "tokens_predicted": end.generated,
         "tokens_evaluated": len(prompt),
         "generation_settings": {
-            **sampler_fields(served, shape.terms),
-            "stream": shape.asked.stream,
-            "timings_per_token": shape.asked.timings_per_token,
+            **sampler_fields(served, reply.terms),
+            "stream": reply.fields.stream,
+            "timings_per_token": reply.fields.timings_per_token,
         },
-        "prompt": spell_tokens(served.model, prompt) if "prompt" in fields else None,
+        "prompt": served.spell(prompt) if "prompt" in names else None,
         "has_new_line": "\n" in text,
-        "truncated": done.truncated,
-        "stop_type": _STOPS[done.end],
-        "stopping_word": done.stop or "",
-        "tokens_cached": len(prompt) + max(done.generated - 1, 0),
-        "timings": answers.timings[index].told(),
-        **({"cache": answers.explanation()} if shape.asked.explain_cache else {}),
+        "truncated": end.truncated,
+        "stop_type": _STOPS[end.end],
+        "stopping_word": end.stop or "",
+        "tokens_cached": len(prompt) + max(end.generated - 1, 0),
+        "timings": answers.timings[index].fields(),
+        **({"cache": answers.explain_cache()} if reply.fields.explain_cache else {}),
     }
 
 
-class LlamaShape(Shape):
-    """The shape of ``/completion``."""
+class LlamaReply(AnswerReply):
+    """The reply of ``/completion``."""
 
-    asked: Complete
+    fields: Complete
 
-    def __init__(self, served: ServedModel, asked: Complete, terms: Terms, prompts: Any) -> None:
-        """Prepare the answers, as ``Shape``."""
-        super().__init__(served, asked, terms, prompts)
+    def __init__(self, served: ServedModel, fields: Complete, terms: Terms, prompts: Any) -> None:
+        """Prepare the answers."""
+        super().__init__(served, fields, terms, prompts)
         self._pieces: list[list[Piece]] = [[] for _ in range(self.answers.count)]
         self._texts = [""] * self.answers.count
 
-    def told(self, index: int, told: JobProgress | Piece | JobEnd) -> list[Any]:
-        """Return the event of what was told."""
-        if isinstance(told, JobProgress):
-            return [{**self._part(index, "", []), **self.progress(index, told)}]
-        self._texts[index] += told.text
-        if isinstance(told, JobEnd):
-            return [self._fields(end_fields(self, index, self._texts[index], told.text, []))]
-        self._pieces[index].append(told)
-        part = self._part(index, told.text, [told.id])
-        return [{**part, **self.timed(index), **self._probabilities([told])}]
+    def handle(self, index: int, event: Piece | JobEnd) -> list[Any]:
+        """Return the chunk of an event."""
+        self.add(index, event)
+        if isinstance(event, JobEnd):
+            return [self._select(end_fields(self, index, self._texts[index], event.text, []))]
+        chunk = self.chunk(index, event.text, [event.id])
+        return [{**chunk, **self.times(index), **self._probabilities([event])}]
 
-    def keep(self, index: int, told: JobProgress | Piece | JobEnd) -> None:
-        """Remember what was told."""
-        if isinstance(told, JobProgress):
-            return
-        self._texts[index] += told.text
-        if not isinstance(told, JobEnd):
-            self._pieces[index].append(told)
+    def add(self, index: int, event: Piece | JobEnd) -> None:
+        """Keep an event for the whole."""
+        self._texts[index] += event.text
+        if not isinstance(event, JobEnd):
+            self._pieces[index].append(event)
 
     def whole(self) -> Any:
         """Return the answer, or a list of them."""
-        found = []
+        answers = []
         for index, (text, pieces) in enumerate(zip(self._texts, self._pieces, strict=True)):
-            ids = [piece.id for piece in pieces] if self.asked.return_tokens else []
-            one = {**end_fields(self, index, text, text, ids), **self._probabilities(pieces)}
-            found.append(self._fields(one))
-        return found[0] if len(found) == 1 else found
+            ids = [piece.id for piece in pieces] if self.fields.return_tokens else []
+            answer = {**end_fields(self, index, text, text, ids), **self._probabilities(pieces)}
+            answers.append(self._select(answer))
+        return answers[0] if len(answers) == 1 else answers
 
-    def _part(self, index: int, text: str, ids: list[int]) -> dict[str, Any]:
+    def chunk(self, index: int, text: str = "", ids: Sequence[int] = ()) -> dict[str, Any]:
+        """Return a chunk of one answer."""
         return {
             "index": index,
             "content": text,
-            "tokens": ids,
+            "tokens": list(ids),
             "stop": False,
-            "id_slot": self.answers.begun[index].slot,
+            "id_slot": self.answers.starts[index].slot,
             "tokens_predicted": len(self._pieces[index]),
             "tokens_evaluated": len(self.answers.prompt(index)),
         }
@@ -181,83 +182,86 @@ class LlamaShape(Shape):
         """Return how probable tokens were, and others in their place."""
         model, sampled = self.served.model, self.terms.sampled
 
-        def named(token_id: int, raw: bytes, chance: float) -> dict[str, Any]:
-            one: dict[str, Any] = {"id": token_id, "token": raw.decode("utf-8", "replace")}
-            one["bytes"] = list(raw)
-            one["prob" if sampled else "logprob"] = (
-                math.exp(chance) if sampled else max(chance, _LEAST_LOGPROB)
-            )
-            return one
+        def row(token_id: int, raw: bytes, chance: float) -> dict[str, Any]:
+            probability = math.exp(chance) if sampled else max(chance, _LEAST_LOGPROB)
+            return {
+                "id": token_id,
+                "token": raw.decode("utf-8", "replace"),
+                "bytes": list(raw),
+                "prob" if sampled else "logprob": probability,
+            }
 
-        found = []
+        rows = []
         for piece in pieces:
             if piece.chances is not None:
                 top = [
-                    named(token_id, model.piece(token_id, special=True), chance)
+                    row(token_id, model.piece(token_id, special=True), chance)
                     for token_id, chance in piece.chances.top
                 ]
-                one = named(piece.id, piece.raw, piece.chances.logprob)
-                found.append({**one, "top_probs" if sampled else "top_logprobs": top})
-        return {"completion_probabilities": found} if found else {}
+                token = row(piece.id, piece.raw, piece.chances.logprob)
+                rows.append({**token, "top_probs" if sampled else "top_logprobs": top})
+        return {"completion_probabilities": rows} if rows else {}
 
-    def _fields(self, one: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields that are asked for, by the names that the request has."""
-        if not self.asked.response_fields:
-            return one
-        found = {}
-        for name in self.asked.response_fields:
-            value: Any = one
+    def _select(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields that the request asks for, by the names that it has for them."""
+        if not self.fields.response_fields:
+            return answer
+        fields = {}
+        for name in self.fields.response_fields:
+            value: Any = answer
             for key in name.split("/"):
                 value = value.get(key) if isinstance(value, dict) else None
             if value is not None:
-                found[name] = value
-        return found
+                fields[name] = value
+        return fields
 
 
 async def completion(request: Request, served: ServedModel) -> Response:
     """Continue texts, in llama-server's shape."""
-    body = await read_json(request, MOST_BODY)
-    asked, sampler = read_with_sampler(Complete, body, served.settings.sampler, served.unknown)
-    prompts = prompts_of(asked.prompt)
-    served.scheduler.check(len(prompts) * asked.count, "prompt" if len(prompts) > 1 else "n")
-    ids = [await prompt_ids(served, one) for one in prompts]
-    return await _send_answers(request, served, asked, sampler, ids)
+    body = await read_json(request)
+    fields, sampler = read_with_sampler(Complete, body, served.settings.sampler, served.unknown)
+    prompts = prompts_of(fields.prompt)
+    served.scheduler.check(len(prompts) * fields.count, "prompt" if len(prompts) > 1 else "n")
+    ids = [await prompt_ids(served, prompt) for prompt in prompts]
+    return await _send_answers(request, served, fields, sampler, ids)
 
 
 async def infill(request: Request, served: ServedModel) -> Response:
     """Fill a gap in a text, in llama-server's shape."""
     fim = Fim(served, suffix_first=served.settings.spm_infill)
-    body = await read_json(request, MOST_BODY)
-    asked, sampler = read_with_sampler(Infill, body, served.settings.sampler, served.unknown)
-    limit = served.limit(asked.limit)
+    body = await read_json(request)
+    fields, sampler = read_with_sampler(Infill, body, served.settings.sampler, served.unknown)
+    limit = served.limit(fields.limit)
     ids = await fim.ids(
-        asked.input_prefix, asked.input_suffix, asked.prompt, asked.input_extra, limit
+        fields.input_prefix, fields.input_suffix, fields.prompt, fields.input_extra, limit
     )
-    return await _send_answers(request, served, asked, sampler, [ids])
+    return await _send_answers(request, served, fields, sampler, [ids])
 
 
 async def _send_answers(
     request: Request,
     served: ServedModel,
-    asked: Complete,
+    fields: Complete,
     sampler: SamplerSettings,
     ids: list[list[int]],
 ) -> Response:
-    top = asked.n_probs or asked.logprobs
-    terms = Terms(await served.held(sampler), served.limit(asked.limit), asked.stops, top or None)
-    return await send_shape(request, LlamaShape(served, asked, terms, ids))
+    sampler = await served.check_grammar(sampler)
+    top = fields.n_probs or fields.logprobs or None
+    terms = Terms(sampler, served.limit(fields.limit), fields.stops, top)
+    reply = LlamaReply(served, fields, terms, ids)
+    return await send_reply(request, reply, streams=fields.stream)
 
 
 async def tokenize(request: Request, served: ServedModel) -> Response:
     """Return the tokens of a text."""
-    asked = read_body(Tokenize, await read_json(request, MOST_BODY), served.unknown)
-    prompt = prompt_of(asked.content, "content")
+    fields = read_body(Tokenize, await read_json(request), served.unknown)
+    prompt = prompt_of(fields.content, "content")
     ids = await prompt_ids(
-        served, prompt, add_special=asked.add_special, parse_special=asked.parse_special
+        served, prompt, add_special=fields.add_special, parse_special=fields.parse_special
     )
 
     def answer() -> Response:
-        return json_response({"tokens": _piece_fields(ids, served) if asked.with_pieces else ids})
+        return json_response({"tokens": _piece_fields(ids, served) if fields.with_pieces else ids})
 
     return await run_in_thread(answer, is_short=len(ids) < SHORT_TEXT)
 
@@ -276,15 +280,13 @@ def _piece_fields(ids: list[int], served: ServedModel) -> list[dict[str, Any]]:
 
 async def detokenize(request: Request, served: ServedModel) -> Response:
     """Return the text of tokens."""
-    asked = read_body(Detokenize, await read_json(request, MOST_BODY), served.unknown)
+    fields = read_body(Detokenize, await read_json(request), served.unknown)
 
     def answer() -> Response:
-        served.model.check_ids(asked.tokens)
-        piece = served.model.piece
-        raw = b"".join([piece(token_id, special=asked.special) for token_id in asked.tokens])
-        return json_response({"content": raw.decode("utf-8", "replace")})
+        served.model.check_ids(fields.tokens)
+        return json_response({"content": served.spell(fields.tokens, special=fields.special)})
 
-    return await run_in_thread(answer, is_short=len(asked.tokens) < SHORT_TEXT)
+    return await run_in_thread(answer, is_short=len(fields.tokens) < SHORT_TEXT)
 
 
 async def health(_: Request, served: ServedModel) -> Response:
@@ -298,10 +300,10 @@ async def metrics(_: Request, served: ServedModel) -> Response:
     if not served.settings.metrics:
         raise Problem(501, "this server was started with --no-metrics")
     kind = "text/plain; version=0.0.4; charset=utf-8"
-    found = Response(served.metrics.text(), media_type=kind)
-    begun = b"%d" % served.created  # in capitals, which llama-server's readers look for
-    found.raw_headers.append((b"Process-Start-Time-Unix", begun))
-    return found
+    response = Response(served.metrics.text(), media_type=kind)
+    # raw, for its capitals, which llama-server's readers look for
+    response.raw_headers.append((b"Process-Start-Time-Unix", b"%d" % served.created))
+    return response
 
 
 async def props(_: Request, served: ServedModel) -> Response:
@@ -309,9 +311,9 @@ async def props(_: Request, served: ServedModel) -> Response:
     model, settings = served.model, served.settings
 
     def token(token_id: int) -> str:
-        return spell_tokens(model, [token_id]) if token_id >= 0 else ""
+        return served.spell([token_id]) if token_id >= 0 else ""
 
-    found = {
+    properties = {
         "default_generation_settings": {
             "params": sampler_fields(served),
             "n_ctx": served.scheduler.n_slot,
@@ -331,26 +333,26 @@ async def props(_: Request, served: ServedModel) -> Response:
         "is_sleeping": False,
     }
     if served.tool_template not in ("", served.template):
-        found["chat_template_tool_use"] = served.tool_template
+        properties["chat_template_tool_use"] = served.tool_template
     if served.form is not None and not served.form.shows_tools:
-        found["tools_are_told_by"] = "mtkit"  # the template has no place for them
-    return json_response(found)
+        properties["tools_are_told_by"] = "mtkit"  # the template has no place for them
+    return json_response(properties)
 
 
 async def slots(request: Request, served: ServedModel) -> Response:
     """Return what the slots do; never what they were asked."""
     if not served.settings.show_slots:
         raise Problem(501, "this server was started with --no-slots")
-    found = [_slot_fields(slot, served) for slot in served.scheduler.slots]
-    is_full = all(one["is_processing"] for one in found)
+    rows = [_slot_fields(slot, served) for slot in served.scheduler.slots]
+    is_full = all(row["is_processing"] for row in rows)
     if is_full and request.query_params.get("fail_on_no_slot"):
         raise Problem(503, "no slot is free")
-    return json_response(found)
+    return json_response(rows)
 
 
 def _slot_fields(slot: Slot, served: ServedModel) -> dict[str, Any]:
     job, generated = slot.job, slot.generated
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": slot.number,
         "state": slot.state,
         "n_ctx": served.scheduler.n_slot,
@@ -368,8 +370,8 @@ def _slot_fields(slot: Slot, served: ServedModel) -> dict[str, Any]:
         }],
     }  # fmt: skip
     if figures := slot.drafting:
-        found["drafting"] = figures
-    return found
+        fields["drafting"] = figures
+    return fields
 
 
 _SLOT_FILE_NAME = re.compile(r"(?!\.)[\w.+@=-]{1,200}")
@@ -384,19 +386,19 @@ async def change_slot(request: Request, served: ServedModel) -> Response:
         return json_response({"id_slot": number, "n_erased": erased})
     if action not in ("save", "restore"):
         raise Problem(400, "action: is not save, restore or erase", field="action")
-    asked = read_body(Saved, await read_json(request, MOST_BODY), served.unknown)
-    path = _slot_path(served, asked.filename)
+    fields = read_body(Saved, await read_json(request), served.unknown)
+    path = _slot_path(served, fields.filename)
     saves = action == "save"
-    (tokens, size), took = await _run_on_slot(
+    (tokens, size), ms = await _run_on_slot(
         request, served, number, lambda slot: slot.save(path) if saves else slot.restore(path)
     )
     return json_response(
         {
             "id_slot": number,
-            "filename": asked.filename,
+            "filename": fields.filename,
             "n_saved" if saves else "n_restored": tokens,
             "n_written" if saves else "n_read": size,
-            "timings": {f"{action}_ms": took},
+            "timings": {f"{action}_ms": ms},
         }
     )
 
@@ -418,12 +420,12 @@ async def _run_on_slot(
     """Have something done once a slot is free; returns the result, and the milliseconds."""
 
     def timed(slot: Slot) -> tuple[Any, float]:
-        begun = time.perf_counter()
-        return work(slot), round(1e3 * (time.perf_counter() - begun), 3)
+        start = time.perf_counter()
+        return work(slot), round(1e3 * (time.perf_counter() - start), 3)
 
-    future = asyncio.wrap_future(served.scheduler.errand(number, timed))
-    found: tuple[T, float] = await while_connected(request.receive, future)
-    return found
+    future = asyncio.wrap_future(served.scheduler.run_on_slot(number, timed))
+    value: tuple[T, float] = await while_connected(request.receive, future)
+    return value
 
 
 async def list_adapters(_: Request, served: ServedModel) -> Response:
@@ -438,11 +440,11 @@ async def list_adapters(_: Request, served: ServedModel) -> Response:
 
 async def scale_adapters(request: Request, served: ServedModel) -> Response:
     """Set the scales of adapters, for all answers from now on; the others get 0."""
-    body = await read_json(request, MOST_BODY, list)
+    body = await read_json(request, list)
     try:
-        asked = msgspec.convert(body, list[Scale])
+        rows = msgspec.convert(body, list[Scale])
     except msgspec.ValidationError as error:
         raise validation_problem(str(error)) from None
-    scales = {one.id: one.scale for one in asked}
+    scales = {row.id: row.scale for row in rows}
     await asyncio.wrap_future(served.scheduler.scale_adapters(scales))
     return json_response({"success": True})

@@ -1,4 +1,4 @@
-"""What ``/metrics`` tells Prometheus."""
+"""The counters of ``/metrics``, for Prometheus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
 class _SchedulerCollector(Collector):
-    """What the scheduler counts itself."""
+    """The counters that the scheduler keeps itself."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -32,24 +32,24 @@ class _SchedulerCollector(Collector):
 
 
 class _Sums:
-    """What llama-server's names tell of prompts and answers; ``since`` the last look, too."""
+    """llama-server's counters of prompts and answers."""
 
     def __init__(self) -> None:
         self.prompt = self.cached = self.predicted = self.steps = self.longest = 0
         self.drafted = self.accepted = self.verified = 0
         self.prompt_seconds = self.predicted_seconds = 0.0
-        self._seen = (0, 0.0, 0, 0.0)
+        self._last = (0, 0.0, 0, 0.0)
 
-    def add(self, prompt: int, cached: int, done: JobEnd) -> None:
+    def add(self, prompt: int, cached: int, end: JobEnd) -> None:
         """Count an answer."""
         self.prompt += prompt - cached
         self.cached += cached
-        self.prompt_seconds += done.prompt_seconds
-        self.predicted += done.generated
-        self.steps += max(done.generated - 1, 0)
-        self.predicted_seconds += done.seconds
-        self.longest = max(self.longest, prompt + done.generated)
-        figures = done.drafting or {}
+        self.prompt_seconds += end.prompt_seconds
+        self.predicted += end.generated
+        self.steps += max(end.generated - 1, 0)
+        self.predicted_seconds += end.seconds
+        self.longest = max(self.longest, prompt + end.generated)
+        figures = end.drafting or {}
         self.drafted += int(figures.get("drafted", 0))
         self.accepted += int(figures.get("accepted", 0))
         self.verified += int(figures.get("rounds", 0))
@@ -57,8 +57,8 @@ class _Sums:
     def rates(self) -> tuple[float, float]:
         """Return tokens a second of prompts and of answers since the last call."""
         now = (self.prompt, self.prompt_seconds, self.steps, self.predicted_seconds)
-        a, b, c, d = (one - other for one, other in zip(now, self._seen, strict=True))
-        self._seen = now
+        a, b, c, d = (new - old for new, old in zip(now, self._last, strict=True))
+        self._last = now
         return (a / b if b > 0 else 0.0), (c / d if d > 0 else 0.0)
 
 
@@ -109,31 +109,31 @@ class Metrics:
         registry.register(_SchedulerCollector(scheduler))
         self._scheduler, self._sums = scheduler, _Sums()
 
-    def request(self, status: int) -> None:
+    def count_request(self, status: int) -> None:
         """Count a request."""
         self._requests.labels(str(status)).inc()
 
-    def ignored(self, name: str) -> None:
+    def count_ignored(self, name: str) -> None:
         """Count a field of a request that changed nothing."""
         self._ignored.labels(name).inc()
 
-    def first(self, seconds: float) -> None:
+    def count_first(self, seconds: float) -> None:
         """Count the time to a first token."""
         self._first.observe(seconds)
 
-    def answer(self, prompt: int, cached: int, done: JobEnd) -> None:
+    def count_answer(self, prompt: int, cached: int, end: JobEnd) -> None:
         """Count an answer."""
-        self._sums.add(prompt, cached, done)
+        self._sums.add(prompt, cached, end)
         self._prompt.inc(prompt)
         self._cached.inc(cached)
-        self._generated.inc(done.generated)
-        self.ended(done.end)
-        for name, one in self._drafting.items():
-            one.inc((done.drafting or {}).get(name, 0))
-        if done.generated > 1 and done.seconds > 0:
-            self._speed.observe((done.generated - 1) / done.seconds)
+        self._generated.inc(end.generated)
+        self.count_end(end.end)
+        for name, counter in self._drafting.items():
+            counter.inc((end.drafting or {}).get(name, 0))
+        if end.generated > 1 and end.seconds > 0:
+            self._speed.observe((end.generated - 1) / end.seconds)
 
-    def ended(self, end: str) -> None:
+    def count_end(self, end: str) -> None:
         """Count the end of an answer, whole or not."""
         self._ends.labels(end).inc()
 

@@ -1,13 +1,4 @@
-"""What the routes share: the model, its scheduler, prompts, vectors, settings and counters.
-
-Vectors of texts are computed by the scheduler's thread between two batches, one after the other.
-
-What that thread tells is brought to the event loop in one go (``Mailbox``). To wake the loop costs
-a system call, and the scheduler then waits for Python's lock while the loop writes. So the loop is
-woken for what is new, and fetches the rest itself as long as there is some, every
-``_FETCH_SECONDS``: what is written together is sent together. What nobody waits for, as the tokens
-of an answer that is sent as a whole, is fetched with what somebody does.
-"""
+"""What the routes share: the model, its scheduler, prompts, vectors, settings and counters."""
 
 from __future__ import annotations
 
@@ -44,6 +35,8 @@ if TYPE_CHECKING:
     from mtkit.chat.answer import Form
     from mtkit.llama import Model
     from mtkit.llm.runner import Runner
+    from mtkit.serve.conversation import Conversation
+    from mtkit.serve.job import Terms
     from mtkit.serve.scheduler import Scheduler
     from mtkit.settings import SamplerSettings, ServeSettings
 
@@ -54,12 +47,24 @@ _FETCH_SECONDS = 0.005
 
 
 class Mailbox:
-    """Calls to be made in an event loop."""
+    """Calls from other threads to an event loop, such as the events of jobs.
+
+    Waking the loop costs a system call, and the scheduler then waits for Python's lock while the
+    loop writes. So there are two states:
+
+    * idle: nothing is scheduled; an urgent or an awaited call wakes the loop, which then fetches
+    * fetching: the loop empties the box every ``_FETCH_SECONDS``, so that what comes meanwhile is
+      sent together; only an urgent call wakes it earlier. Once a fetch finds nothing awaited, idle
+
+    What nobody awaits, as the tokens of an answer that is sent whole, comes with what is awaited.
+    """
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Callable[[Any], None], Any, bool]] = deque()
+        self._calls: deque[tuple[Callable[[Any], None], Any, bool]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._urgent = self._awaited = self._fetches = False
+        self._is_fetching = False
+        # of the calls since the last ``deliver`` that woke the loop, or passed over them
+        self._has_urgent = self._has_awaited = False
 
     def attach(self) -> None:
         """Deliver to the running loop from now on."""
@@ -68,49 +73,49 @@ class Mailbox:
     def add(
         self, call: Callable[[Any], None], value: Any, *, urgent: bool, awaited: bool = True
     ) -> None:
-        """Remember a call, from any thread.
+        """Add a call, from any thread.
 
         Args:
             urgent: It cannot wait for ``_FETCH_SECONDS``.
         """
-        self._waiting.append((call, value, awaited))
-        self._urgent |= urgent
-        self._awaited |= awaited
+        self._calls.append((call, value, awaited))
+        self._has_urgent |= urgent
+        self._has_awaited |= awaited
 
     def deliver(self) -> None:
         """Have the loop make the calls, from any thread."""
-        awaited, self._awaited = self._awaited, False
-        if self._loop is not None and (self._urgent or (awaited and not self._fetches)):
-            self._urgent = False
+        awaited, self._has_awaited = self._has_awaited, False
+        if self._loop is not None and (self._has_urgent or (awaited and not self._is_fetching)):
+            self._has_urgent = False
             with suppress(RuntimeError):  # the loop is closed: nobody waits
-                self._loop.call_soon_threadsafe(self._make)
+                self._loop.call_soon_threadsafe(self._wake)
 
-    def _make(self) -> None:
-        if self._fetches:  # woken between two fetches
-            self._empty()
-            return
-        self._fetches = True
-        self._fetch()
+    def _wake(self) -> None:
+        if self._is_fetching:
+            self._empty()  # the next fetch is scheduled already
+        else:
+            self._is_fetching = True
+            self._fetch()
 
     def _fetch(self) -> None:
         if self._empty():
             asyncio.get_running_loop().call_later(_FETCH_SECONDS, self._fetch)
             return
-        self._fetches = False
-        self._empty()  # what came before the scheduler could see that
+        self._is_fetching = False
+        self._empty()  # what came before another thread could see that
 
     def _empty(self) -> bool:
-        """Make the calls; says whether any was awaited."""
-        found = False
-        while self._waiting:
-            call, value, awaited = self._waiting.popleft()
+        """Make the calls; returns whether any was awaited."""
+        has_awaited = False
+        while self._calls:
+            call, value, awaited = self._calls.popleft()
             call(value)
-            found |= awaited
-        return found
+            has_awaited |= awaited
+        return has_awaited
 
 
 class Vectors:
-    """What makes vectors of texts, made when it is first asked for."""
+    """Vectors of texts, computed by the scheduler's thread between two batches, one by one."""
 
     def __init__(
         self,
@@ -121,7 +126,7 @@ class Vectors:
         *,
         ranks: bool,
     ) -> None:
-        """Take what they are made with.
+        """Prepare; the context is made for the first text.
 
         Args:
             ranks: The model has a head that says how well a text answers a question.
@@ -129,29 +134,29 @@ class Vectors:
         self._ranks = ranks
         self._model, self._scheduler, self._settings = model, scheduler, settings
         self._note = note
-        self._made: Embedder | None = None
+        self._embedder: Embedder | None = None
 
     async def of(self, prompts: Sequence[list[int]], pooling: str | None = None) -> list[Any]:
         """Return the vectors of texts."""
-        found = []
+        vectors = []
         for ids in prompts:
-            future = self._scheduler.between(partial(self._vector, ids, pooling))
-            found.append(await asyncio.wrap_future(future))
-        return found
+            future = self._scheduler.run_between(partial(self._vector, ids, pooling))
+            vectors.append(await asyncio.wrap_future(future))
+        return vectors
 
     def _vector(self, ids: list[int], pooling: str | None) -> Any:
-        if self._made is None:
+        if self._embedder is None:
             settings = self._settings
             threads = self._scheduler.threads
             kind = settings.pooling or ("rank" if self._ranks else None)
             context = replace(settings.context, pooling=kind, threads=threads)
-            self._made = Embedder(self._model, context)
-            if not self._made.is_own and kind is None:
+            self._embedder = Embedder(self._model, context)
+            if not self._embedder.is_own and kind is None:
                 self._note("the model does not say how it embeds: the mean is taken")
-        found = self._made.pooling
-        if (pooling or found) != found or (pooling is None and found == "rank"):
-            raise Problem(501, f"this model cannot do that: its pooling is {found}")
-        return self._made.vector(ids)
+        own = self._embedder.pooling
+        if (pooling or own) != own or (pooling is None and own == "rank"):
+            raise Problem(501, f"this model cannot do that: its pooling is {own}")
+        return self._embedder.vector(ids)
 
 
 CHATML = (
@@ -163,9 +168,9 @@ _TOOLS_WORD = re.compile(r"\btools\b")
 _RANK_TENSOR = "cls.output.weight"
 """The tensor of a head that says how well a text answers a question."""
 _TAIL_TOKENS = 256
-"""Tokens of a prompt that may say how its answer begins."""
+"""Tokens at the end of a prompt that may say how its answer begins."""
 SHORT_TEXT = 1000
-"""Characters, or tokens, that are worked on in less time than another thread takes to begin."""
+"""Characters, or tokens: work on as many takes less time than a thread takes to begin."""
 
 
 class ServedModel:
@@ -173,7 +178,6 @@ class ServedModel:
 
     Attributes:
         created: When the server started, in seconds since 1970.
-        default_values: Variables of the template where a request does not say.
         generates: The model continues texts; others only make vectors of them.
     """
 
@@ -185,7 +189,7 @@ class ServedModel:
         template: str | None = None,
         on_note: Callable[[str], None] | None = None,
     ) -> None:
-        """Take what is shared.
+        """Look at the model's names, templates and vocabulary.
 
         Args:
             on_note: Called with what the user should know, in any thread.
@@ -203,10 +207,8 @@ class ServedModel:
         self.created = int(time.time())
         self.fingerprint = f"build-mtkit-{__version__}"
         thinks = settings.reasoning != "off" and settings.reasoning_budget != 0
-        self.default_values = {
-            "enable_thinking": thinks,
-            **_template_variables(settings.chat_template_kwargs),
-        }
+        variables = _read_variables(settings.chat_template_kwargs)
+        self._default_values = {"enable_thinking": thinks, **variables}
         arch = metadata.get("general.architecture")
         self.generates = metadata.get(f"{arch}.attention.causal") is not False
         self.is_chatml = not template and runner.model.has_vocabulary
@@ -216,23 +218,23 @@ class ServedModel:
         self.metrics = Metrics(scheduler)
         self.note: Callable[[str], None] = on_note or (lambda _: None)
         self.unknown = UnknownFields(
-            strict=settings.strict, count=self.metrics.ignored, say=self.note
+            strict=settings.strict, count=self.metrics.count_ignored, say=self.note
         )
         ranks = any(tensor.name == _RANK_TENSOR for tensor in runner.header.tensors)
         self.vectors = Vectors(runner.model, scheduler, settings, self.note, ranks=ranks)
-        self.posts = Mailbox()
-        scheduler.told = self.posts.deliver
-        self._chat = ChatPrompt(runner.model, template) if template else None
-        self._for_tools = ChatPrompt(runner.model, for_tools) if for_tools else self._chat
-        self._introduced = False
-        self._is_set = settings.reasoning != "auto" or settings.reasoning_budget == 0
+        self.mailbox = Mailbox()
+        scheduler.on_events = self.mailbox.deliver
+        self._prompt = ChatPrompt(runner.model, template) if template else None
+        self._tool_prompt = ChatPrompt(runner.model, for_tools) if for_tools else self._prompt
+        self._has_noted_tools = False
+        self._sets_thinking = settings.reasoning != "auto" or settings.reasoning_budget == 0
         self._form = _start_form_analysis(for_tools or template, runner.model)
         if runner.model.has_vocabulary:
             runner.model.tokenize("a", add_special=False)  # its tables are filled by one thread
 
     @property
     def form(self) -> Form | None:
-        """How the model writes answers; None without a chat template that can be looked at."""
+        """How the model writes answers; None without a chat template that can be analyzed."""
         return self._form.result()
 
     @cached_property
@@ -241,68 +243,78 @@ class ServedModel:
         if self.form is None or not self.model.has_vocabulary:
             return frozenset()
         ids = self.model.tokenize("".join(self.form.signs), add_special=False)
-        return frozenset(one for one in ids if not self.model.piece(one))
+        return frozenset(token_id for token_id in ids if not self.model.piece(token_id))
+
+    def spell(self, ids: Sequence[int], *, special: bool = True) -> str:
+        """Return the text of tokens, control tokens as they are spelled."""
+        piece = self.model.piece
+        return b"".join([piece(token_id, special=special) for token_id in ids]).decode(
+            "utf-8", "replace"
+        )
 
     def tail(self, ids: Sequence[int]) -> str:
-        """Return the end of a prompt, special tokens as they are spelled."""
-        pieces = (self.model.piece(one, special=True) for one in ids[-_TAIL_TOKENS:])
-        return b"".join(pieces).decode("utf-8", "replace")
+        """Return the end of a prompt."""
+        return self.spell(ids[-_TAIL_TOKENS:])
 
-    async def chat_ids(
-        self,
-        messages: Sequence[Any],
-        tools: Sequence[Any] | None = None,
-        *,
-        values: Mapping[str, Any] | None = None,
-        continue_final: bool | str = False,
-        add_generation_prompt: bool = True,
-    ) -> list[int]:
+    async def chat_ids(self, conversation: Conversation) -> list[int]:
         """Return the tokens of a conversation; texts of messages never are control tokens."""
-        prompt = self._prompt(tools)
-        messages, tools = self._fitting(messages, tools)
-        return await run_in_thread(
-            lambda: prompt.ids(
-                messages,
-                tools or None,
-                values=self._variables(values),
-                continue_final=continue_final,
-                add_generation_prompt=add_generation_prompt,
-            )
-        )
+        return await self._chat(conversation, ChatPrompt.ids)
 
-    async def chat_text(
-        self,
-        messages: Sequence[Any],
-        tools: Sequence[Any] | None = None,
-        *,
-        values: Mapping[str, Any] | None = None,
-        continue_final: bool | str = False,
-        add_generation_prompt: bool = True,
-    ) -> str:
+    async def chat_text(self, conversation: Conversation) -> str:
         """Return what the chat template writes, as ``ChatPrompt.text`` says."""
-        prompt = self._prompt(tools)
-        messages, tools = self._fitting(messages, tools)
+        return await self._chat(conversation, ChatPrompt.text)
+
+    async def _chat(self, conversation: Conversation, render: Callable[..., T]) -> T:
+        messages, tools = self._template_messages(conversation)
+        prompt = self._tool_prompt if conversation.tools.definitions else self._prompt
+        if prompt is None:
+            raise Problem(400, f"{self.name} has no chat template", code="no_chat_template")
         return await run_in_thread(
-            lambda: prompt.text(
+            lambda: render(
+                prompt,
                 messages,
                 tools or None,
-                values=self._variables(values),
-                continue_final=continue_final,
-                add_generation_prompt=add_generation_prompt,
+                values=self._variables(conversation.values),
+                continue_final=conversation.continue_final,
+                add_generation_prompt=conversation.add_generation_prompt,
             )
         )
 
-    def limit(self, asked: int | None, default: int | None = None) -> int | None:
+    async def chat_terms(
+        self,
+        conversation: Conversation,
+        terms: Terms,
+        schema: str | None = None,
+        thinking_tokens: int | None = None,
+    ) -> tuple[list[int], Terms]:
+        """Return the tokens of a conversation, and the terms of its answer.
+
+        Args:
+            terms: The request's own; what follows from tools, schema and model is added.
+            schema: A JSON schema for the answer.
+            thinking_tokens: What the request allows; None: what the server does.
+        """
+        sampler = terms.sampler
+        if schema is not None:
+            sampler = replace(sampler, grammar=None, json_schema=schema)
+        sampler = await self.check_grammar(await conversation.tools.force(sampler))
+        ids = await self.chat_ids(conversation)
+        markers = self.markers if conversation.tools.shows_markers else frozenset()
+        budget = self.budget(ids, thinking_tokens)
+        return ids, replace(terms, sampler=sampler, markers=markers, budget=budget)
+
+    def limit(self, limit: int | None, default: int | None = None) -> int | None:
         """Return the most tokens of an answer; None: as many as fit.
 
         Args:
-            asked: What the request says; -1: as many as fit, None: nothing.
+            limit: The request's; -1: as many as fit, None: it has none.
         """
         own = self.settings.n_predict
-        found = asked if asked is not None else own if own >= 0 else default
-        return None if found is None or found < 0 else found
+        if limit is None:
+            limit = own if own >= 0 else default
+        return None if limit is None or limit < 0 else limit
 
-    async def held(self, sampler: SamplerSettings) -> SamplerSettings:
+    async def check_grammar(self, sampler: SamplerSettings) -> SamplerSettings:
         """Return settings of a sampler whose grammar or schema the model's tokens can follow."""
         grammar, schema = sampler.grammar, sampler.json_schema
         if grammar is not None or schema is not None:
@@ -321,76 +333,70 @@ class ServedModel:
         form = self.form
         if tokens <= 0 or form is None or not form.thought:
             return None
-        sign = min(form.thought, key=lambda one: len(one.text))
+        sign = min(form.thought, key=lambda sign: len(sign.text))
         closing = self.model.tokenize(sign.text, add_special=False)
         return ThinkingBudget(
             tokens,
             begins_in_reasoning(form, self.tail(ids)),
             form.thinking.core if form.thinking is not None else "",
-            tuple(one.core for one in form.thought),
+            tuple(sign.core for sign in form.thought),
             tuple(closing),
         )
 
-    def _variables(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the variables of the template, whether to think by its own names."""
-        found = {**self._of_servers(), **self.default_values, **(given or {})}
-        is_asked = "enable_thinking" in (given or {}) or self._is_set
-        thinks = found.get("enable_thinking")
-        if self.form is None or not is_asked or not isinstance(thinks, bool):
-            return found
-        return {**self.form.thinking_values(thinks=thinks), **found}
+    def _variables(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the variables of the template, with its own names for whether to think."""
+        variables = {**self._server_variables(), **self._default_values, **values}
+        is_set = self._sets_thinking or "enable_thinking" in values
+        thinks = variables.get("enable_thinking")
+        if self.form is None or not is_set or not isinstance(thinks, bool):
+            return variables
+        return {**self.form.thinking_values(thinks=thinks), **variables}
 
-    def _of_servers(self) -> dict[str, str]:
+    def _server_variables(self) -> dict[str, str]:
         """Return what templates expect of servers: today, and definitions, which mtkit adds itself.
 
         Source: llama.cpp, common/chat.cpp (``common_chat_extra_context``).
         """
         now = time.localtime()
-        found = {
+        dates = {
             "date_string": time.strftime("%d %b %Y", now),
             "datetime": time.strftime("%b %d %Y", now),
         }
-        return found if _TOOLS_WORD.search(self.template) else {**found, "functions": ""}
+        return dates if _TOOLS_WORD.search(self.template) else {**dates, "functions": ""}
 
-    def _fitting(
-        self, messages: Sequence[Any], tools: Sequence[Any] | None
+    def _template_messages(
+        self, conversation: Conversation
     ) -> tuple[Sequence[Any], Sequence[Any] | None]:
-        """Return messages and tools as the template shows them."""
-        form = self.form
+        """Return messages and tools in the form that the template shows them in."""
+        form, messages, tools = self.form, conversation.messages, conversation.tools.definitions
         if form is None:
             return messages, tools
         if form.channels:
             messages = merge_texts(messages)
-        if tools and not form.shows_tools and not self._introduced:
-            self._introduced = True
+        if tools and not form.shows_tools and not self._has_noted_tools:
+            self._has_noted_tools = True
             self.note("the chat template knows no tools: the model is told of them by mtkit")
         return conversation_with_tools(form, messages, tools)
-
-    def _prompt(self, tools: Sequence[Any] | None) -> ChatPrompt:
-        found = self._for_tools if tools else self._chat
-        if found is None:
-            raise Problem(400, f"{self.name} has no chat template", code="no_chat_template")
-        return found
 
 
 def _split_names(text: str | None) -> list[str]:
     """Return names with commas between, in alphabetical order."""
-    return sorted({one.strip() for one in (text or "").split(",") if one.strip()})
+    return sorted({name.strip() for name in (text or "").split(",") if name.strip()})
 
 
-def _template_variables(text: str | None) -> dict[str, Any]:
+def _read_variables(text: str | None) -> dict[str, Any]:
     """Return variables of a template."""
     try:
-        found = msgspec.json.decode(text or "{}")
+        variables = msgspec.json.decode(text or "{}")
     except (msgspec.DecodeError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        variables = None
+    if not isinstance(variables, dict):
         raise UsageError("is not a JSON object", field="--chat-template-kwargs")
-    return found
+    return variables
 
 
 def _start_form_analysis(template: str | None, model: Model) -> Future[Form | None]:
-    """Look at a template beside what else there is to do."""
+    """Begin to analyze a template, in a thread of its own."""
     from concurrent.futures import ThreadPoolExecutor
 
     from mtkit.chat.answer_analysis import find_form
@@ -403,11 +409,11 @@ def _start_form_analysis(template: str | None, model: Model) -> Future[Form | No
         except MtkitError:  # requests are told what is wrong with it
             return None
 
-    with_one = ThreadPoolExecutor(1, "mtkit-form")
+    executor = ThreadPoolExecutor(1, "mtkit-form")
     try:
-        return with_one.submit(work)
+        return executor.submit(work)
     finally:
-        with_one.shutdown(wait=False)
+        executor.shutdown(wait=False)
 
 
 async def run_in_thread(work: Callable[[], T], *, is_short: bool = False) -> T:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, TypeAlias
 
-    from mtkit.llama import Model
     from mtkit.serve.bodies import Extra
     from mtkit.serve.model import ServedModel
 
@@ -26,37 +25,36 @@ if TYPE_CHECKING:
 
 
 _TEXT_FIELD, _MEDIA_FIELD = "prompt_string", "multimodal_data"
-"""What a text, and what belongs to it, is called in an object; llama-server's."""
+"""llama-server's names for a text and its images in an object."""
 _MOST_ID = 1 << 31
 
 
-def prompts_of(given: Any, field: str = "prompt") -> list[Prompt]:
+def prompts_of(value: Any, field: str = "prompt") -> list[Prompt]:
     """Return the prompts of a request, each of texts and ids in turn.
 
     Source: llama.cpp, tools/server/server-common.cpp (``tokenize_input_prompts``).
     """
-    is_list = isinstance(given, list)
-    if not is_list or any(type(one) is int for one in given):
-        return [prompt_of(given, field)]
-    if not given:
+    if not isinstance(value, list) or any(type(part) is int for part in value):
+        return [prompt_of(value, field)]
+    if not value:
         raise UsageError("is empty", field=field)
-    return [prompt_of(one, field) for one in given]
+    return [prompt_of(part, field) for part in value]
 
 
-def prompt_of(given: Any, field: str) -> Prompt:
+def prompt_of(value: Any, field: str) -> Prompt:
     """Return one prompt."""
-    found: list[str | int] = []
-    for one in given if isinstance(given, list) else [given]:
-        if isinstance(one, dict):
-            if one.get(_MEDIA_FIELD):
+    prompt: list[str | int] = []
+    for part in value if isinstance(value, list) else [value]:
+        if isinstance(part, dict):
+            if part.get(_MEDIA_FIELD):
                 raise UsageError(
                     "holds media; this model takes text", field=f"{field}.{_MEDIA_FIELD}"
                 )
-            one = one.get(_TEXT_FIELD)
-        if not isinstance(one, str) and not (type(one) is int and 0 <= one < _MOST_ID):
+            part = part.get(_TEXT_FIELD)
+        if not isinstance(part, str) and not (type(part) is int and 0 <= part < _MOST_ID):
             raise UsageError("is not a text, ids, or a list of them", field=field)
-        found.append(one)
-    return found
+        prompt.append(part)
+    return prompt
 
 
 def single_text(prompt: Prompt) -> str:
@@ -69,28 +67,22 @@ def single_text(prompt: Prompt) -> str:
 async def prompt_ids(
     served: ServedModel, prompt: Prompt, *, add_special: bool = True, parse_special: bool = True
 ) -> list[int]:
-    """Return the tokens of a prompt; what stands around a text goes to one that begins it alone."""
-    if not any(isinstance(one, str) for one in prompt):
-        return [one for one in prompt if isinstance(one, int)]
-    size = sum(len(one) if isinstance(one, str) else 1 for one in prompt)
+    """Return the tokens of a prompt; BOS is added only to a text at its beginning."""
+    if not any(isinstance(part, str) for part in prompt):
+        return [part for part in prompt if isinstance(part, int)]
+    size = sum(len(part) if isinstance(part, str) else 1 for part in prompt)
 
     def work() -> list[int]:
         ids: list[int] = []
-        for place, one in enumerate(prompt):
-            if isinstance(one, int):
-                ids.append(one)
+        for place, part in enumerate(prompt):
+            if isinstance(part, int):
+                ids.append(part)
             else:
                 special = add_special and not place
-                ids += served.model.tokenize(one, add_special=special, parse_special=parse_special)
+                ids += served.model.tokenize(part, add_special=special, parse_special=parse_special)
         return ids
 
     return await run_in_thread(work, is_short=size < SHORT_TEXT)
-
-
-def spell_tokens(model: Model, ids: list[int]) -> str:
-    """Return the text of tokens, control tokens as they are spelled."""
-    raw = b"".join([model.piece(token_id, special=True) for token_id in ids])
-    return raw.decode("utf-8", "replace")
 
 
 _MOST_AROUND = 2048
@@ -103,7 +95,7 @@ _REPOSITORY_NAME, _FILE_NAME, _BETWEEN_FILES = (
 
 
 class Fim:
-    """Makes prompts of texts with a gap."""
+    """Prompts for texts with a gap."""
 
     def __init__(self, served: ServedModel, *, suffix_first: bool = False) -> None:
         """Look for the tokens."""
@@ -117,20 +109,20 @@ class Fim:
         self,
         prefix: str,
         suffix: str,
-        begun: str = "",
+        start: str = "",
         extra: Sequence[Extra] = (),
         limit: int | None = None,
     ) -> list[int]:
-        """Return the tokens of a prompt."""
-        return await run_in_thread(lambda: self._ids(prefix, suffix, begun, extra, limit))
+        """Return the tokens of a prompt; ``start`` begins the text in the gap."""
+        return await run_in_thread(lambda: self._ids(prefix, suffix, start, extra, limit))
 
     def _ids(
-        self, prefix: str, suffix: str, begun: str, extra: Sequence[Extra], limit: int | None
+        self, prefix: str, suffix: str, start: str, extra: Sequence[Extra], limit: int | None
     ) -> list[int]:
         marks, n_slot = self._marks, self._served.scheduler.n_slot
         reserved = n_slot // 4 if limit is None else min(limit, n_slot // 2)
         most = min(_MOST_AROUND, n_slot - reserved)
-        before, behind, gap = map(self._plain, (prefix, suffix, begun))
+        before, behind, gap = map(self._plain, (prefix, suffix, start))
         before = before[len(before) - min(len(before), 3 * (most // 4)) :]
         behind = behind[: max(most // 4 - 2 - len(gap), 0)]
         parts = [[marks["pre"], *before, *gap], [marks["suf"], *behind]]
@@ -147,13 +139,13 @@ class Fim:
         repository, file = self._marks.get("rep"), self._marks.get("sep")
         if repository is not None:
             ids += [repository, *self._plain(_REPOSITORY_NAME)]
-        for one in extra:
+        for part in extra:
             ids += (
                 self._plain(_BETWEEN_FILES)
                 if file is None
-                else [file, *self._plain(f"{one.filename}\n")]
+                else [file, *self._plain(f"{part.filename}\n")]
             )
-            ids += self._plain(one.text)
+            ids += self._plain(part.text)
         return ids if file is None else [*ids, file, *self._plain(_FILE_NAME)]
 
     def _plain(self, text: str) -> list[int]:

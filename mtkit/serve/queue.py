@@ -1,4 +1,4 @@
-"""The queue of jobs that wait for a slot, of bounded length, and of errands for a slot."""
+"""The queue of jobs that wait for a slot, of bounded length, and of other work for a slot."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class JobQueue:
-    """What waits for the slots of a scheduler; ``change`` is held where nothing else is said."""
+    """What waits for the slots of a scheduler; callers hold ``change``, but for ``run_work``."""
 
     def __init__(self, slots: Sequence[Slot], most: int) -> None:
         self.change = threading.Condition()
         self.jobs: deque[Job] = deque()
-        self._errands: deque[tuple[Slot | None, Callable[[Any], Any], Future[Any]]] = deque()
+        self._work: deque[tuple[Slot | None, Callable[[Any], Any], Future[Any]]] = deque()
         self._slots, self._most = slots, most
 
     def slot(self, number: int) -> Slot:
@@ -48,7 +48,7 @@ class JobQueue:
             raise UsageError(what, field=field)
 
     def add(self, jobs: Sequence[Job], mean_seconds: float) -> None:
-        """Take jobs, all or none."""
+        """Add jobs, all or none."""
         self.check(len(jobs))
         for job in jobs:
             self.slot(job.terms.slot or 0)
@@ -75,28 +75,28 @@ class JobQueue:
                     return job
         return None
 
-    def add_errand(self, number: int | None, work: Callable[[Any], T]) -> Future[T]:
-        """Remember what is to be done once a slot is free, or, without a number, at once."""
+    def add_work(self, number: int | None, work: Callable[[Any], T]) -> Future[T]:
+        """Add work for a slot, done once it is free, or, without a number, between two batches."""
         future: Future[T] = Future()
         slot = self.slot(number) if number is not None else None
-        self._errands.append((slot, work, future))
+        self._work.append((slot, work, future))
         self.change.notify()
         return future
 
     @property
-    def has_errands(self) -> bool:
-        """Whether there is something to be done."""
-        return bool(self._errands)
+    def has_work(self) -> bool:
+        """Whether there is such work."""
+        return bool(self._work)
 
-    def run_errands(self, *, ending: bool = False) -> None:
-        """Do what can be done, in the scheduler's thread, without ``change``."""
-        for _ in range(len(self._errands)):
-            slot, work, future = self._errands.popleft()
+    def run_work(self, *, ending: bool = False) -> None:
+        """Do the work that can be done, in the scheduler's thread."""
+        for _ in range(len(self._work)):
+            slot, work, future = self._work.popleft()
             if ending:
                 if future.set_running_or_notify_cancel():  # or the client has left
                     future.set_exception(ServerClosed("the server is ending"))
             elif slot is not None and slot.job is not None:
-                self._errands.append((slot, work, future))
+                self._work.append((slot, work, future))
             else:
                 self._run(slot, work, future)
 
@@ -105,7 +105,7 @@ class JobQueue:
             return
         try:
             future.set_result(work(slot))
-        except Exception as error:  # noqa: BLE001  it is told who asked
+        except Exception as error:  # noqa: BLE001  the caller gets it
             future.set_exception(error)
         if slot is not None and slot.past:
-            slot.used = max(one.used for one in self._slots)
+            slot.used = max(each.used for each in self._slots)

@@ -1,23 +1,20 @@
-"""What goes back: errors in the shape of the API that was asked, JSON, events; what came in."""
+"""Responses: JSON, server-sent events, and errors in the shape of the API that the path is of."""
 
 from __future__ import annotations
 
 import sys
 
 import msgspec
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from mtkit.base.escape import printable
 from mtkit.chat.process import ProcessLost
-from mtkit.errors import MtkitError, UsageError
+from mtkit.errors import MtkitError
 from mtkit.serve.job import PromptTooLong, QueueFull, ServerClosed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from starlette.requests import Request
 
 
 ANTHROPIC = "/messages"
@@ -27,7 +24,6 @@ _ERROR_KINDS = {
     404: "not_found_error", 405: "invalid_request_error", 413: "request_too_large",
     429: "rate_limit_error", 501: "not_supported_error", 503: "overloaded_error",
 }  # fmt: skip
-_JSON_KINDS: dict[type[Any], str] = {dict: "object", list: "list"}
 
 
 class ClientGone(Exception):
@@ -58,7 +54,7 @@ class Problem(Exception):
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return what a client is told of an error; paths of files are not for it."""
+    """Return what a client may read of an error, which is not the path of a file."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, QueueFull):
@@ -79,19 +75,19 @@ def problem_of(error: Exception) -> Problem:
     return Problem(500, "an error inside the server")
 
 
-def error_body(path: str, found: Problem) -> dict[str, Any]:
+def error_body(path: str, problem: Problem) -> dict[str, Any]:
     """Return the body of an error."""
-    kind = _ERROR_KINDS.get(found.status, "api_error")
+    kind = _ERROR_KINDS.get(problem.status, "api_error")
     if path.removeprefix("/v1").startswith(ANTHROPIC):
-        return {"type": "error", "error": {"type": kind, "message": found.what}}
-    error = {"message": found.what, "type": found.kind or kind, "param": found.field}
-    return {"error": {**error, "code": found.code, **found.figures}}
+        return {"type": "error", "error": {"type": kind, "message": problem.what}}
+    error = {"message": problem.what, "type": problem.kind or kind, "param": problem.field}
+    return {"error": {**error, "code": problem.code, **problem.figures}}
 
 
 def error_response(path: str, error: Exception) -> Response:
-    """Return the answer that an error is."""
-    found = problem_of(error)
-    return json_response(error_body(path, found), found.status, found.headers)
+    """Return the response for an error."""
+    problem = problem_of(error)
+    return json_response(error_body(path, problem), problem.status, problem.headers)
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -105,29 +101,3 @@ def sse_event(value: Any, name: str = "") -> bytes:
     """Return a server-sent event."""
     head = f"event: {name}\n".encode() if name else b""
     return head + b"data: " + msgspec.json.encode(value) + b"\n\n"
-
-
-async def read_json(request: Request, most: int, kind: type[Any] = dict) -> Any:
-    """Return the JSON of a request's body."""
-    too_long = Problem(413, f"the body has more than {most} bytes")
-    length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > most:
-        raise too_long
-    parts, size = [], 0
-    try:
-        async for part in request.stream():
-            size += len(part)
-            if size > most:
-                raise too_long
-            parts.append(part)
-    except ClientDisconnect:
-        raise ClientGone from None
-    try:
-        found = msgspec.json.decode(b"".join(parts))
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Problem(400, f"the body is not valid JSON: {error}") from None
-    except UnicodeDecodeError:
-        raise Problem(400, "the body is not valid UTF-8") from None
-    if not isinstance(found, kind):
-        raise UsageError(f"is not a JSON {_JSON_KINDS[kind]}", field="body")
-    return found

@@ -1,4 +1,4 @@
-"""How the body of a request is read: into its record, the sampler's settings, and what is left.
+"""How the body of a request is read: its record, the settings of the sampler, unknown fields.
 
 The settings of the sampler go by their names in docs/settings.md, which are llama.cpp's, too, and
 OpenAI's where that has them.
@@ -15,16 +15,19 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
+from starlette.requests import ClientDisconnect
 
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
-from mtkit.serve.reply import Problem
+from mtkit.serve.reply import ClientGone, Problem
 from mtkit.settings import SamplerSettings
 from mtkit.settings.declaration import coerce, settings_of, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from starlette.requests import Request
 
 
 _NO_EFFECT = frozenset((
@@ -45,57 +48,89 @@ _HARMLESS_VALUES: dict[str, tuple[Any, ...]] = {
     "structured_outputs": (), "use_beam_search": (False,), "prompt_logprobs": (),
 }  # fmt: skip
 """Fields that ask for what cannot be given, and the values with which they do not."""
-_NOT_SUPPORTED = "is not supported"
 _MOST_NAMES = 100
-"""That are told apart; any client can make up more."""
+"""Names that are counted one by one; any client can make up more."""
 
 
 class UnknownFields:
-    """Sees to the fields that nothing reads, of all requests to a server."""
+    """The fields that nothing reads, of all requests to a server."""
 
     def __init__(
         self, *, strict: bool, count: Callable[[str], None], say: Callable[[str], None]
     ) -> None:
-        """Begin to see to them."""
-        self._strict, self._count, self._say = strict, count, say
-        self._told: set[str] = set()
+        """Begin.
 
-    def see(self, fields: Mapping[str, Any]) -> None:
-        """See to the fields of one request."""
+        Args:
+            count: Called with the name of such a field each time, ``say`` once for each name.
+        """
+        self._strict, self._count, self._say = strict, count, say
+        self._names: set[str] = set()
+
+    def check(self, fields: Mapping[str, Any]) -> None:
+        """Refuse or pass over the fields of one request."""
         for name, value in fields.items():
             harmless = _HARMLESS_VALUES.get(name)
             if harmless is not None:
-                if not any(type(value) is type(one) and value == one for one in harmless):
-                    known = " or ".join(msgspec.json.encode(one).decode() for one in harmless)
-                    what = f"only {known} is supported" if known else _NOT_SUPPORTED
+                if not any(type(value) is type(each) and value == each for each in harmless):
+                    values = " or ".join(msgspec.json.encode(each).decode() for each in harmless)
+                    what = f"only {values} is supported" if values else "is not supported"
                     raise Problem(400, f"{name}: {what}", field=name)
             elif self._strict and name not in _NO_EFFECT:
                 raise Problem(400, f"{name[:100]}: is not a known field", field=name[:100])
             name = name[:100]
-            self._pass(name, f"requests have the field {name}, which has no effect")
+            self._note(name, f"requests have the field {name}, which has no effect")
 
     def leave_out(self, kind: str) -> None:
-        """See to a tool of a type that only other servers have."""
+        """Refuse or leave out a tool of a type that only other servers have."""
         if self._strict:
             raise Problem(400, f"tools: the type {kind[:100]} is not supported", field="tools")
-        self._pass(f"tools: {kind[:100]}", f"tools of the type {kind[:100]} are left out")
+        self._note(f"tools: {kind[:100]}", f"tools of the type {kind[:100]} are left out")
 
-    def _pass(self, name: str, said: str) -> None:
-        if name not in self._told and len(self._told) < _MOST_NAMES:
-            self._told.add(name)
-            self._say(said)
-        self._count(name if name in self._told else "others")
+    def _note(self, name: str, text: str) -> None:
+        if name not in self._names and len(self._names) < _MOST_NAMES:
+            self._names.add(name)
+            self._say(text)
+        self._count(name if name in self._names else "others")
 
 
 MOST_BODY = 4 << 20
+"""Bytes of a body."""
 MOST_GRAMMAR = 64 << 10
 """Bytes of a grammar or a schema."""
+_JSON_KINDS: dict[type[Any], str] = {dict: "object", list: "list"}
+
+
+async def read_json(request: Request, kind: type[Any] = dict) -> Any:
+    """Return the JSON of a request's body."""
+    too_long = Problem(413, f"the body has more than {MOST_BODY} bytes")
+    length = request.headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > MOST_BODY:
+        raise too_long
+    parts, size = [], 0
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > MOST_BODY:
+                raise too_long
+            parts.append(part)
+    except ClientDisconnect:
+        raise ClientGone from None
+    try:
+        body = msgspec.json.decode(b"".join(parts))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Problem(400, f"the body is not valid JSON: {error}") from None
+    except UnicodeDecodeError:
+        raise Problem(400, "the body is not valid UTF-8") from None
+    if not isinstance(body, kind):
+        raise UsageError(f"is not a JSON {_JSON_KINDS[kind]}", field="body")
+    return body
+
 
 Stop = Annotated[str, Meta(max_length=1000)]
 Stops = Annotated[list[Stop], Meta(max_length=256)]
 Count = Annotated[int, Meta(ge=1, le=1 << 31)]
 Limit = Annotated[int, Meta(ge=-1, le=1 << 31)]
-"""Of tokens; -1: as many as fit."""
+"""A number of tokens; -1: as many as fit."""
 Id = Annotated[int, Meta(ge=0, lt=1 << 31)]
 
 
@@ -121,40 +156,36 @@ S = TypeVar("S", bound=Struct)
 
 
 def read_body(kind: type[S], body: dict[str, Any], unknown: UnknownFields) -> S:
-    """Return a body.
-
-    Args:
-        unknown: What becomes of fields that the record does not have.
-    """
-    found, rest = split_body(kind, body)
-    unknown.see(rest)
-    return found
+    """Return a body as a record."""
+    record, rest = split_body(kind, body)
+    unknown.check(rest)
+    return record
 
 
 def split_body(kind: type[S], body: dict[str, Any]) -> tuple[S, dict[str, Any]]:
-    """Return a body, and the fields that its record does not have."""
+    """Return a body as a record, and the fields that the record does not have."""
     own = kind.__struct_fields__
-    given = {name: value for name, value in body.items() if value is not None}
-    rest = {name: value for name, value in given.items() if name not in own}
+    values = {name: value for name, value in body.items() if value is not None}
+    rest = {name: value for name, value in values.items() if name not in own}
     try:
-        found = msgspec.convert({name: given[name] for name in own if name in given}, kind)
+        record = msgspec.convert({name: values[name] for name in own if name in values}, kind)
     except (msgspec.ValidationError, RecursionError) as error:
         raise validation_problem(str(error)) from None
-    return found, rest
+    return record, rest
 
 
-def validation_problem(said: str) -> Problem:
+def validation_problem(message: str) -> Problem:
     """Return msgspec's error in the words of the other errors."""
-    what, _, place = said.partition(" - at `$")
+    what, _, place = message.partition(" - at `$")
     field = place.strip("`.")
     if missing := _MISSING.fullmatch(what):
         field, what = f"{field}.{missing[1]}".strip("."), "is missing"
-    elif found := _EXPECTED.fullmatch(what):
-        wanted = [_kind_name(kind) for kind in found[1].split(" | ") if kind != "null"]
-        given = f"is {_kind_name(found[3])}, not" if found[3] else "is not"
-        what = f"{given} {' or '.join(wanted)}{found[2]}"
-    elif found := _INVALID.fullmatch(what):
-        what = f"is {found[1]}, which is none of what can be chosen"
+    elif match := _EXPECTED.fullmatch(what):
+        kinds = [_kind_name(kind) for kind in match[1].split(" | ") if kind != "null"]
+        start = f"is {_kind_name(match[3])}, not" if match[3] else "is not"
+        what = f"{start} {' or '.join(kinds)}{match[2]}"
+    elif match := _INVALID.fullmatch(what):
+        what = f"is {match[1]}, which is none of what can be chosen"
     return Problem(400, f"{field}: {what}" if field else what, field=field or None)
 
 
@@ -164,10 +195,8 @@ def _kind_name(kind: str) -> str:
 
 _MOST_BIASES = 1024
 _PAIR = 2
-_ID_DIGITS = 10
-"""Of a number that can be an id."""
 _SAMPLER_NAMES = {
-    alias: name for name, one in table(SamplerSettings).items() for alias in one.names
+    alias: name for name, setting in table(SamplerSettings).items() for alias in setting.names
 }
 
 
@@ -181,62 +210,60 @@ B = TypeVar("B", bound=WithSampler)
 def read_with_sampler(
     kind: type[B], body: dict[str, Any], defaults: SamplerSettings, unknown: UnknownFields
 ) -> tuple[B, SamplerSettings]:
-    """Return a body, and the sampler's settings in it."""
-    found, rest = split_body(kind, body)
-    unknown.see({name: value for name, value in rest.items() if name not in _SAMPLER_NAMES})
+    """Return a body as a record, and the settings of the sampler in it."""
+    record, rest = split_body(kind, body)
+    unknown.check({name: value for name, value in rest.items() if name not in _SAMPLER_NAMES})
     rest = {name: value for name, value in rest.items() if name in _SAMPLER_NAMES}
-    given = {_SAMPLER_NAMES[name]: value for name, value in rest.items()}
-    if type(given.get("top_k")) is int:
-        given["top_k"] = max(given["top_k"], 0) if given["top_k"] >= -1 else given["top_k"]
-    if type(given.get("top_n_sigma")) in (int, float):
-        given["top_n_sigma"] = max(given["top_n_sigma"], 0)
-    if given.get("grammar") == "":
-        del given["grammar"]
-    if type(given.get("seed")) is int:
-        given["seed"] = _read_seed(given["seed"])
-    if "logit_bias" in given:
-        given["logit_bias"] = _read_biases(given["logit_bias"])
-    schema = given.get("json_schema")
+    values = {_SAMPLER_NAMES[name]: value for name, value in rest.items()}
+    if type(values.get("top_k")) is int:
+        values["top_k"] = max(values["top_k"], 0) if values["top_k"] >= -1 else values["top_k"]
+    if type(values.get("top_n_sigma")) in (int, float):
+        values["top_n_sigma"] = max(values["top_n_sigma"], 0)
+    if values.get("grammar") == "":
+        del values["grammar"]
+    if type(values.get("seed")) is int:
+        values["seed"] = _read_seed(values["seed"])
+    if "logit_bias" in values:
+        values["logit_bias"] = _read_biases(values["logit_bias"])
+    schema = values.get("json_schema")
     if isinstance(schema, dict):
-        given["json_schema"] = msgspec.json.encode(schema).decode()
+        values["json_schema"] = msgspec.json.encode(schema).decode()
     for name in ("grammar", "json_schema"):
-        text = given.get(name)
+        text = values.get(name)
         if isinstance(text, str) and len(text.encode("utf-8", "replace")) > MOST_GRAMMAR:
             raise Problem(400, f"{name}: has more than {MOST_GRAMMAR} bytes", field=name)
     try:
-        made = settings_of(SamplerSettings, given)
+        settings = settings_of(SamplerSettings, values)
     except UsageError as error:  # by the name that the request has
         error.field = next((n for n in rest if _SAMPLER_NAMES[n] == error.field), error.field)
         raise
-    changed = {name: getattr(made, name) for name in given}
-    if given.keys() & {"grammar", "json_schema"}:
+    changed = {name: getattr(settings, name) for name in values}
+    if values.keys() & {"grammar", "json_schema"}:
         changed = {"grammar": None, "json_schema": None, **changed}
-    return found, replace(defaults, **changed)
+    return record, replace(defaults, **changed)
 
 
-def _read_seed(given: int) -> int | None:
+def _read_seed(seed: int) -> int | None:
     """Return the seed of a request: of 64 bits, as clients draw them, half count; -1: none."""
-    return None if given == -1 else given % (1 << 32) if -(1 << 63) <= given < 1 << 64 else given
+    return None if seed == -1 else seed % (1 << 32) if -(1 << 63) <= seed < 1 << 64 else seed
 
 
-def _read_biases(given: Any) -> list[tuple[int | str, float]]:
+def _read_biases(value: Any) -> list[tuple[int | str, float]]:
     """Return ``logit_bias``: an object from ids or texts to numbers, or a list of such pairs.
 
     False and -100 are never, 100 and -100 beyond doubt.
     """
     what = f"is not an object from ids to numbers, or a list of pairs, of at most {_MOST_BIASES}"
-    pairs = list(given.items()) if isinstance(given, dict) else given
+    pairs = list(value.items()) if isinstance(value, dict) else value
     if not isinstance(pairs, list) or len(pairs) > _MOST_BIASES:
         raise UsageError(what, field="logit_bias")
-    found: list[tuple[int | str, float]] = []
+    biases: list[tuple[int | str, float]] = []
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != _PAIR:
             raise UsageError(what, field="logit_bias")
-        name, value = pair
-        if isinstance(name, str) and name.isdecimal() and len(name) < _ID_DIGITS:
-            name = int(name)
-        if type(name) not in (int, str) or not (type(value) in (int, float) or value is False):
+        name, bias = pair
+        if type(name) not in (int, str) or not (type(bias) in (int, float) or bias is False):
             raise UsageError(what, field="logit_bias")
-        never = value is False or value <= -100
-        found.append((name, float("-inf") if never else coerce(value, float, "logit_bias")))
-    return found
+        never = bias is False or bias <= -100
+        biases.append((name, float("-inf") if never else coerce(bias, float, "logit_bias")))
+    return biases

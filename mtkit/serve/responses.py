@@ -2,36 +2,43 @@
 
 Nothing is stored: a request brings its whole conversation.
 
-Source: OpenAI's reference of the Responses API, and what the ``openai`` package reads.
+Source: OpenAI's reference of the Responses API, and the records in ``openai.types.responses``.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from contextlib import aclosing
 from itertools import count
 
-from mtkit.base.record import replace
-from mtkit.serve.answer import Answers, send_answers
+import msgspec
+
+from mtkit.chat.answer import CallStart, CallText, Thought
+from mtkit.serve.answer import Answers, Reply, send_reply
 from mtkit.serve.bodies import Responses, schema_of, template_variables
-from mtkit.serve.content import ResponsesOutput
-from mtkit.serve.conversation import messages_from_responses, prompt_end
-from mtkit.serve.job import JobProgress, Terms
-from mtkit.serve.reply import problem_of, read_json, sse_event
-from mtkit.serve.request import MOST_BODY, read_with_sampler
+from mtkit.serve.conversation import (
+    Conversation,
+    messages_from_responses,
+    prompt_end,
+    seal_reasoning,
+)
+from mtkit.serve.job import Terms
+from mtkit.serve.reply import problem_of, sse_event
+from mtkit.serve.request import read_json, read_with_sampler
 from mtkit.serve.tool import Tools, choice_from_responses, functions_from_responses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from mtkit.chat.answer import Part
+    from mtkit.serve.job import JobEnd, JobProgress, Piece
     from mtkit.serve.model import ServedModel
-    from mtkit.serve.tool import AnswerParser
+    from mtkit.serve.tool import AnswerParser, ToolOrigin
     from mtkit.settings import SamplerSettings
 
 _SEALED_REASONING = "reasoning.encrypted_content"
@@ -39,148 +46,133 @@ _SEALED_REASONING = "reasoning.encrypted_content"
 
 async def create(request: Request, served: ServedModel) -> Response:
     """Answer a conversation."""
-    body = await read_json(request, MOST_BODY)
-    asked, sampler = read_with_sampler(Responses, body, served.settings.sampler, served.unknown)
-    schema = schema_of(asked.text.format.as_chat, body, "text.format")
-    if schema is not None:
-        sampler = replace(sampler, grammar=None, json_schema=schema)
-    functions, origins = functions_from_responses(asked.tools, served.unknown)
-    functions, choice = choice_from_responses(asked.tool_choice, functions, origins)
-    tools = Tools(served.form, functions, choice, several=asked.parallel_tool_calls)
-    sampler = await served.held(await tools.forcing(sampler))
-    given = messages_from_responses(asked.input, asked.instructions, origins)
-    values = template_variables(asked.chat_template_kwargs, None, asked.reasoning.effort)
-    ending = prompt_end(given, prefill=served.settings.prefill_assistant)
-    ids = await served.chat_ids(given, tools.given, values=values, **ending)
-    shown = served.markers if tools.shows else frozenset()
+    body = await read_json(request)
+    fields, sampler = read_with_sampler(Responses, body, served.settings.sampler, served.unknown)
+    schema = schema_of(fields.text.format.as_chat, body, "text.format")
+    functions, origins = functions_from_responses(fields.tools, served.unknown)
+    functions, choice = choice_from_responses(fields.tool_choice, functions, origins)
+    tools = Tools(served.form, functions, choice, several=fields.parallel_tool_calls)
+    messages = messages_from_responses(fields.input, fields.instructions, origins)
+    values = template_variables(fields.chat_template_kwargs, None, fields.reasoning.effort)
+    end = prompt_end(messages, prefill=served.settings.prefill_assistant)
     terms = Terms(
-        sampler, served.limit(asked.max_output_tokens), (), None, shown, asked.speculative,
-        progress=asked.stream, budget=served.budget(ids),
+        sampler, served.limit(fields.max_output_tokens), speculative=fields.speculative,
+        progress=fields.stream,
     )  # fmt: skip
-    answers = Answers(served, [ids], terms, timed=asked.timings_per_token and asked.stream)
-    output = ResponsesOutput(origins, keeps_thoughts=_SEALED_REASONING in asked.include)
-    reading = tools.reading(served.tail(ids), streams=asked.stream)
-    told = _ResponseAnswer(asked, answers, reading, output, served, _head(asked, sampler, served))
-    return await send_answers(request, answers, told.stream() if asked.stream else None, told.whole)
+    conversation = Conversation(messages, tools, values, **end)
+    ids, terms = await served.chat_terms(conversation, terms, schema)
+    answers = Answers(served, [ids], terms, timed=fields.timings_per_token and fields.stream)
+    parser = tools.parser(served.tail(ids), streams=fields.stream)
+    output = ResponseOutput(origins, seals_thoughts=_SEALED_REASONING in fields.include)
+    reply = ResponseReply(served, fields, terms.sampler, answers, parser, output)
+    return await send_reply(request, reply, streams=fields.stream)
 
 
-def _head(asked: Responses, sampler: SamplerSettings, served: ServedModel) -> dict[str, Any]:
-    """Return what is known of a response before its answer is."""
-    return {
-        "id": f"resp_{secrets.token_hex(16)}",
-        "object": "response",
-        "created_at": int(time.time()),
-        "status": "in_progress",
-        "background": False,
-        "error": None,
-        "incomplete_details": None,
-        "instructions": asked.instructions or None,
-        "max_output_tokens": asked.max_output_tokens,
-        "metadata": asked.metadata,
-        "model": served.name,
-        "output": [],
-        "parallel_tool_calls": asked.parallel_tool_calls,
-        "previous_response_id": None,
-        "reasoning": {"effort": asked.reasoning.effort, "summary": None},
-        "store": False,
-        "temperature": sampler.temperature,
-        "text": {"format": {"type": asked.text.format.type}},
-        "tool_choice": asked.tool_choice,
-        "tools": asked.tools,
-        "top_p": sampler.top_p,
-        "truncation": "disabled",
-        "usage": None,
-    }
-
-
-class _ResponseAnswer:
-    """One response, whole or as events."""
+class ResponseReply(Reply):
+    """The reply of ``/v1/responses``: one response."""
 
     def __init__(
         self,
-        asked: Responses,
-        answers: Answers,
-        reading: AnswerParser,
-        output: ResponsesOutput,
         served: ServedModel,
-        head: dict[str, Any],
+        fields: Responses,
+        sampler: SamplerSettings,
+        answers: Answers,
+        parser: AnswerParser,
+        output: ResponseOutput,
     ) -> None:
-        self._asked, self._answers, self._reading = asked, answers, reading
+        """Take the answer."""
+        super().__init__(
+            answers, has_progress=fields.return_progress, has_times=fields.timings_per_token
+        )
         self._tokenize = served.model.tokenize
-        self._output, self._head = output, head
+        self._parser, self._output, self._numbers = parser, output, count()
+        self._head = {
+            "id": f"resp_{secrets.token_hex(16)}",
+            "object": "response",
+            "created_at": int(time.time()),
+            "status": "in_progress",
+            "background": False,
+            "error": None,
+            "incomplete_details": None,
+            "instructions": fields.instructions or None,
+            "max_output_tokens": fields.max_output_tokens,
+            "metadata": fields.metadata,
+            "model": served.name,
+            "output": [],
+            "parallel_tool_calls": fields.parallel_tool_calls,
+            "previous_response_id": None,
+            "reasoning": {"effort": fields.reasoning.effort, "summary": None},
+            "store": False,
+            "temperature": sampler.temperature,
+            "text": {"format": {"type": fields.text.format.type}},
+            "tool_choice": fields.tool_choice,
+            "tools": fields.tools,
+            "top_p": sampler.top_p,
+            "truncation": "disabled",
+            "usage": None,
+        }
 
-    async def whole(self) -> dict[str, Any]:
-        """Wait for the answer, and return it."""
-        async with aclosing(self._events()) as events:
-            async for _ in events:
-                pass
-        return self._finished()
+    def encode(self, value: dict[str, Any]) -> bytes:
+        """Return an event with its number."""
+        kind = value["type"]
+        return sse_event({"type": kind, "sequence_number": next(self._numbers), **value}, kind)
 
-    async def stream(self) -> AsyncGenerator[bytes, None]:
-        """Yield the events, each with its number."""
-        numbers = count()
+    def opening(self) -> Iterator[dict[str, Any]]:
+        """Yield the start of the response."""
+        yield {"type": "response.created", "response": self._head}
+        yield self._in_progress()
 
-        def numbered(told: dict[str, Any]) -> bytes:
-            kind = told["type"]
-            return sse_event({"type": kind, "sequence_number": next(numbers), **told}, kind)
+    def keep_alive(self) -> bytes:
+        """Return that the response is in progress."""
+        return self.encode(self._in_progress())
 
-        yield numbered({"type": "response.created", "response": self._head})
-        yield numbered({"type": "response.in_progress", "response": self._head})
-        try:
-            async with aclosing(self._events()) as events:
-                async for told in events:
-                    yield numbered(told)
-        except Exception as error:  # noqa: BLE001  the status is sent: it is told as an event
-            found = problem_of(error)
-            failure = {"code": found.code or "server_error", "message": found.what}
-            failed = {**self._head, "status": "failed", "error": failure}
-            yield numbered({"type": "response.failed", "response": failed})
-            return
-        made = self._finished()
-        yield numbered({"type": f"response.{made['status']}", "response": made, **self._timed()})
+    def progress(self, index: int, event: JobProgress) -> dict[str, Any]:
+        """Return how far the prompt is."""
+        return {
+            **self._in_progress(), "prompt_progress": event.fields(), **self.times(index),
+        }  # fmt: skip
 
-    async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield the events of the output; a long prompt lets clients wait, but not in silence."""
-        async with aclosing(self._answers.with_progress()) as events:
-            async for _, told in events:
-                if isinstance(told, JobProgress):
-                    if self._asked.return_progress or told.cached < told.processed < told.total:
-                        yield self._going_on(told)
-                    continue
-                for part in self._reading.read(told):
-                    if part:
-                        for one in self._output.add(part):
-                            yield {**one, **self._timed()} if "delta" in one else one
-        if not self._output.items:
-            for one in self._output.add(""):
-                yield one
-        for one in self._output.close(self._status):
-            yield one
+    def _in_progress(self) -> dict[str, Any]:
+        return {"type": "response.in_progress", "response": self._head}
 
-    def _going_on(self, told: JobProgress) -> dict[str, Any]:
-        found = {"type": "response.in_progress", "response": self._head}
-        if self._asked.return_progress:
-            found |= {"prompt_progress": told.shown(), **self._timed()}
-        return found
+    def handle(self, _: int, event: Piece | JobEnd) -> Iterator[dict[str, Any]]:
+        """Yield the events of the output."""
+        for part in self._parser.read(event):
+            if part:
+                for value in self._output.add(part):
+                    yield {**value, **self.times()} if "delta" in value else value
 
-    def _timed(self) -> dict[str, Any]:
-        """Return the times so far, if they are asked for."""
-        if not self._asked.timings_per_token:
-            return {}
-        return {"timings": self._answers.timings[0].told()}
+    def closing(self) -> Iterator[dict[str, Any]]:
+        """Yield the end of the output and of the response."""
+        yield from self._output.end(self._status)
+        response = self._response()
+        kind = f"response.{response['status']}"
+        yield {"type": kind, "response": response, **self.times()}
+
+    def failure(self, path: str, error: Exception) -> bytes:  # noqa: ARG002  the shape is known
+        """Return the event of a response that fails."""
+        problem = problem_of(error)
+        details = {"code": problem.code or "server_error", "message": problem.what}
+        response = {**self._head, "status": "failed", "error": details}
+        return self.encode({"type": "response.failed", "response": response})
+
+    def whole(self) -> dict[str, Any]:
+        """Return the response."""
+        list(self._output.end(self._status))
+        return self._response()
 
     @property
     def _status(self) -> str:
-        return "incomplete" if self._answers.done[0].end == "length" else "completed"
+        return "incomplete" if self.answers.ends[0].end == "length" else "completed"
 
-    def _thought(self) -> int:
+    def _reasoning_tokens(self) -> int:
         """Return about how many tokens the reasoning has: those of its text."""
-        parts = [one["content"] for one in self._output.items if one["type"] == "reasoning"]
-        text = "".join(part["text"] for content in parts for part in content)
+        items = [item for item in self._output.items if item["type"] == "reasoning"]
+        text = "".join(part["text"] for item in items for part in item["content"])
         return len(self._tokenize(text, add_special=False)) if text else 0
 
-    def _finished(self) -> dict[str, Any]:
-        answers, status = self._answers, self._status
+    def _response(self) -> dict[str, Any]:
+        answers, status = self.answers, self._status
         prompt, generated = answers.prompt_tokens, answers.generated
         return {
             **self._head,
@@ -193,7 +185,154 @@ class _ResponseAnswer:
                 "input_tokens": prompt,
                 "input_tokens_details": {"cached_tokens": answers.cached},
                 "output_tokens": generated,
-                "output_tokens_details": {"reasoning_tokens": self._thought()},
+                "output_tokens_details": {"reasoning_tokens": self._reasoning_tokens()},
                 "total_tokens": prompt + generated,
             },
         }
+
+
+class ResponseOutput:
+    """The items of a response."""
+
+    def __init__(self, origins: Mapping[str, ToolOrigin], *, seals_thoughts: bool) -> None:
+        """Begin.
+
+        Args:
+            origins: What each function that the model was given stands for.
+            seals_thoughts: Items of reasoning have ``encrypted_content``.
+        """
+        self._origins, self._seals_thoughts = origins, seals_thoughts
+        self.items: list[dict[str, Any]] = []
+        self._open: dict[str, Any] = {}
+        self._text: list[str] = []
+
+    def add(self, part: Part) -> Iterator[dict[str, Any]]:
+        """Add a part of the answer; yields its events."""
+        if isinstance(part, CallStart):
+            yield from self.close()
+            yield from self._begin(self._call(part))
+            return
+        if isinstance(part, CallText):
+            text = part.text
+        elif isinstance(part, Thought):
+            text = part.text
+            if self._open.get("type") != "reasoning":
+                yield from self._begin_text("reasoning", "rs_", {"summary": []})
+        else:
+            text = part
+            if self._open.get("type") != "message":
+                yield from self._begin_text("message", "msg_", {"role": "assistant"})
+        self._text.append(text)
+        if self._open["type"] != "custom_tool_call":  # its input is known at its end
+            yield self._event("delta", delta=text)
+
+    def close(self, status: str = "completed") -> Iterator[dict[str, Any]]:
+        """End the item that is open; yields its events.
+
+        Args:
+            status: "completed", or "incomplete" where the answer was cut in the item.
+        """
+        if not self._open:
+            return
+        item, text = self._open, "".join(self._text)
+        kind, field = _ITEM_KINDS[item["type"]][:2]
+        if item["type"] == "custom_tool_call":
+            text = _parse_input(text)
+            yield self._event("delta", delta=text)
+        yield self._event("done", **{field: text})
+        if item["type"] in ("function_call", "custom_tool_call"):
+            item[field] = text
+        else:
+            part = _content_part(kind, text)
+            item["content"] = [part]
+            yield self._at("response.content_part.done", content_index=0, part=part)
+        if item["type"] != "custom_tool_call":
+            item["status"] = status
+        if item["type"] == "reasoning" and self._seals_thoughts:
+            item["encrypted_content"] = seal_reasoning(text)
+        yield {"type": "response.output_item.done", "output_index": self._place, "item": item}
+        self._open = {}
+
+    def end(self, status: str) -> Iterator[dict[str, Any]]:
+        """End the answer; one without an item has an empty text."""
+        if not self.items:
+            yield from self.add("")
+        yield from self.close(status)
+
+    @property
+    def _place(self) -> int:
+        return len(self.items) - 1
+
+    def _call(self, part: CallStart) -> dict[str, Any]:
+        origin = self._origins.get(part.name)
+        kind = "custom_tool_call" if origin and origin.is_custom else "function_call"
+        item = {
+            "type": kind,
+            "id": _new_id("ctc_" if kind == "custom_tool_call" else "fc_"),
+            "call_id": part.id,
+            "name": origin.name if origin else part.name,
+            _ITEM_KINDS[kind][1]: "",
+        }
+        if origin and origin.namespace:
+            item["namespace"] = origin.namespace
+        return item if kind == "custom_tool_call" else {**item, "status": "in_progress"}
+
+    def _begin(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        self.items.append(item)
+        self._open, self._text = item, []
+        yield {
+            "type": "response.output_item.added",
+            "output_index": self._place,
+            "item": dict(item),
+        }
+
+    def _begin_text(
+        self, kind: str, prefix: str, fields: dict[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        yield from self.close()
+        item = {
+            "type": kind,
+            "id": _new_id(prefix),
+            "status": "in_progress",
+            "content": [],
+            **fields,
+        }
+        yield from self._begin(item)
+        part = _content_part(_ITEM_KINDS[kind][0], "")
+        yield self._at("response.content_part.added", content_index=0, part=part)
+
+    def _event(self, what: str, **fields: Any) -> dict[str, Any]:
+        kind, _, more = _ITEM_KINDS[self._open["type"]]
+        return self._at(f"response.{kind}.{what}", **more, **fields)
+
+    def _at(self, kind: str, **fields: Any) -> dict[str, Any]:
+        place = {"item_id": self._open["id"], "output_index": self._place}
+        return {"type": kind, **place, **fields}
+
+
+_ITEM_KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "message": ("output_text", "text", {"content_index": 0, "logprobs": []}),
+    "reasoning": ("reasoning_text", "text", {"content_index": 0}),
+    "function_call": ("function_call_arguments", "arguments", {}),
+    "custom_tool_call": ("custom_tool_call_input", "input", {}),
+}
+"""The events of each kind of item: their name, the field of its text, further fields."""
+
+
+def _content_part(kind: str, text: str) -> dict[str, Any]:
+    if kind == "output_text":
+        return {"type": kind, "text": text, "annotations": [], "logprobs": []}
+    return {"type": kind, "text": text}
+
+
+def _new_id(prefix: str) -> str:
+    return prefix + secrets.token_hex(16)
+
+
+def _parse_input(arguments: str) -> str:
+    """Return the input of a tool that takes a text; without one, the arguments as they are."""
+    try:
+        text = msgspec.json.decode(arguments)["input"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return arguments
+    return text if isinstance(text, str) else arguments

@@ -41,10 +41,9 @@ if TYPE_CHECKING:
 
 
 _SLOT_TOKENS = 4096
-"""Of each slot on the average where the settings do not say, if the model was trained with as many.
-"""
+"""Tokens of each slot on average by default, if the model was trained with as many."""
 _LEAST, _LITTLE = 16, 512
-"""Tokens that a slot has at least, asked for and chosen."""
+"""Tokens that a slot has at least: by the settings, and by default."""
 
 
 @contextmanager
@@ -71,15 +70,15 @@ def open_scheduler(
             raise UnsupportedError("cannot be served: it has an encoder", source=runner.model.path)
         if drafting.exact:
             _check_exact(runner, settings)
-        made = runner.open_context(kind=SlotContext)
-        assert isinstance(made, SlotContext)
-        Sampler(made, settings.sampler).close()  # what is wrong here would be so in every request
+        slots = runner.open_context(kind=SlotContext)
+        assert isinstance(slots, SlotContext)
+        Sampler(slots, settings.sampler).close()  # an error here would be one in every request
         with ExitStack() as stack:
             shared = None
             if setup.is_drafting(drafting):
-                asked = AnswerSettings(settings.model, context, settings.load, drafting=drafting)
-                shared = stack.enter_context(SharedDrafting(runner, made, asked))
-            scheduler = Scheduler(made, settings.queue, shared, shifts=settings.context_shift)
+                answer = AnswerSettings(settings.model, context, settings.load, drafting=drafting)
+                shared = stack.enter_context(SharedDrafting(runner, slots, answer))
+            scheduler = Scheduler(slots, settings.queue, shared, shifts=settings.context_shift)
             stack.callback(scheduler.close)
             yield runner, scheduler
 
@@ -116,8 +115,8 @@ def _context_settings(header: ModelHeader, settings: ServeSettings) -> ContextSe
 
 def _check_exact(runner: Runner, settings: ServeSettings) -> None:
     """See that a batch of any size gives the bits of single rows."""
-    found = exactness.exact_rows(runner.header.multiplied, settings.load, runner.model.path)
-    if found.width > 1 or found.rows < exactness.MOST_ROWS:
+    exact = exactness.exact_rows(runner.header.multiplied, settings.load, runner.model.path)
+    if exact.width > 1 or exact.rows < exactness.MOST_ROWS:
         raise UnsupportedError(
             "with these weights an answer depends on what else is computed",
             source=runner.model.path,
@@ -126,7 +125,7 @@ def _check_exact(runner: Runner, settings: ServeSettings) -> None:
 
 
 _SWITCH_SECONDS = 0.0005
-"""Seconds that what computes waits for Python's lock at most. Python's own 5 ms are what a small
+"""Seconds that the scheduler waits for Python's lock at most. Python's own 5 ms are what a small
 model takes for a token, and loading one asks for the lock some hundred times."""
 
 for _name in ("uvicorn", "starlette", "msgspec", "prometheus_client"):  # imported later
@@ -160,8 +159,8 @@ def _open_app(
 
 
 def _import_web() -> None:
-    """Import what answers while the model is loaded: it takes as long as a small one."""
-    with suppress(ImportError):  # who needs it imports it again, and says so
+    """Import the web server while the model is loaded: it takes as long as a small one."""
+    with suppress(ImportError):  # the next import of it reports that
         for name in ("numpy", "mtkit.serve.app", "mtkit.serve.server"):
             import_module(name)
 
@@ -175,9 +174,9 @@ def asgi(settings: ServeSettings, *, template: str | None = None) -> Guard:
     Args:
         settings: Which model, and how; where to listen is the server's business.
     """
-    kept = ExitStack()
-    atexit.register(kept.close)
-    return kept.enter_context(_open_app(settings, template))[0]
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(_open_app(settings, template))[0]
 
 
 def serve(
@@ -200,7 +199,7 @@ def serve(
         gc.freeze()  # what is there now lives as long as the process
         from mtkit.serve.server import bind_sockets, listen
 
-        sockets = [stack.enter_context(one) for one in bind_sockets(settings)]
+        sockets = [stack.enter_context(bound) for bound in bind_sockets(settings)]
         server = listen(app, served, sockets, lambda address: listening(address, served))
     for timer in server.timers:
         timer.cancel()

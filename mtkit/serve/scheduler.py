@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 def batch_rows(waiting: Sequence[int], left: int) -> list[int]:
     """Divide the rows of a batch: answers get their one, prompts what is left, in equal parts."""
-    found = [int(count == 1) for count in waiting]
+    rows = [int(count == 1) for count in waiting]
     prompts = sorted((count, at) for at, count in enumerate(waiting) if count > 1)
     for place, (count, at) in enumerate(prompts):  # the shortest leave the rest to the others
-        found[at] = min(count, left // (len(prompts) - place))
-        left -= found[at]
-    return found
+        rows[at] = min(count, left // (len(prompts) - place))
+        left -= rows[at]
+    return rows
 
 
 def slots_with_cells(slots: Sequence[Slot], n_cells: int) -> list[Slot]:
@@ -53,7 +53,7 @@ def slots_with_cells(slots: Sequence[Slot], n_cells: int) -> list[Slot]:
     """
     busy = sorted((slot for slot in slots if slot.job is not None), key=lambda slot: slot.used)
     idle = [slot for slot in slots if slot.job is None]
-    free, found = n_cells - sum(slot.past for slot in slots), []
+    free, ready = n_cells - sum(slot.past for slot in slots), []
     for at, slot in enumerate(busy):
         need = slot.waiting + len(slot.proposal.ids)
         for other in (*sorted(idle, key=lambda slot: slot.used), *reversed(busy[at + 1 :])):
@@ -61,25 +61,25 @@ def slots_with_cells(slots: Sequence[Slot], n_cells: int) -> list[Slot]:
                 free += other.past
                 other.put_off()
         if need <= free:
-            found.append(slot)
+            ready.append(slot)
             free -= need
-    return [slot for slot in slots if slot in found]
+    return [slot for slot in slots if slot in ready]
 
 
 PROMPT_ROWS = 128
 _WAIT_PART, _LOOK_SECONDS = 0.1, 0.02
-"""What a token of a grammar may hold up others, as a part of the time of a batch; how long it is
-waited for where there is nothing else to do, before looking whether there is."""
+"""How long others wait for a token of a grammar, as a part of the time of a batch; and in seconds,
+where there is nothing else to do, before looking for new work."""
 _LEAST_ALIKE = 0.1
-"""The part of a prompt that a slot has to remember to be taken for it: llama-server's own."""
+"""The part of a prompt that a slot has to remember to be preferred: llama-server's own."""
 
 
 class Scheduler:
     """Answers jobs; ``start`` it, ``close`` it.
 
     Attributes:
-        told: Called when jobs were told something, of tokens once a round: waking another thread
-            for each would let it interrupt this one before all slots have chosen theirs.
+        on_events: Called once jobs have had events, those of tokens once a round: waking another
+            thread for each would let it interrupt this one before all slots have chosen theirs.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class Scheduler:
         *,
         shifts: bool = False,
     ) -> None:
-        """Serve a context, which no other thread may use from now on.
+        """Serve a context, in which only the scheduler's thread may compute from now on.
 
         Args:
-            drafting: What drafts in its slots; None: nothing.
+            drafting: Drafts for its slots; None: there are none.
         """
         if context.n_batch <= context.n_slots:
             what = f"{format_count(context.n_slots, 'slot')} need batches of more tokens"
@@ -102,18 +102,20 @@ class Scheduler:
             raise UnsupportedError(
                 "its memory cannot be shifted", source=context.model.path, field="--context-shift"
             )
-        self._context, self.shifts = context, shifts
+        self.context, self.shifts = context, shifts
         self.n_slot = context.n_slot
         seats = drafting.seats if drafting else [None] * context.n_slots
         # for grammars; a thread begins with the first token that one chooses
-        self._aside = ThreadPoolExecutor(context.n_slots, "mtkit-grammar")
-        self.slots = [Slot(context, number, seat, self._aside) for number, seat in enumerate(seats)]
+        self._executor = ThreadPoolExecutor(context.n_slots, "mtkit-grammar")
+        self.slots = [
+            Slot(context, number, seat, self._executor) for number, seat in enumerate(seats)
+        ]
         self._drafting = drafting
         self.computed = self.rounds = self.parts = 0
-        self.told: Callable[[], None] = lambda: None
-        self._waiting = JobQueue(self.slots, queue)
-        self._change = self._waiting.change
-        self._taken = 0
+        self.on_events: Callable[[], None] = lambda: None
+        self._queue = JobQueue(self.slots, queue)
+        self._change = self._queue.change
+        self._count = 0
         self._closing = self._stopping = False
         self._mean_seconds = 1.0
         self._thread = threading.Thread(target=self._run, name="mtkit-scheduler", daemon=True)
@@ -121,7 +123,7 @@ class Scheduler:
     @property
     def threads(self) -> int | None:
         """Threads that compute."""
-        return self._context.settings.threads
+        return self.context.settings.threads
 
     # -- called from any thread
 
@@ -132,7 +134,7 @@ class Scheduler:
     @property
     def queued(self) -> int:
         """How many jobs wait."""
-        return len(self._waiting.jobs)
+        return len(self._queue.jobs)
 
     @property
     def drafts(self) -> bool:
@@ -158,25 +160,25 @@ class Scheduler:
         Raises:
             UsageError: They would not fit if nobody else asked.
         """
-        self._waiting.check(count, field)
+        self._queue.check(count, field)
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Take jobs, all or none."""
+        """Queue jobs, all or none."""
         with self._change:
             self._check_open()
-            self._waiting.add(jobs, self._mean_seconds)
+            self._queue.add(jobs, self._mean_seconds)
 
-    def errand(self, number: int, work: Callable[[Slot], T]) -> Future[T]:
-        """Have something done in the scheduler's thread once a slot is free."""
+    def run_on_slot(self, number: int, work: Callable[[Slot], T]) -> Future[T]:
+        """Run something in the scheduler's thread once a slot is free."""
         with self._change:
             self._check_open()
-            return self._waiting.add_errand(number, work)
+            return self._queue.add_work(number, work)
 
-    def between(self, work: Callable[[], T]) -> Future[T]:
-        """Have something done in the scheduler's thread between two batches."""
+    def run_between(self, work: Callable[[], T]) -> Future[T]:
+        """Run something in the scheduler's thread between two batches."""
         with self._change:
             self._check_open()
-            return self._waiting.add_errand(None, lambda _: work())
+            return self._queue.add_work(None, lambda _: work())
 
     def scale_adapters(self, scales: Mapping[int, float]) -> Future[None]:
         """Set the scales of the model's adapters; those that are not named get 0.
@@ -185,11 +187,11 @@ class Scheduler:
         """
 
         def work() -> None:
-            self._context.model.scale_adapters(scales)
+            self.context.model.scale_adapters(scales)
             for slot in self.slots:
                 slot.put_off()
 
-        return self.between(work)
+        return self.run_between(work)
 
     def _check_open(self) -> None:
         if not self.is_open:
@@ -199,23 +201,23 @@ class Scheduler:
         """Take no more jobs; those that wait fail, those that run go on."""
         with self._change:
             self._closing = True
-            waiting = list(self._waiting.jobs)
-            self._waiting.jobs.clear()
+            waiting = list(self._queue.jobs)
+            self._queue.jobs.clear()
             self._change.notify()
         for job in waiting:
             job.emit(JobFailure(ServerClosed("the server is ending")))
-        self.told()
+        self.on_events()
 
     def close(self) -> None:
         """End all jobs, wait for the thread, and leave the context to the caller."""
         self.drain()
         self._stopping = True
-        self._context.interrupt()
+        self.context.interrupt()
         with self._change:
             self._change.notify()
         if self._thread.is_alive():
             self._thread.join()
-        self._aside.shutdown()
+        self._executor.shutdown()
 
     # -- the scheduler's thread
 
@@ -225,10 +227,10 @@ class Scheduler:
                 self._round()
             except Exception as error:  # noqa: BLE001  a thread that ends would leave all waiting
                 self._fail(error)
-            self.told()
+            self.on_events()
         self._fail(ServerClosed("the server is ending"))
-        self._waiting.run_errands(ending=True)
-        self.told()
+        self._queue.run_work(ending=True)
+        self.on_events()
 
     def _admit(self) -> bool:
         """Give waiting jobs to free slots; waits where there is nothing to do.
@@ -240,30 +242,30 @@ class Scheduler:
             if slot.job is not None and slot.job.cancelled:
                 slot.free()
         while not self._stopping:
-            self._waiting.run_errands()
+            self._queue.run_work()
             with self._change:
                 free = [slot for slot in self.slots if slot.job is None]
-                job = self._waiting.next(free)
+                job = self._queue.next(free)
                 if job is None:
                     if len(free) < len(self.slots):
                         return True
                     if self._closing:
                         return False
-                    if not self._waiting.has_errands:
+                    if not self._queue.has_work:
                         self._change.wait()
                     continue
-            slot = self._fitting(job, free)
-            self._taken += 1
+            slot = self._choose_slot(job, free)
+            self._count += 1
             try:
-                slot.begin(job, self._taken)
+                slot.begin(job, self._count)
             except Exception as error:  # noqa: BLE001  one bad job does not end the others
                 if slot.job is not None:
                     slot.forget()
                 job.emit(JobFailure(error))
-            self.told()  # what begins an answer is written while its prompt is computed
+            self.on_events()  # what begins an answer is written while its prompt is computed
         return False
 
-    def _fitting(self, job: Job, free: Sequence[Slot]) -> Slot:
+    def _choose_slot(self, job: Job, free: Sequence[Slot]) -> Slot:
         """Return the slot that remembers most of a prompt, or the one not used for longest."""
         terms, ids = job.terms, job.ids
         if terms.slot is not None:
@@ -277,34 +279,41 @@ class Scheduler:
     def _round(self) -> None:
         """Compute a batch, and choose the tokens that it leads to."""
         for slot in self.slots:
-            if slot.late is not None and slot.late.is_ready():
+            if slot.pending is not None and slot.pending.is_ready():
                 self._choose(slot, 0, 0.0)
+        batch = self._plan_batch()
+        if batch:
+            self._compute(batch)
+            return
+        pending = next((slot.pending for slot in self.slots if slot.pending is not None), None)
+        if pending is not None:  # nothing else to do
+            pending.is_ready(_LOOK_SECONDS)
+
+    def _plan_batch(self) -> list[tuple[Slot, int]]:
+        """Return the slots of the next batch, and how many waiting tokens of each it computes."""
         busy = [slot for slot in self.slots if slot.job is not None]
         running = [slot for slot in busy if slot.waiting == 1]
-        for slot in running if self.shifts else ():
-            slot.shorten()
+        if self.shifts:
+            for slot in running:
+                slot.shorten()
         self._draft([slot for slot in running if slot.may_draft > 0], len(running))
-        if self._context.settings.kv_unified:
-            busy = slots_with_cells(self.slots, self._context.n_cells)
+        if self.context.settings.kv_unified:  # may put off slots that have no cells left
+            busy = slots_with_cells(self.slots, self.context.n_cells)
             running = [slot for slot in busy if slot.waiting == 1]
         rows = sum(1 + len(slot.proposal.ids) for slot in running)
-        left = self._context.n_batch - rows
+        left = self.context.n_batch - rows
         left = min(left, PROMPT_ROWS) if rows else left
-        parts = batch_rows([slot.waiting for slot in busy], left)
-        active = [(slot, share) for slot, share in zip(busy, parts, strict=True) if share]
-        if not active:
-            late = next((slot.late for slot in busy if slot.late is not None), None)
-            if late is not None:
-                late.is_ready(_LOOK_SECONDS)
-            return
-        begun = time.monotonic()
-        ends = self._context.compute([slot.part(share) for slot, share in active])
+        shares = batch_rows([slot.waiting for slot in busy], left)
+        return [(slot, share) for slot, share in zip(busy, shares, strict=True) if share]
+
+    def _compute(self, batch: Sequence[tuple[Slot, int]]) -> None:
+        start = time.monotonic()
+        ends = self.context.compute([slot.part(share) for slot, share in batch])
         self.rounds += 1
-        self.parts += len(active)
+        self.parts += len(batch)
         now = time.monotonic()
-        # what others wait for a grammar is a part of what their tokens take
-        until = now + (_WAIT_PART * (now - begun) if len(active) > 1 else _LOOK_SECONDS)
-        for (slot, share), row in zip(active, ends, strict=True):
+        until = now + (_WAIT_PART * (now - start) if len(batch) > 1 else _LOOK_SECONDS)
+        for (slot, share), row in zip(batch, ends, strict=True):
             slot.computed(share)
             self.computed += share + len(slot.proposal.ids)
             if slot.job is not None and not slot.waiting:
@@ -312,7 +321,7 @@ class Scheduler:
 
     def _choose(self, slot: Slot, row: int, until: float) -> None:
         """Have a slot choose its next tokens, as ``Slot.choose`` says."""
-        job, taken = slot.job, time.perf_counter() - slot.started
+        job, seconds = slot.job, time.perf_counter() - slot.started
         assert job is not None
         try:
             slot.choose(row, until)
@@ -320,16 +329,15 @@ class Scheduler:
             slot.forget()
             job.emit(JobFailure(error))
         if slot.job is None:
-            self._mean_seconds += (taken - self._mean_seconds) / 8
+            self._mean_seconds += (seconds - self._mean_seconds) / 8
 
     def _draft(self, slots: Sequence[Slot], running: int) -> None:
         if self._drafting is None or not slots:
             return
-        asked = [(slot.seat, slot.ids, slot.may_draft) for slot in slots if slot.seat]
-        for slot, found in zip(
-            slots, self._drafting.proposals(asked, running - len(slots)), strict=True
-        ):
-            slot.proposal = found
+        texts = [(slot.seat, slot.ids, slot.may_draft) for slot in slots if slot.seat]
+        proposals = self._drafting.proposals(texts, running - len(slots))
+        for slot, proposal in zip(slots, proposals, strict=True):
+            slot.proposal = proposal
 
     def _fail(self, error: Exception) -> None:
         """End all answers: nothing says how far a batch that failed was computed."""

@@ -1,4 +1,4 @@
-"""uvicorn's server: binds addresses, limits what a client may hold up, and ends in order.
+"""uvicorn's server: addresses, time limits of connections, and an orderly end.
 
 Whoever connects and sends nothing, half a head or half a body would hold one of the few
 connections, without a key. A head has to be complete ``head_seconds`` after its beginning, a body
@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 
 import h11
 import uvicorn
+from h11._readers import ChunkedReader
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mtkit.errors import UsageError
@@ -45,43 +46,43 @@ if TYPE_CHECKING:
 
 def bind_sockets(settings: ServeSettings) -> list[socket.socket]:
     """Return a socket for each address, bound and not yet listening; close them."""
-    made: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     port = settings.port
     try:
         for host in hosts_of(settings):
             family, kind, protocol, _, address = socket.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
-            one = socket.socket(family, kind, protocol)
-            made.append(one)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound = socket.socket(family, kind, protocol)
+            sockets.append(bound)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
-                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            one.bind(address)
-            port = one.getsockname()[1]  # the others take the one that was free
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound.bind(address)
+            port = bound.getsockname()[1]  # the others take the one that was free
     except (OSError, UnicodeError) as error:
-        for one in made:
-            one.close()
+        for bound in sockets:
+            bound.close()
         raise address_error(host, port, error) from None
-    return made
+    return sockets
 
 
 def address_error(host: str, port: int, cause: OSError | UnicodeError) -> UsageError:
-    """Return what is said of an address that cannot be had."""
+    """Return the error for an address that cannot be listened on."""
     what, hint = "cannot be listened on", ""
     if isinstance(cause, OSError):
         is_name = isinstance(cause, socket.gaierror)
-        said = cause.strerror if is_name else os.strerror(cause.errno or 0)
-        what = f"{what}: {said}"
+        reason = cause.strerror if is_name else os.strerror(cause.errno or 0)
+        what = f"{what}: {reason}"
         hint = "choose another --port" if cause.errno == errno.EADDRINUSE else ""
     return UsageError(what, field=f"{host}:{port}", hint=hint)
 
 
 _INTERIM_SECONDS = 0.1, 1.0
-"""Seconds from the first interim answer to the second, by which a refusal has come from near, and
-from then on."""
+"""Seconds from the first interim answer to the second, by which the refusal of a client nearby is
+here, and between all others."""
 _MOST_DISCARDED = 16 * MOST_BODY
-"""Bytes of a request that come after its answer."""
+"""Bytes of a request that are passed over after its answer."""
 
 
 class _Transport:
@@ -123,10 +124,10 @@ class Connection(H11Protocol):
         self.transport = _Transport(transport, self)  # type: ignore[assignment]
         self._wait()
         if len(self.connections) > self.most:
-            others = (one for one in self.connections if isinstance(one, Connection))
-            idle = [one for one in others if one is not self and one.idle_until]
+            others = [each for each in self.connections if isinstance(each, Connection)]
+            idle = [each for each in others if each is not self and each.idle_until]
             if idle:
-                min(idle, key=lambda one: one.idle_until).transport.close()
+                min(idle, key=lambda each: each.idle_until).transport.close()
 
     def data_received(self, data: bytes) -> None:
         """Take what was sent, and wait for the rest."""
@@ -136,8 +137,10 @@ class Connection(H11Protocol):
                 self.transport.close()
             return
         super().data_received(data)
-        reader = self.conn._reader  # noqa: SLF001  h11 tells nothing of a chunk before all of it
-        if getattr(reader, "_bytes_in_chunk", 0) > MOST_BODY:
+        # The size of a chunk refuses a body before it comes, as content-length does. It is h11's
+        # own; an h11 that renames it fails here.
+        reader = self.conn._reader  # noqa: SLF001
+        if isinstance(reader, ChunkedReader) and reader._bytes_in_chunk > MOST_BODY:  # noqa: SLF001
             self.scope["state"]["is_too_long"] = True
             self.cycle.message_event.set()
         self._wait()
@@ -218,7 +221,7 @@ class Connection(H11Protocol):
 
 
 _PATIENCE = 2.0
-"""Seconds that a second signal leaves to what computes."""
+"""Seconds that a second signal leaves to the scheduler."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -226,7 +229,7 @@ class Server(uvicorn.Server):
     """uvicorn's server; a signal first lets answers end, then ends them.
 
     Attributes:
-        timers: What ends the process if it does not end by itself.
+        timers: They end the process if it does not end by itself.
     """
 
     def __init__(
@@ -291,7 +294,7 @@ def listen(
     sockets: list[socket.socket],
     listening: Callable[[str], None],
 ) -> Server:
-    """Answer what comes until a signal ends it; returns what did."""
+    """Answer requests until a signal ends it; returns the server that did."""
     settings = served.settings
     config = uvicorn.Config(
         app,
@@ -299,7 +302,7 @@ def listen(
         ws="none",
         lifespan="off",
         log_config=None,
-        log_level="critical",  # what it cannot do is said by an error of ours
+        log_level="critical",  # mtkit reports its errors
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=settings.grace + 5,

@@ -1,11 +1,11 @@
-"""One sequence of the context: what it remembers, and the answer that it is giving.
+"""One sequence of the context: the tokens that it remembers, and the answer that it gives.
 
 A grammar chooses tokens in a thread of its own: a slow one holds up only its own answer. The
 scheduler waits for the token as long as others can wait; then it goes on without the slot, which
 keeps a copy of its logits, until the token is there. llguidance holds Python's lock for a short
 time only: what it does under the lock ends an answer where it takes long (``sampling``).
 
-What fills a gap in a program ends after a time, or before a line that is indented less. Source:
+Text for a gap in a program ends after a time, or before a line that is indented less. Source:
 llama.cpp, tools/server/server-context.cpp (``process_token``: n_indent, t_max_predict_ms).
 
 A file of a slot has llama-server's layout with a checksum behind it. llama.cpp ends the process on
@@ -26,7 +26,7 @@ from functools import partial
 from mtkit.base.binary import map_file
 from mtkit.base.files import WholeFiles
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.llm.runner import TextStream
+from mtkit.llm.runner import TextStream, common_length
 from mtkit.llm.sampling import Sampler
 from mtkit.serve.job import (
     BudgetVerification,
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from mtkit.speculative.verification import Verification
 
 
-class TokenNotReady(Exception):
-    """A token is not chosen yet."""
+class TokenPending(Exception):
+    """A token is not chosen yet: its grammar is still at work in another thread."""
 
 
 class GrammarVerification:
@@ -72,12 +72,12 @@ class GrammarVerification:
         if self._future is None:
             self._future = self._executor.submit(self._sampler.follow, self._sampler.copied(row))
         if not self.is_ready(max(0.0, self.until - time.monotonic())):
-            raise TokenNotReady
+            raise TokenPending
         future, self._future = self._future, None
         return future.result()
 
     @property
-    def is_late(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether the token of the last call is still to be fetched."""
         return self._future is not None
 
@@ -95,7 +95,7 @@ class GrammarVerification:
 
 
 def chance_logits(context: SlotContext, row: int, sampler: Sampler, terms: Terms) -> Any:
-    """Return logits whose softmax is to be told; None where nothing is.
+    """Return the logits for probabilities; None where none are asked for.
 
     Call it before a token is chosen.
 
@@ -105,21 +105,21 @@ def chance_logits(context: SlotContext, row: int, sampler: Sampler, terms: Terms
     if terms.top is None:
         return None
     logits = context.logits(row)
-    found = logits.copy()
+    copy = logits.copy()
     if terms.sampled:
         left, values = ([], []) if terms.sampler.is_greedy else sampler.distribution(row)
-        logits[:] = found  # a bias was added
-        found.fill(float("-inf"))
-        found[left] = values
-    return found
+        logits[:] = copy  # a bias was added
+        copy.fill(float("-inf"))
+        copy[left] = values
+    return copy
 
 
 def token_chances(row: Any, token_id: int, top: int) -> Chances:
     """Return how probable a token was.
 
     Args:
-        row: As ``chance_logits`` gives it.
-        top: How many of the most probable tokens to tell, none of which is impossible.
+        row: As ``chance_logits`` returns it.
+        top: How many of the most probable tokens to return, without impossible ones.
     """
     import numpy as np
 
@@ -153,26 +153,26 @@ class Lines:
 
     @classmethod
     def of(cls, terms: Terms) -> Lines | None:
-        """Return what follows an answer; None where nothing is asked for."""
+        """Return the lines of an answer; None where its terms have no limit for them."""
         if terms.seconds is None and not terms.indent:
             return None
         return cls(terms.seconds, terms.indent)
 
     def push(self, text: str, seconds: float) -> tuple[str, bool]:
         """Take further text; returns what is kept of it, and whether the answer ends."""
-        kept = 0
+        end = 0
         for place, part in enumerate(text.split("\n")):
             if place:
-                self._line, kept = "", kept + 1
+                self._line, end = "", end + 1
             if self._line is not None:
                 self._line += part
-                said = self._line.lstrip(_BLANKS)
-                if said and len(self._line) - len(said) < self._indent:
+                words = self._line.lstrip(_BLANKS)
+                if words and len(self._line) - len(words) < self._indent:
                     self.has_cut = True
-                    return text[: kept + max(len(part) - len(said), 0)], True
-            kept += len(part)
-        is_late = self._seconds is not None and seconds > self._seconds
-        return text, is_late and self._line is not None
+                    return text[: end + max(len(part) - len(words), 0)], True
+            end += len(part)
+        is_over = self._seconds is not None and seconds > self._seconds
+        return text, is_over and self._line is not None
 
 
 SLOT_MAGIC = b"MTKITSLT"
@@ -183,7 +183,7 @@ _MODEL_PARTS, _PART_BYTES = 16, 1 << 16
 
 
 def write_slot_file(context: SlotContext, slot: int, path: str, ids: Sequence[int]) -> int:
-    """Write what a slot remembers into a file, which is replaced; returns the bytes."""
+    """Write a slot's tokens and state to a file, which is replaced; returns the bytes."""
     with WholeFiles([path], force=True) as files:
         part = files.part(path)
         size = context.save_slot(slot, part, ids)
@@ -207,16 +207,16 @@ def read_slot_file(context: SlotContext, slot: int, path: str) -> tuple[list[int
 
 
 def _state_checksum(context: SlotContext, data: memoryview) -> bytes:
-    """Return the checksum of a state, which is that of a model."""
+    """Return the checksum of a state and of the model that it is of."""
     with open(context.model.path, "rb") as model:
         size = os.fstat(model.fileno()).st_size
-        found = hashlib.sha256(b"%d" % size)
+        digest = hashlib.sha256(b"%d" % size)
         for number in range(_MODEL_PARTS):
             model.seek(number * size // _MODEL_PARTS)
-            found.update(model.read(_PART_BYTES))
+            digest.update(model.read(_PART_BYTES))
     words = _STATE_HEAD.unpack_from(data)[2]
-    found.update(data[_STATE_HEAD.size + 4 * words :])
-    return found.digest()
+    digest.update(data[_STATE_HEAD.size + 4 * words :])
+    return digest.digest()
 
 
 _NO_PROPOSAL = Proposal([])
@@ -226,18 +226,18 @@ class Slot:
     """A slot; only the scheduler's thread may call it.
 
     Attributes:
-        job: What it answers; None where it is free.
+        job: None where it is free.
         used: When it was last taken, in the scheduler's count; 0: never.
         started: When its job began, as ``time.perf_counter`` counts.
-        seat: What drafts for it; None where nothing does.
+        seat: Its place in the drafting; None where nothing drafts.
     """
 
     def __init__(
         self, context: SlotContext, number: int, seat: Seat | None, executor: Executor
     ) -> None:
         self._context, self._executor = context, executor
-        self._aside: GrammarVerification | None = None
-        self._likely: Any = None
+        self._grammar: GrammarVerification | None = None
+        self._chance_logits: Any = None
         self.number, self.seat, self.proposal = number, seat, _NO_PROPOSAL
         self.ids: list[int] = []
         self.past = 0
@@ -271,17 +271,12 @@ class Slot:
     def part(self, share: int) -> tuple[int, int, list[int], int]:
         """Return its part of the next batch, as ``SlotContext.compute`` takes it."""
         ids = self.ids[self.past : self.past + share] + self.proposal.ids
-        wanted = 1 + len(self.proposal.ids) if share == self.waiting else 0
-        return self.number, self.past, ids, wanted
+        n_logits = 1 + len(self.proposal.ids) if share == self.waiting else 0
+        return self.number, self.past, ids, n_logits
 
     def common(self, ids: Sequence[int]) -> int:
         """Return how many tokens of a prompt it remembers from the start."""
-        count = 0
-        for had, wanted in zip(self.ids[: self.past], ids, strict=False):
-            if had != wanted:
-                break
-            count += 1
-        return count
+        return common_length(self.ids[: self.past], ids)
 
     def begin(self, job: Job, used: int) -> None:
         """Take a job."""
@@ -289,7 +284,7 @@ class Slot:
         context.model.check_ids(ids)
         self._sampler = Sampler(context, terms.sampler, distributions=terms.sampled)
         common = self.common(ids) if terms.cached else 0
-        had = self.ids[: self.past]
+        old = self.ids[: self.past]
         keep = min(common, len(ids) - 1)  # one has to be computed, for its logits
         if keep < self.past and not (keep and context.cut(self.number, keep)):
             context.clear_slot(self.number)
@@ -306,15 +301,15 @@ class Slot:
         self._verification: Verification = Matching(self._sampler)
         # a grammar says itself what an answer may be
         if terms.sampler.grammar is not None or terms.sampler.json_schema is not None:
-            self._verification = self._aside = GrammarVerification(self._sampler, self._executor)
+            self._verification = self._grammar = GrammarVerification(self._sampler, self._executor)
         elif terms.budget is not None:
-            spelled = partial(context.model.piece, special=True)
+            piece = partial(context.model.piece, special=True)
             self._verification = BudgetVerification(
-                self._verification, self._sampler, terms.budget, spelled
+                self._verification, self._sampler, terms.budget, piece
             )
         broken = CacheBreak(
             common,
-            had[common] if common < len(had) else None,
+            old[common] if common < len(old) else None,
             ids[common] if common < len(ids) else None,
         )
         job.emit(JobStart(self.number, keep, broken))
@@ -322,7 +317,7 @@ class Slot:
             job.emit(JobProgress(len(ids), keep, keep, 0.0))
 
     def computed(self, count: int) -> None:
-        """Take note that so many of its tokens are computed."""
+        """Count so many of its tokens as computed."""
         self.past += count
         job = self.job
         if job is not None and job.terms.progress and not self.generated:
@@ -346,51 +341,52 @@ class Slot:
         self._is_shortened = True
 
     @property
-    def late(self) -> GrammarVerification | None:
-        """What chooses a token that others did not wait for; None where there is none."""
-        return self._aside if self._aside is not None and self._aside.is_late else None
+    def pending(self) -> GrammarVerification | None:
+        """The grammar whose token others did not wait for; None where there is none."""
+        return self._grammar if self._grammar is not None and self._grammar.is_pending else None
 
     def choose(self, row: int, until: float = 0.0) -> None:
-        """Choose the tokens behind the last one and what was drafted, and tell them.
+        """Choose the tokens behind the last one and what was drafted, with an event for each.
 
         Args:
-            row: Of the logits behind the last token of the part; of a token that was late, any.
+            row: Of the logits behind the last token of the part; any for a token that was pending.
             until: When others have waited long enough, as ``time.monotonic`` counts.
         """
         job, context, proposal = self.job, self._context, self.proposal
         assert job is not None
         self.proposal = _NO_PROPOSAL
-        if self._aside is not None:
-            self._aside.until = until
+        if self._grammar is not None:
+            self._grammar.until = until
         if not job.limit:
             self._first = time.perf_counter()
             self._finish("length")
             return
-        made, drafted = Round(proposal), len(proposal.ids)
+        tokens, first = Round(proposal), row - len(proposal.ids)
         end: End | None = None
-        was_late = self.late is not None
-        while end is None and not made.is_over and not job.cancelled:
-            at = row - drafted + len(made.emitted)
+        is_whole = self.pending is None
+        while end is None and not tokens.is_over and not job.cancelled:
             try:
-                end = self._next(made, at)
-            except TokenNotReady:
+                end = self._next(tokens, first)
+            except TokenPending:
+                is_whole = False
                 break
-        self.past += made.accepted
-        if made.accepted < drafted and not context.cut(self.number, self.past):
+        self.past += tokens.accepted
+        if tokens.accepted < len(proposal.ids) and not context.cut(self.number, self.past):
             raise UnsupportedError("its memory cannot be cut", source=context.model.path)
-        is_whole = made.emitted and not was_late and self.late is None
+        is_whole = is_whole and bool(tokens.emitted)
         if self.seat is not None and is_whole and job.terms.speculative is not False:
-            self.seat.saw(made, context.logits(at))
+            self.seat.saw(tokens, context.logits(first + len(tokens.emitted) - 1))
         if end is not None:
             self._finish(end)
 
-    def _next(self, made: Round, row: int) -> End | None:
+    def _next(self, tokens: Round, first: int) -> End | None:
         """Choose a token; says why it is the last one, None where it is not."""
         job, context = self.job, self._context
         assert job is not None
-        if self.late is None:
-            self._likely = chance_logits(context, row, self._sampler, job.terms)
-        token = made.next(self._verification, row - len(made.emitted))
+        if self.pending is None:
+            row = first + len(tokens.emitted)
+            self._chance_logits = chance_logits(context, row, self._sampler, job.terms)
+        token = tokens.next(self._verification, first)
         now = time.perf_counter()
         if not self.generated:
             self._first = now
@@ -399,14 +395,14 @@ class Slot:
         self.ids.append(token)
         self.generated += 1
         is_eog = context.model.is_eog(token) and not job.terms.sampler.ignore_eos
-        raw = context.model.piece(token, special=is_eog or token in job.terms.shown)
+        raw = context.model.piece(token, special=is_eog or token in job.terms.markers)
         text = "" if is_eog else self._text.push(raw)
         is_over = False
         if self._lines is not None:
             text, is_over = self._lines.push(text, now - self._first)
-        likely = None if is_eog else self._likely
-        found = None if likely is None else token_chances(likely, token, job.terms.top or 0)
-        job.emit(Piece(token, raw, text, found, now - self.started))
+        logits = None if is_eog else self._chance_logits
+        chances = None if logits is None else token_chances(logits, token, job.terms.top or 0)
+        job.emit(Piece(token, raw, text, chances, now - self.started))
         if is_eog:
             return "eog"
         if self._text.stopped is not None:
@@ -443,8 +439,8 @@ class Slot:
     def free(self) -> None:
         """Leave the job; what was computed is remembered."""
         if self.job is not None:
-            (self._aside or self._sampler).close()
-            self.job, self._aside, self.proposal = None, None, _NO_PROPOSAL
+            (self._grammar or self._sampler).close()
+            self.job, self._grammar, self.proposal = None, None, _NO_PROPOSAL
         del self.ids[self.past :]
 
     def put_off(self) -> None:
@@ -455,11 +451,11 @@ class Slot:
             self.ids = []
 
     def save(self, path: str) -> tuple[int, int]:
-        """Write what it remembers into a file, which is replaced; returns tokens and bytes."""
+        """Write tokens and state to a file, which is replaced; returns tokens and bytes."""
         return len(self.ids), write_slot_file(self._context, self.number, path, self.ids)
 
     def restore(self, path: str) -> tuple[int, int]:
-        """Remember what a file of ``save`` holds; returns tokens and bytes."""
+        """Read a file of ``save``; returns tokens and bytes."""
         self.forget()
         ids, size = read_slot_file(self._context, self.number, path)
         self.ids, self.past = ids, len(ids)

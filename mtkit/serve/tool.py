@@ -1,4 +1,4 @@
-"""The tools of a request: what the template gets, what holds the model to a call, what reads calls.
+"""The tools of a request: definitions for the template, grammars that force calls, parsers.
 
 Tools of ``/v1/responses`` become functions, which is what chat templates know: one that takes a
 text (``custom``) becomes a function with the parameter ``input``; those of a namespace go by their
@@ -42,7 +42,8 @@ class Tools:
     """The tools of one request.
 
     Attributes:
-        shows: Control tokens of the form are text of the answer: they are read.
+        definitions: The tools, unless the request forbids calls.
+        shows_markers: Control tokens of the form are text of the answer, for the parser.
     """
 
     def __init__(
@@ -60,9 +61,11 @@ class Tools:
         """
         self._form, self._several = form, several
         tools, choice = _allowed_tools(tools, choice)
-        self.given = list(tools) if choice != "none" else []
-        self.shows = form is not None
-        self._schemas = schemas_by_tool([tool for tool in self.given if isinstance(tool, dict)])
+        self.definitions = list(tools) if choice != "none" else []
+        self.shows_markers = form is not None
+        self._schemas = schemas_by_tool(
+            [tool for tool in self.definitions if isinstance(tool, dict)]
+        )
         self._forced: list[str] = []
         if choice == "required":
             self._forced = list(self._schemas)
@@ -73,11 +76,11 @@ class Tools:
         if choice not in ("auto", "none") and not self._forced:
             raise UsageError("names none of the tools", field="tool_choice")
 
-    async def forcing(self, sampler: SamplerSettings) -> SamplerSettings:
+    async def force(self, sampler: SamplerSettings) -> SamplerSettings:
         """Return settings of a sampler with which the answer is a call, where one is asked for."""
-        return await asyncio.to_thread(self._held_to_call, sampler) if self._forced else sampler
+        return await asyncio.to_thread(self._force_call, sampler) if self._forced else sampler
 
-    def _held_to_call(self, sampler: SamplerSettings) -> SamplerSettings:
+    def _force_call(self, sampler: SamplerSettings) -> SamplerSettings:
         if sampler.grammar is not None or sampler.json_schema is not None:
             raise UsageError("cannot be forced together with a grammar", field="tool_choice")
         from mtkit.llama import check_schema, one_of
@@ -103,42 +106,42 @@ class Tools:
             calls.append((before.replace(NAME, name), schema, after))
         return replace(sampler, json_schema=one_of(calls))
 
-    def reading(
+    def parser(
         self, prompt: str = "", *, streams: bool = True, reasoning: bool = True
     ) -> AnswerParser:
-        """Return what reads one answer.
+        """Return the parser of one answer.
 
         Args:
-            streams: Parts are told as soon as they are certain, not all at the end.
+            streams: Parts come as soon as they are certain, not all at the end.
         """
         if self._form is None:
             return AnswerParser(None)
         calls = bool(self._schemas)
         return AnswerParser(open_reader(
-            self._form, self.given if calls else None, prompt,
+            self._form, self.definitions if calls else None, prompt,
             several=self._several, calls=calls, reasoning=reasoning, streams=streams,
         ))  # fmt: skip
 
 
 class AnswerParser:
-    """Reads an answer from what a slot tells."""
+    """Parses an answer from the events of its job."""
 
     def __init__(self, reader: Reader | None) -> None:
-        """Take what reads its text; None: all is text."""
+        """Take the reader of its text; None: all is text."""
         self._reader = reader
 
     @property
-    def called(self) -> int:
+    def calls(self) -> int:
         """How many calls have begun."""
         return self._reader.called if self._reader is not None else 0
 
-    def read(self, told: Piece | JobEnd) -> list[Part]:
-        """Return what a token or the end of the answer settles."""
+    def read(self, event: Piece | JobEnd) -> list[Part]:
+        """Return the parts that a token or the end of the answer completes."""
         if self._reader is None:
-            return [told.text] if told.text else []
-        if isinstance(told, JobEnd):
-            return self._reader.finish(told.text)
-        return self._reader.push(told.text)
+            return [event.text] if event.text else []
+        if isinstance(event, JobEnd):
+            return self._reader.finish(event.text)
+        return self._reader.push(event.text)
 
 
 def _allowed_tools(
@@ -148,18 +151,18 @@ def _allowed_tools(
     if isinstance(choice, str) or choice.get("type") != "allowed_tools":
         return tools, choice
     allowed = choice.get("allowed_tools")
-    listed = allowed.get("tools") if isinstance(allowed, dict) else None
-    if not isinstance(allowed, dict) or not isinstance(listed, list):
+    rows = allowed.get("tools") if isinstance(allowed, dict) else None
+    if not isinstance(allowed, dict) or not isinstance(rows, list):
         raise UsageError("has no list of tools", field="tool_choice.allowed_tools")
-    kept = schemas_by_tool([one for one in listed if isinstance(one, dict)])
+    names = schemas_by_tool([row for row in rows if isinstance(row, dict)]).keys()
     mode = allowed.get("mode", "auto")
     if mode not in ("auto", "required"):
         raise UsageError("is not auto or required", field="tool_choice.allowed_tools.mode")
-    return [tool for tool in tools if schemas_by_tool([tool]).keys() & kept.keys()], mode
+    return [tool for tool in tools if schemas_by_tool([tool]).keys() & names], mode
 
 
 class ToolOrigin(Record):
-    """What a function that the model is given stands for."""
+    """The tool of a request that a function for the model stands for."""
 
     name: str
     namespace: str = ""
@@ -169,11 +172,11 @@ class ToolOrigin(Record):
 def functions_from_responses(
     tools: Sequence[Mapping[str, Any]], unknown: UnknownFields
 ) -> tuple[list[dict[str, Any]], dict[str, ToolOrigin]]:
-    """Return definitions in the form of chat completions, and what each of them stands for."""
-    made: list[dict[str, Any]] = []
+    """Return definitions in the form of chat completions, and the tool behind each of them."""
+    functions: list[dict[str, Any]] = []
     origins: dict[str, ToolOrigin] = {}
     # those of no namespace keep their names
-    for tool, field, namespace in sorted(_each_tool(tools), key=lambda one: bool(one[2])):
+    for tool, field, namespace in sorted(_each_tool(tools), key=lambda row: bool(row[2])):
         kind = tool.get("type", "function")
         if kind not in ("function", "custom"):
             unknown.leave_out(str(kind))
@@ -181,11 +184,11 @@ def functions_from_responses(
         name = tool.get("name")
         if not isinstance(name, str) or not name:
             raise UsageError("is missing", field=f"{field}.name")
-        called = f"{namespace}.{name}" if namespace and name in origins else name
-        origins[called] = ToolOrigin(name, namespace, kind == "custom")
-        function = {"name": called, "description": _description(tool), **_parameters(tool)}
-        made.append({"type": "function", "function": function})
-    return made, origins
+        full_name = f"{namespace}.{name}" if namespace and name in origins else name
+        origins[full_name] = ToolOrigin(name, namespace, kind == "custom")
+        function = {"name": full_name, "description": _description(tool), **_parameters(tool)}
+        functions.append({"type": "function", "function": function})
+    return functions, origins
 
 
 def _each_tool(
@@ -196,10 +199,10 @@ def _each_tool(
             yield tool, f"tools[{place}]", ""
             continue
         inner = tool.get("tools")
-        if not isinstance(inner, list) or not all(isinstance(one, dict) for one in inner):
+        if not isinstance(inner, list) or not all(isinstance(tool, dict) for tool in inner):
             raise UsageError("is not a list of tools", field=f"tools[{place}].tools")
-        for at, one in enumerate(inner):
-            yield one, f"tools[{place}].tools[{at}]", str(tool.get("name") or "")
+        for at, inner_tool in enumerate(inner):
+            yield inner_tool, f"tools[{place}].tools[{at}]", str(tool.get("name") or "")
 
 
 def _description(tool: Mapping[str, Any]) -> Any:
@@ -218,8 +221,8 @@ def _parameters(tool: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "parameters": {"type": "object", "properties": {"input": text}, "required": ["input"]}
         }
-    given = tool.get("parameters")
-    return {} if given is None else {"parameters": given}
+    parameters = tool.get("parameters")
+    return {} if parameters is None else {"parameters": parameters}
 
 
 def choice_from_responses(
@@ -233,12 +236,12 @@ def choice_from_responses(
     kind = choice.get("type")
     if kind == "allowed_tools":
         allowed = choice.get("tools")
-        listed = allowed if isinstance(allowed, list) else []
-        names = [one.get("name") for one in listed if isinstance(one, dict)]
-        kept = [one for one in functions if origins[one["function"]["name"]].name in names]
-        return kept, str(choice.get("mode", "auto"))
+        rows = allowed if isinstance(allowed, list) else []
+        names = [row.get("name") for row in rows if isinstance(row, dict)]
+        functions = [each for each in functions if origins[each["function"]["name"]].name in names]
+        return functions, str(choice.get("mode", "auto"))
     if kind not in ("function", "custom"):
         raise UsageError(f"is {kind}, which cannot be had here", field="tool_choice.type")
-    wanted = choice.get("name")
-    called = next((name for name, origin in origins.items() if origin.name == wanted), wanted)
-    return list(functions), {"type": "function", "function": {"name": called}}
+    name = choice.get("name")
+    full_name = next((full for full, origin in origins.items() if origin.name == name), name)
+    return list(functions), {"type": "function", "function": {"name": full_name}}

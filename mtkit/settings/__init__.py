@@ -22,6 +22,7 @@ MOST_THREADS = 512
 _MOST = (1 << 31) - 1
 """Greatest number of a C int."""
 _GREATEST_FLOAT32 = float((1 << 128) - (1 << 104))
+_ID_DIGITS = 20
 _ANY = 1 << 20
 HEADINGS = ("Serving", "Text", "Sampling", "Drafting", "Context", "Computing", "Session")
 """In the order in which they are shown."""
@@ -137,6 +138,17 @@ class WindowSettings(ContextSettings, heading="Context"):
     )
 
 
+def bias_target(name: int | str) -> int | str:
+    """Return the id that digits in ``logit_bias`` name; other texts stand for their tokens.
+
+    Keys of JSON and words of a command line are texts, so digits are an id, also one that no
+    vocabulary has; more digits than 64 bits hold are a text.
+    """
+    if isinstance(name, str) and name.isdecimal() and len(name) < _ID_DIGITS:
+        return int(name)
+    return name
+
+
 class SamplerSettings(Settings, heading="Sampling"):
     """How tokens are chosen."""
 
@@ -231,7 +243,9 @@ class SamplerSettings(Settings, heading="Sampling"):
         super().__post_init__()
         if self.grammar is not None and self.json_schema is not None:
             raise UsageError("a grammar and a JSON schema exclude each other")
-        for name, value in self.logit_bias:
+        biases = tuple((bias_target(name), value) for name, value in self.logit_bias)
+        self.__dict__["logit_bias"] = biases
+        for name, value in biases:
             if not value <= _GREATEST_FLOAT32:
                 what = f"is {value} for {name!r}, not a number of 32 bits"
                 raise UsageError(what, field="logit_bias")

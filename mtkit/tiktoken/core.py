@@ -42,7 +42,7 @@ class Encoding:
     """A tokenizer with the methods of ``tiktoken.Encoding``.
 
     Attributes:
-        name: Of the encoding, or path of the file.
+        name: The name of the encoding, or the path of the file.
     """
 
     _tokenizer: Tokenizer
@@ -56,7 +56,7 @@ class Encoding:
         special_tokens: dict[str, int],
         explicit_n_vocab: int | None = None,
     ) -> None:
-        """Make an encoding of ranks.
+        """Make an encoding from ranks.
 
         Args:
             mergeable_ranks: Bytes of a token -> its rank, which is its id.
@@ -84,17 +84,17 @@ class Encoding:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, name: str = "") -> Encoding:
-        """Return an encoding that asks a tokenizer of mtkit."""
-        made = cls.__new__(cls)
-        made._tokenizer = tokenizer  # noqa: SLF001  its own
-        made.name = name or tokenizer.source
-        return made
+        """Return the encoding of a tokenizer of mtkit."""
+        encoding = cls.__new__(cls)
+        encoding._tokenizer = tokenizer  # noqa: SLF001  its own
+        encoding.name = name or tokenizer.source
+        return encoding
 
     def __repr__(self) -> str:
         return f"<Encoding {self.name!r}>"
 
     def __getstate__(self) -> Mapping[str, Any]:
-        """Leave out what can be made again."""
+        """Leave out what can be computed again."""
         return {"name": self.name, "_tokenizer": self._tokenizer}
 
     @cached_property
@@ -126,13 +126,13 @@ class Encoding:
     @cached_property
     def _special_tokens(self) -> dict[str, int]:
         """Text -> id of the added tokens."""
-        found: dict[str, int] = {}
+        ids: dict[str, int] = {}
         group: AddedTokens | None = self._tokenizer.spec.added_tokens
         while group is not None:
             for token in group.tokens:
-                found.setdefault(token.content.decode("utf-8", "replace"), token.id)
+                ids.setdefault(token.content.decode("utf-8", "replace"), token.id)
             group = group.first
-        return found
+        return ids
 
     @cached_property
     def _holes(self) -> frozenset[int]:
@@ -187,7 +187,7 @@ class Encoding:
         Raises:
             ValueError: One that must not be there is there.
         """
-        allowed = self._judged(text, allowed_special, disallowed_special)
+        allowed = self._allowed(text, allowed_special, disallowed_special)
         if not allowed:
             return self.encode_ordinary(text)
         if allowed == self.special_tokens_set:
@@ -202,15 +202,15 @@ class Encoding:
                 ids += self.encode_ordinary(part)
         return ids
 
-    def _judged(self, text: str, allowed: Some, disallowed: Listed) -> AbstractSet[str]:
+    def _allowed(self, text: str, allowed: Some, disallowed: Listed) -> AbstractSet[str]:
         """Return the special tokens that are allowed, once no other one is in the text."""
         permitted = self.special_tokens_set if allowed == "all" else allowed
         refused = self.special_tokens_set - permitted if disallowed == "all" else disallowed
-        found = _cut(frozenset(refused)).search(text) if refused else None
-        if found is not None:
+        match = _cut(frozenset(refused)).search(text) if refused else None
+        if match is not None:
             raise ValueError(
-                f"Encountered text corresponding to disallowed special token {found[0]!r}.\n"
-                f"allowed_special={{{found[0]!r}}} takes it as that token, "
+                f"Encountered text corresponding to disallowed special token {match[0]!r}.\n"
+                f"allowed_special={{{match[0]!r}}} takes it as that token, "
                 "disallowed_special=() takes all of them as text."
             )
         return permitted & self.special_tokens_set
@@ -221,12 +221,12 @@ class Encoding:
         """Return the ids of a text as an array of uint32."""
         import numpy as np
 
-        allowed = self._judged(text, allowed_special, disallowed_special)
+        allowed = self._allowed(text, allowed_special, disallowed_special)
         if not allowed:
-            found = self._tokenizer.encode_array(
+            ids = self._tokenizer.encode_array(
                 _sound(text), add_special_tokens=False, parse_special=False
             )
-            return np.frombuffer(found, np.uint32)
+            return np.frombuffer(ids, np.uint32)
         return np.array(
             self.encode(text, allowed_special=allowed, disallowed_special=()), np.uint32
         )
@@ -234,7 +234,7 @@ class Encoding:
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
         """Return the ids of many texts in which special tokens are text."""
         return self._tokenizer.encode_batch_ids(
-            [_sound(one) for one in text],
+            [_sound(each) for each in text],
             threads=num_threads,
             add_special_tokens=False,
             parse_special=False,
@@ -249,12 +249,13 @@ class Encoding:
         disallowed_special: Listed = "all",
     ) -> list[list[int]]:
         """Return the ids of many texts; as ``encode``."""
-        for one in text:
-            allowed = self._judged(one, allowed_special, disallowed_special)
+        for each in text:
+            allowed = self._allowed(each, allowed_special, disallowed_special)
         if text and not allowed:
             return self.encode_ordinary_batch(text, num_threads=num_threads)
         return [
-            self.encode(one, allowed_special=allowed_special, disallowed_special=()) for one in text
+            self.encode(each, allowed_special=allowed_special, disallowed_special=())
+            for each in text
         ]
 
     def encode_with_unstable(
@@ -271,7 +272,7 @@ class Encoding:
             Ids, and lists of ids: the text is a beginning of what the ids and any of the lists
             stand for.
         """
-        allowed = self._judged(text, allowed_special, disallowed_special)
+        allowed = self._allowed(text, allowed_special, disallowed_special)
         ids = self.encode(text, allowed_special=allowed, disallowed_special=())
         parts = _cut(frozenset(allowed)).split(_sound(text)) if allowed else [_sound(text)]
         stable, rest = self._pieces.unstable(ids, parts[-1])
@@ -355,9 +356,8 @@ class Encoding:
         offsets, characters = [], 0
         pieces = self.decode_tokens_bytes(tokens)
         for piece in pieces:
-            begun = sum(not 0x80 <= byte < 0xC0 for byte in piece)
             offsets.append(max(0, characters - (0x80 <= piece[0] < 0xC0)))
-            characters += begun
+            characters += sum(not 0x80 <= byte < 0xC0 for byte in piece)
         return b"".join(pieces).decode(), offsets
 
     def decode_batch(
@@ -383,8 +383,8 @@ class Encoding:
         """Return the bytes of all ordinary tokens, sorted."""
         special = set(self._special_tokens.values())
         ordinary = (number for number in range(self.n_vocab) if number not in special)
-        found = (self._tokenizer.token_bytes(number) for number in ordinary)
-        return sorted(piece for piece in found if piece)
+        pieces = (self._tokenizer.token_bytes(number) for number in ordinary)
+        return sorted(piece for piece in pieces if piece)
 
 
 def _sound(text: str) -> str:
@@ -398,5 +398,5 @@ def _sound(text: str) -> str:
 
 @lru_cache(128)
 def _cut(tokens: frozenset[str]) -> re.Pattern[str]:
-    """Return what finds and keeps any of some tokens."""
+    """Return a pattern that splits a text at some tokens and keeps them."""
     return re.compile(f"({'|'.join(map(re.escape, tokens))})")

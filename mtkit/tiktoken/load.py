@@ -71,17 +71,17 @@ def data_gym_to_mergeable_bpe_ranks(
     """Return byte string -> rank of the two files of GPT-2's encoder.
 
     Args:
-        encoder_json_file: Piece -> id, which has to say the same.
+        encoder_json_file: Piece -> id, which has to agree.
         clobber_one_byte_tokens: Take the ids of single bytes from the latter.
     """
     import json
 
     from mtkit.unicode.utf8 import bytes_of_letters
 
-    listed = json.loads(read_file_cached(encoder_json_file, encoder_json_hash))
-    known = {bytes_of_letters(piece): number for piece, number in listed.items()}
-    known.pop(b"<|endoftext|>", None)
-    known.pop(b"<|startoftext|>", None)
+    pieces = json.loads(read_file_cached(encoder_json_file, encoder_json_hash))
+    expected = {bytes_of_letters(piece): number for piece, number in pieces.items()}
+    expected.pop(b"<|endoftext|>", None)
+    expected.pop(b"<|startoftext|>", None)
     single = [byte for byte in range(256) if chr(byte).isprintable() and byte != ord(" ")]
     single += [byte for byte in range(256) if byte not in single]
     ranks = {bytes([byte]): rank for rank, byte in enumerate(single)}
@@ -89,7 +89,7 @@ def data_gym_to_mergeable_bpe_ranks(
     for rank, line in enumerate(lines, len(ranks)):
         ranks[bytes_of_letters("".join(line.split())) or b""] = rank
     if clobber_one_byte_tokens:
-        ranks.update({t: number for t, number in known.items() if t is not None and len(t) == 1})
-    if ranks != known:
+        ranks.update({t: number for t, number in expected.items() if t is not None and len(t) == 1})
+    if ranks != expected:
         raise ValueError(f"{encoder_json_file} is not the vocabulary of {vocab_bpe_file}")
     return ranks

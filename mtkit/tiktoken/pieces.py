@@ -1,8 +1,7 @@
-"""Bytes merged without a split, and the end of a text that is not stable yet.
+"""Bytes merged without a split, and the unstable end of a text.
 
-More text can change the last word of a text, and words of nothing but white space in front of it.
-What can then stand there is tried: each token that the bytes, or an end of them, are the beginning
-of.
+More text can change the last word of a text, and words of white space in front of it. What can then
+be there are the tokens that begin with those bytes, or with an end of them.
 
 Source: openai/tiktoken 0.14, src/lib.rs (``_increase_last_piece_token_len``,
 ``_encode_unstable_native``).
@@ -79,8 +78,9 @@ class SinglePieces:
         """Return the lists of ids that begin with some bytes, each once."""
         if not raw:
             return []
-        found: dict[tuple[int, ...], None] = {}
-        found.update(((self._ranks[piece],), None) for piece in self._beginning_with(raw))
+        lists: dict[tuple[int, ...], None] = dict.fromkeys(
+            (self._ranks[piece],) for piece in self._beginning_with(raw)
+        )
         for at in range(1, len(raw)):
             for piece in self._beginning_with(raw[at:]):
                 whole = raw[:at] + piece
@@ -88,11 +88,11 @@ class SinglePieces:
                     ids = encode_ordinary(whole.decode())
                 except UnicodeDecodeError:
                     ids = self.encode(whole)
-                found[tuple(self._reaching(ids, len(raw)))] = None
+                lists[tuple(self._reaching(ids, len(raw)))] = None
         last = _last_character(raw)
         if last and last.decode("utf-8", "replace").isspace() and len(last) < len(raw):
-            found[tuple(self.encode(raw[: -len(last)]) + self.encode(last))] = None
-        return [list(ids) for ids in found]
+            lists[tuple(self.encode(raw[: -len(last)]) + self.encode(last))] = None
+        return [list(ids) for ids in lists]
 
     def _beginning_with(self, raw: bytes) -> Iterator[bytes]:
         pieces = self._sorted

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PUBLISHED = "tiktoken_ext.openai_public"
 ENCODINGS: dict[str, Encoding] = {}
-"""Those that have been asked for."""
+"""The encodings that are open."""
 
 
 def get_encoding(encoding_name: str) -> Encoding:
@@ -34,21 +34,21 @@ def get_encoding(encoding_name: str) -> Encoding:
             f"Expected a string in get_encoding, got {type(encoding_name)}"
         )
     if encoding_name not in ENCODINGS:
-        ENCODINGS[encoding_name] = _made(encoding_name)
+        ENCODINGS[encoding_name] = _open_encoding(encoding_name)
     return ENCODINGS[encoding_name]
 
 
 def list_encoding_names() -> list[str]:
     """Return the names that ``get_encoding`` knows."""
-    return list(dict.fromkeys([*encodings.encoding_names(), *_plugged_in()]))
+    return list(dict.fromkeys([*encodings.encoding_names(), *plug_ins()]))
 
 
-def _made(name: str) -> Encoding:
+def _open_encoding(name: str) -> Encoding:
     if name not in encodings.encoding_names():
-        constructor = _plugged_in().get(name)
+        constructor = plug_ins().get(name)
         if constructor is None:
-            known = ", ".join(list_encoding_names())
-            raise ValueError(f"Unknown encoding {name}.\nThere are: {known}")
+            names = ", ".join(list_encoding_names())
+            raise ValueError(f"Unknown encoding {name}.\nThere are: {names}")
         return Encoding(**constructor())
     if encodings.find_ranks(name) is None:
         raise UsageError(
@@ -62,7 +62,8 @@ def _made(name: str) -> Encoding:
 
 
 @lru_cache(1)
-def _plugged_in() -> Mapping[str, Callable[[], dict[str, Any]]]:
+def plug_ins() -> Mapping[str, Callable[[], dict[str, Any]]]:
+    """Return the functions of all plug-ins, by the names of their encodings."""
     from importlib import import_module
     from pkgutil import iter_modules
 
@@ -70,8 +71,8 @@ def _plugged_in() -> Mapping[str, Callable[[], dict[str, Any]]]:
         space = import_module("tiktoken_ext")
     except ImportError:
         return {}
-    found: dict[str, Callable[[], dict[str, Any]]] = {}
+    constructors: dict[str, Callable[[], dict[str, Any]]] = {}
     for module in iter_modules(space.__path__, "tiktoken_ext."):
         if module.name != _PUBLISHED:
-            found.update(import_module(module.name).ENCODING_CONSTRUCTORS)
-    return found
+            constructors.update(import_module(module.name).ENCODING_CONSTRUCTORS)
+    return constructors

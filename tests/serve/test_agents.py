@@ -64,9 +64,9 @@ def test_an_agent_reads_a_file(made: Any, agent: Any, monkeypatch: pytest.Monkey
     app, served = made
     chat_ids, told = served.chat_ids, []
 
-    async def watched(messages: Any, tools: Any, **given: Any) -> Any:
-        told.append(await served.chat_text(messages, tools, **given))
-        return await chat_ids(messages, tools, **given)
+    async def watched(conversation: Any) -> Any:
+        told.append(await served.chat_text(conversation))
+        return await chat_ids(conversation)
 
     monkeypatch.setattr(served, "chat_ids", watched)
     name, arguments = CALLS[agent.__name__]

@@ -176,7 +176,7 @@ BLOCKS = [
 
 def test_blocks_of_an_answer_and_their_events() -> None:
     pydantic, library = reference("pydantic"), reference("anthropic")
-    from mtkit.serve.content import AnthropicContent
+    from mtkit.serve.anthropic import MessageContent
 
     events = pydantic.TypeAdapter(library.types.RawMessageStreamEvent)
     for parts, blocks in (
@@ -185,7 +185,7 @@ def test_blocks_of_an_answer_and_their_events() -> None:
         ([CallStart("1", "cut"), CallText('{"x')],
          [{"type": "tool_use", "id": "1", "name": "cut", "input": {}}]),
     ):  # fmt: skip
-        content = AnthropicContent()
+        content = MessageContent()
         made = [one for part in parts for one in content.add(part)] + list(content.end())
         assert content.blocks == blocks
         for one in made:
@@ -207,9 +207,9 @@ def test_blocks_of_an_answer_and_their_events() -> None:
 
 
 def test_an_answer_without_its_thoughts() -> None:
-    from mtkit.serve.content import AnthropicContent
+    from mtkit.serve.anthropic import MessageContent
 
-    content = AnthropicContent(shows_thoughts=False)
+    content = MessageContent(shows_thoughts=False)
     made = [one for part in PARTS for one in content.add(part)] + list(content.end())
     kept = [block for block in BLOCKS if block["type"] != "thinking"]
     assert content.blocks == kept

@@ -15,7 +15,7 @@ from mtkit.memory_plan.plan import PlanSettings
 def auto(model: Any, **given: Any) -> tuple[int, Any]:
     """Return the tokens that fit a slot, and the settings of the context."""
     with serving(model, n_ctx=None, **given) as (_, scheduler):
-        return scheduler.n_slot, scheduler._context.settings
+        return scheduler.n_slot, scheduler.context.settings
 
 
 def test_a_slot_can_take_what_the_model_was_trained_with() -> None:
@@ -73,7 +73,7 @@ def test_shared_cells_of_other_memories(arch: str, options: dict[str, Any]) -> N
     with serving(model, slots=1, n_ctx=1024) as (_, scheduler):
         wanted = [ask(scheduler, [ids])[0] for ids in prompts]
     with serving(model, n_ctx=None) as (_, scheduler):
-        assert scheduler._context.settings.kv_unified
+        assert scheduler.context.settings.kv_unified
         assert ask(scheduler, prompts) == wanted
         assert ask(scheduler, [[*ids, 7] for ids in prompts]) != wanted
         assert ask(scheduler, prompts) == wanted

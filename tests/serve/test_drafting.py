@@ -21,7 +21,7 @@ from mtkit.gguf.values import EMBEDDING, Rows
 from mtkit.settings import DraftSettings
 from mtkit.speculative import semantic_index, setup
 from mtkit.speculative.costs import Costs
-from mtkit.speculative.seats import SharedDrafting
+from mtkit.speculative.policy import shared_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -225,9 +225,11 @@ def known(batches: dict[int, float], draft: float, read: float = 0.0) -> Costs:
 
 def number(costs: Costs, rates: list[float], others: int = 0, behind: int = 0) -> list[int]:
     """Return how many are drafted in the next rounds."""
-    shared_drafting = SharedDrafting.__new__(SharedDrafting)
-    shared_drafting._most, shared_drafting._known, shared_drafting._rest = 6, costs, 0
-    return [shared_drafting._number(rates, others, behind, 100) for _ in range(40)]
+    numbers, rest = [], 0
+    while len(numbers) < 40:
+        count, rest = shared_number(costs, rates, others, behind, 100, 6)
+        numbers += [count, *[0] * rest]
+    return numbers[:40]
 
 
 def test_how_many_are_drafted() -> None:

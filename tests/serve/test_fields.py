@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from llm_models import tiny
 from serving_http import ASK, application, message, post, run
 
+from mtkit.api.generation import generate
 from mtkit.chat.process import ProcessLost
+from mtkit.errors import UsageError
 from mtkit.sources.locate import MODEL, shipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from conftest import Run
 
 CHAT, TEXT, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/messages"
 EVERY = {CHAT: ASK, TEXT: {"prompt": "Hello", "max_tokens": 4}, MESSAGES: ASK}
@@ -71,7 +76,7 @@ def test_names_that_anybody_makes_up_are_bounded() -> None:
     counted: list[str] = []
     said: list[str] = []
     unknown = UnknownFields(strict=False, count=counted.append, say=said.append)
-    unknown.see({f"{place}{'x' * 200}": 1 for place in range(500)})
+    unknown.check({f"{place}{'x' * 200}": 1 for place in range(500)})
     assert len(said) == 100
     assert len(set(counted)) == 101
     assert max(map(len, counted)) == 100
@@ -275,3 +280,16 @@ def test_tools_that_are_allowed_are_those_that_are_given(made: Any) -> None:
     ):
         choice = {"type": "allowed_tools", "allowed_tools": odd}
         assert post(made[0], CHAT, {**asked, "tool_choice": choice}).status_code == 400
+
+
+def test_digits_in_logit_bias_are_an_id_everywhere(mtkit: Run) -> None:
+    """A request, a command line and a call read them alike, also where no vocabulary has the id."""
+    digits, path = "12345678901", tiny("llama")
+    what = f"there is no id {digits}"
+    with application(path) as (app, _):
+        answer = post(app, "/completion", {"prompt": "hi", "logit_bias": {digits: 1}})
+        assert (answer.status_code, what in message(answer)) == (400, True)
+    line = mtkit("generate", "hi", "-m", path, "-n", 1, "--logit-bias", f"{digits}=1")
+    assert (line.returncode, what in line.stderr.decode()) == (2, True)
+    with pytest.raises(UsageError, match=what):
+        generate("hi", model=path, n_predict=1, logit_bias=((digits, 1.0),))

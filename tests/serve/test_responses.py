@@ -91,8 +91,7 @@ def test_which_tool_is_to_be_called() -> None:
 
 
 def test_items_of_an_input() -> None:
-    from mtkit.serve.content import seal_reasoning
-    from mtkit.serve.conversation import messages_from_responses
+    from mtkit.serve.conversation import messages_from_responses, seal_reasoning
 
     _, origins = functions()
     assert messages_from_responses("Hi", "", {}) == [{"role": "user", "content": "Hi"}]
@@ -209,11 +208,12 @@ DONE = {
 
 
 def test_items_of_an_output_and_their_events() -> None:
-    from mtkit.serve.content import ResponsesOutput, unseal_reasoning
+    from mtkit.serve.conversation import unseal_reasoning
+    from mtkit.serve.responses import ResponseOutput
 
     pydantic, library = reference("pydantic"), reference("openai.types.responses")
     events = pydantic.TypeAdapter(library.ResponseStreamEvent)
-    output = ResponsesOutput(functions()[1], keeps_thoughts=True)
+    output = ResponseOutput(functions()[1], seals_thoughts=True)
     made = [json.loads(json.dumps(one)) for part in PARTS for one in output.add(part)]
     made += list(output.close())
     bare = [{k: v for k, v in one.items() if k not in ("id", "encrypted_content")}
@@ -237,9 +237,9 @@ def test_items_of_an_output_and_their_events() -> None:
 
 
 def test_an_output_that_was_cut() -> None:
-    from mtkit.serve.content import ResponsesOutput
+    from mtkit.serve.responses import ResponseOutput
 
-    output = ResponsesOutput({}, keeps_thoughts=False)
+    output = ResponseOutput({}, seals_thoughts=False)
     for part in ("Well", CallStart("1", "f"), CallText('{"x')):
         list(output.add(part))
     list(output.close("incomplete"))
@@ -248,7 +248,7 @@ def test_an_output_that_was_cut() -> None:
 
 
 def test_what_another_server_sealed_is_nothing() -> None:
-    from mtkit.serve.content import seal_reasoning, unseal_reasoning
+    from mtkit.serve.conversation import seal_reasoning, unseal_reasoning
 
     assert unseal_reasoning(seal_reasoning("Łódź 😀\n")) == "Łódź 😀\n"
     for odd in ("gAAAAABo=", "ÿ", "//79/w==", ""):
@@ -290,9 +290,9 @@ def test_what_is_said_of_reasoning_goes_to_the_template(
     app, served = made
     given, chat_ids = [], served.chat_ids
 
-    async def watched(*args: Any, **options: Any) -> Any:
-        given.append(options["values"])
-        return await chat_ids(*args, **options)
+    async def watched(conversation: Any) -> Any:
+        given.append(conversation.values)
+        return await chat_ids(conversation)
 
     monkeypatch.setattr(served, "chat_ids", watched)
     asked = {"input": "Hello", "max_output_tokens": 1} if path == PATH else ASK

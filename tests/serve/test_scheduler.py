@@ -104,7 +104,7 @@ def test_a_slow_grammar_holds_up_its_own_answer(monkeypatch: pytest.MonkeyPatch)
         scheduler.submit([plain.job])
         assert isinstance(plain.all(), JobEnd)  # while the others wait for their first tokens
         assert len(plain.ids) == 40
-        assert scheduler.slots[0].late
+        assert scheduler.slots[0].pending
         jobs[1].job.cancelled = True
         going.set()
         assert isinstance(jobs[0].all(), JobEnd)
@@ -289,7 +289,7 @@ def test_bad_jobs_do_not_end_the_others() -> None:
 
 def test_a_failing_batch_fails_its_jobs_alone() -> None:
     with serving(tiny("llama")) as (_, scheduler):
-        compute, broken = scheduler._context.compute, threading.Event()
+        compute, broken = scheduler.context.compute, threading.Event()
 
         def failing(parts: Any) -> Any:
             if broken.is_set():
@@ -297,7 +297,7 @@ def test_a_failing_batch_fails_its_jobs_alone() -> None:
                 raise UnsupportedError("llama.cpp fails")
             return compute(parts)
 
-        scheduler._context.compute = failing
+        scheduler.context.compute = failing
         many = [Asked([1, 5, number], 400, ignore_eos=True) for number in (7, 8)]
         for asked in many:
             scheduler.submit([asked.job])
@@ -342,7 +342,7 @@ def test_shares_of_a_batch() -> None:
 def test_the_beginning_is_told_before_the_prompt_is_computed() -> None:
     with serving(tiny()) as (_, scheduler):
         asked, found = Asked([1, 2, 3], 2), []
-        scheduler.told = lambda: found.append((asked.told.qsize(), scheduler.rounds))
+        scheduler.on_events = lambda: found.append((asked.told.qsize(), scheduler.rounds))
         scheduler.submit([asked.job])
         asked.all()
     assert found[0] == (1, 0)

@@ -152,19 +152,21 @@ def test_a_slot_is_saved_and_restored(tmp_path: Path) -> None:
     path = str(tmp_path / "slot")
     with serving(tiny("llama"), slots=2) as (_, scheduler):
         answer = ask(scheduler, FIRST, slot=1).ids
-        tokens, size = scheduler.errand(1, lambda slot: slot.save(path)).result(30)
+        tokens, size = scheduler.run_on_slot(1, lambda slot: slot.save(path)).result(30)
         assert tokens == 104
         assert size == (tmp_path / "slot").stat().st_size
-        assert scheduler.errand(1, lambda slot: slot.erase()).result(30) == 104
+        assert scheduler.run_on_slot(1, lambda slot: slot.erase()).result(30) == 104
         assert ask(scheduler, FIRST, slot=1).events[0].cached == 0
-        assert scheduler.errand(0, lambda slot: slot.restore(path)).result(30) == (104, size)
+        assert scheduler.run_on_slot(0, lambda slot: slot.restore(path)).result(30) == (104, size)
         again = ask(scheduler, FIRST, slot=0)
         assert (again.events[0].cached, again.ids) == (99, answer)
 
         raw = (tmp_path / "slot").read_bytes()
         old = raw[:8] + (104).to_bytes(4, "little") + raw[24 : 24 + 4 * 104] + raw[28 + 4 * 104 :]
         (tmp_path / "old").write_bytes(old)  # as llama-server wrote it before
-        found = scheduler.errand(0, lambda slot: slot.restore(str(tmp_path / "old"))).result(30)
+        found = scheduler.run_on_slot(0, lambda slot: slot.restore(str(tmp_path / "old"))).result(
+            30
+        )
         assert found[0] == 104
         flipped = bytearray(raw)
         flipped[-1000] ^= 1
@@ -174,19 +176,21 @@ def test_a_slot_is_saved_and_restored(tmp_path: Path) -> None:
             "magic": b"x" + raw[1:], "plain": raw[:-40],
         }.items():  # fmt: skip
             (tmp_path / name).write_bytes(damaged)
-            broken = scheduler.errand(0, lambda slot, name=name: slot.restore(str(tmp_path / name)))
+            broken = scheduler.run_on_slot(
+                0, lambda slot, name=name: slot.restore(str(tmp_path / name))
+            )
             with pytest.raises(FormatError, match=r"does not fit|damaged|cut"):
                 broken.result(30)
             assert scheduler.slots[0].ids == []
         with pytest.raises(UsageError, match="no such file"):
-            scheduler.errand(0, lambda slot: slot.restore(path + "x")).result(30)
+            scheduler.run_on_slot(0, lambda slot: slot.restore(path + "x")).result(30)
         with pytest.raises(UsageError, match="no slot 7"):
-            scheduler.errand(7, lambda slot: slot.erase())
+            scheduler.run_on_slot(7, lambda slot: slot.erase())
 
         busy = Asked([1, 5], 1000, slot=0, ignore_eos=True)
         scheduler.submit([busy.job])
         busy.next()
-        erased = scheduler.errand(0, lambda slot: slot.erase())
+        erased = scheduler.run_on_slot(0, lambda slot: slot.erase())
         assert not erased.done()
         busy.job.cancelled = True
         assert erased.result(30) > 0

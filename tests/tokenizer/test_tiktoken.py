@@ -237,12 +237,12 @@ def test_a_plug_in_names_an_encoding(tmp_path, monkeypatch) -> None:
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(ours.registry, "ENCODINGS", {})
-    ours.registry._plugged_in.cache_clear()
+    ours.registry.plug_ins.cache_clear()
     try:
         assert "bytes" in ours.list_encoding_names()
         assert ours.get_encoding("bytes").encode("ab") == [97, 98]
     finally:
-        ours.registry._plugged_in.cache_clear()
+        ours.registry.plug_ins.cache_clear()
 
 
 def test_modules_are_named_as_there() -> None:
