@@ -175,13 +175,13 @@ class Source:
         path = os.path.join(self._folder, name)
         if not os.path.isdir(path):
             return {}
-        found = {}
+        contents = {}
         for entry in sorted(os.listdir(path)):
             inner = os.path.join(path, entry)
             if entry.endswith(suffix) and os.path.isfile(inner):
                 with open(inner, "rb") as file:
-                    found[entry] = file.read()
-        return found
+                    contents[entry] = file.read()
+        return contents
 
 
 _read_already: list[object] = []
@@ -334,12 +334,12 @@ def pieces(data: memoryview, size: int) -> Iterator[memoryview]:
     Pages of a mapped file that were read go back to the system, which can read them again: else
     they count as memory of the process, and a model seems to fill it.
     """
-    end, given = len(data), 0
+    end, first = len(data), 0  # first: where pages are still held
     for start in range(0, end, size):
         yield data[start : start + size]
         read = min(start + size, end)
-        if read - given >= (_LEAST_BYTES if read == end else _HELD_BYTES):
-            given = read
+        if read - first >= (_LEAST_BYTES if read == end else _HELD_BYTES):
+            first = read
             give_back(data)
 
 

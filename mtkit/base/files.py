@@ -60,7 +60,7 @@ def _offset_in_file(view: memoryview, origin: MappedFile) -> int:
     """Return where in its file a view begins."""
     import numpy as np
 
-    at, whole = (np.frombuffer(one, np.uint8) for one in (view, memoryview(origin)))
+    at, whole = (np.frombuffer(buffer, np.uint8) for buffer in (view, memoryview(origin)))
     return at.ctypes.data - whole.ctypes.data
 
 
@@ -68,8 +68,8 @@ def _copy_part(view: memoryview, offset: int, source: int, file: BinaryIO) -> No
     began = file.tell()
     for start, stop in _data_ranges(source, offset, offset + len(view)):
         file.seek(began + start - offset)  # writes what was kept back, too
-        done = _copy_by_system(source, start, stop, file)
-        file.write(view[done - offset : stop - offset])
+        copied = _copy_by_system(source, start, stop, file)
+        file.write(view[copied - offset : stop - offset])
     file.seek(began + len(view))
     _check_length(source, offset + len(view))  # behind its end everything looks like a hole
 
@@ -236,8 +236,8 @@ class WholeFiles(Closeable):
             try:
                 os.link(part, path)
             except FileExistsError:
-                for one in placed:
-                    os.unlink(one)
+                for earlier in placed:
+                    os.unlink(earlier)
                 raise UsageError(
                     "already exists: another process made it", source=path,
                     hint=REPLACE,
@@ -270,16 +270,16 @@ def folder_for(path: str) -> Iterator[None]:
     """Make a folder and those that it lies in; what was made leaves when there is an error."""
     if os.path.isfile(path):
         raise UsageError("is a file, not a folder", source=path, hint="name a folder")
-    made = []
+    folders = []
     above = os.path.abspath(path)
     while not os.path.lexists(above):
-        made.append(above)
+        folders.append(above)
         above = os.path.dirname(above)
     try:
         os.makedirs(path, exist_ok=True)
         yield
     except BaseException:
-        for folder in made:
+        for folder in folders:
             try:
                 os.rmdir(folder)
             except OSError:  # it was not made, or holds what others wrote

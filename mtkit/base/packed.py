@@ -99,11 +99,11 @@ def places_of_byte(data: bytes, byte: int) -> list[int]:
     at, end = data.find(byte), data.rfind(byte) + 1
     if data.count(byte, max(at, 0), end) == end - at:  # as the ids of a type mostly are
         return list(range(at, end))
-    found = []
+    places = []
     while at >= 0:
-        found.append(at)
+        places.append(at)
         at = data.find(byte, at + 1)
-    return found
+    return places
 
 
 def narrowed(numbers: Numbers) -> Numbers:
@@ -192,12 +192,12 @@ class Pieces(Sequence[bytes]):
             self._index = native.PieceIndex(self.blob, self.ends.data)
         return self._index
 
-    def places(self, wanted: Iterable[bytes]) -> list[int]:
+    def places(self, strings: Iterable[bytes]) -> list[int]:
         """Return where any of a few strings stands, rising; makes no index of all."""
-        texts = frozenset(wanted)
+        texts = frozenset(strings)
         if self._index is not None and self._index.distinct:
-            found = map(self._index.find, texts)
-            return sorted(number for number in found if number is not None)
+            places = map(self._index.find, texts)
+            return sorted(number for number in places if number is not None)
         try:
             from mtkit.base.native import native
         except ImportError:
@@ -224,10 +224,10 @@ class Pieces(Sequence[bytes]):
         """Piece -> id, made on first use; of equal pieces the first counts."""
         if self._ids is None:
             items = list(self)
-            found = dict(zip(items, range(len(items)), strict=True))
-            if len(found) < len(items):
-                found = {}
+            ids = dict(zip(items, range(len(items)), strict=True))
+            if len(ids) < len(items):
+                ids = {}
                 for number, piece in enumerate(items):
-                    found.setdefault(piece, number)
-            self._ids = found
+                    ids.setdefault(piece, number)
+            self._ids = ids
         return self._ids

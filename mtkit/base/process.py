@@ -1,10 +1,4 @@
-"""A process of ours: the command line of a new one, its cache, what it frees, how far its work is.
-
-``command_line`` is that of a process with this one's interpreter and modules. ``cache_folder`` is
-where mtkit keeps what it can make again. A ``Closeable`` has to be freed: ``close`` does it, and so
-does the end of a ``with``. ``ProgressCount`` adds numbers up that come one by one, for whoever is
-told how far the work is.
-"""
+"""A process of ours: the command line of a new one, its cache folder, resources, progress."""
 
 from __future__ import annotations
 
@@ -20,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def command_line(module: str, arguments: tuple[str, ...]) -> list[str]:
-    """Return the command line of a new process that runs ``main`` of a module."""
+    """Return the command line of a new process, with this one's interpreter and modules.
+
+    It runs ``main`` of a module.
+    """
     isolated = ["-I"] * sys.flags.isolated
     paths = [path for path in sys.path if isinstance(path, str)]
     end = len(arguments) + 1
@@ -32,7 +29,7 @@ def command_line(module: str, arguments: tuple[str, ...]) -> list[str]:
 
 
 def cache_folder(name: str) -> str:
-    """Return the path of a folder of the user's cache; it may not exist yet."""
+    """Return the path of a folder for what mtkit can make again; it may not exist yet."""
     base = os.environ.get("XDG_CACHE_HOME")
     if not base and sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
@@ -54,18 +51,18 @@ class Closeable:
 
 
 class ProgressCount:
-    """What is done so far.
+    """A sum that is reported each time it grows.
 
     Attributes:
-        total: All that there is to do; it may be known later than who is told.
+        total: What it will be; it may become known after the first report.
     """
 
-    def __init__(self, told: Callable[[int, int], object] | None, total: int = 0) -> None:
-        self.total, self.done = total, 0
-        self._told = told
+    def __init__(self, report: Callable[[int, int], object] | None, total: int = 0) -> None:
+        self.total, self._count = total, 0
+        self._report = report
 
     def __call__(self, more: int) -> None:
-        """Add a number, and tell how much of how much is done."""
-        self.done += more
-        if self._told is not None:
-            self._told(self.done, self.total)
+        """Add a number, and report how much of how much is done."""
+        self._count += more
+        if self._report is not None:
+            self._report(self._count, self.total)

@@ -110,7 +110,7 @@ class Engine:
         self, text: Text, add_special_tokens: bool = True, parse_special: bool | None = None
     ) -> tuple[memoryview, memoryview]:
         """Encode to ids, and where each starts and ends, as buffers of int32."""
-        if self.gives_places and self._places().kept:
+        if self.gives_places and self._places().keeps_offsets:
             try:
                 return self._native.encode_offsets(text, add_special_tokens, parse_special)
             except self._deferred:
@@ -127,13 +127,13 @@ class Engine:
         threads: int = 1,
     ) -> list[list[int]]:
         """Encode several texts to ids in one call of the core."""
-        found, left = self._native.encode_batch_ids(
+        rows, left = self._native.encode_batch_ids(
             texts, add_special_tokens, parse_special, threads
         )
         for at in left:
             self.deferred += 1
-            found[at] = self.pipeline.encode_ids(texts[at], add_special_tokens, parse_special)
-        return found
+            rows[at] = self.pipeline.encode_ids(texts[at], add_special_tokens, parse_special)
+        return rows
 
     def encode_batch_arrays(
         self,

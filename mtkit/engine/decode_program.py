@@ -25,7 +25,7 @@ from mtkit.engine.opcodes import (
 )
 from mtkit.engine.program_writer import NONE, numbers, text, u8, u32
 from mtkit.errors import UnsupportedError
-from mtkit.spec import TokenType, decoders, fields, user_defined_pieces
+from mtkit.spec import TokenType, components_of, decoders, fields, user_defined_pieces
 from mtkit.spec.text import Text
 from mtkit.spec.vocabulary import BYTE_TOKENS
 
@@ -100,7 +100,7 @@ def chain_steps(program: Program, *, mapped: bool) -> tuple[list[bytes], bool]:
     if spec.decoder is None:
         joined = [_join_step(spec.join)] if spec.join or clean else []
         return joined + clean, False
-    listed = list(flat_steps(spec.decoder))
+    listed = list(components_of(spec.decoder))
     as_bytes = mapped and bool(listed) and isinstance(listed[0], decoders.ByteLevel)
     steps: list[bytes] = []
     for at, step in enumerate(listed):
@@ -127,15 +127,6 @@ def _sees_characters(step: Decoder) -> bool:
             return True
         words = [step.pattern.text]
     return any(isinstance(word, str) and not (word and word.isascii()) for word in words)
-
-
-def flat_steps(component: Decoder) -> Iterable[Decoder]:
-    """Give the steps of nested sequences in order."""
-    if isinstance(component, decoders.Sequence):
-        for step in component.steps:
-            yield from flat_steps(step)
-    else:
-        yield component
 
 
 def _chain_step(step: Decoder, program: Program) -> list[bytes]:
@@ -180,7 +171,7 @@ def bytewise_steps(spec: TokenizerSpec, *, mapped: bool) -> tuple[list[bytes], b
     from mtkit.pipeline.byte_decoders import final_clean_up_pairs
 
     assert isinstance(spec.decoder, decoders.Bytewise)
-    listed = [leaf for step in spec.decoder.steps for leaf in flat_steps(step)]
+    listed = list(components_of(decoders.Sequence(spec.decoder.steps)))
     as_bytes = mapped and bool(listed) and isinstance(listed[0], decoders.ByteLevel)
     steps = []
     for step in listed[1:] if as_bytes else listed:
@@ -278,14 +269,14 @@ class DecodeProgram:
             ]
         )
 
-    def _list_irregular(self, spelled: Callable[[int], bytes]) -> None:
+    def _list_irregular(self, spell: Callable[[int], bytes]) -> None:
         """List the pieces that are not in the byte alphabet, with what each is decoded to."""
         pieces = self.spec.vocabulary.pieces
         mapped = self.mapped
         if mapped is None:
             mapped = native.raw_pieces(pieces.blob, pieces.ends.data)[2]
         for token_id in places_of_byte(mapped, 0):
-            self.listed.setdefault(token_id, (0, spelled(token_id)))
+            self.listed.setdefault(token_id, (0, spell(token_id)))
 
     def _chain(self) -> None:
         """Components over the texts of tokens, or a rule that joins them."""
@@ -303,17 +294,17 @@ class DecodeProgram:
         self.steps, as_bytes = chain_steps(self.program, mapped=self.mapped is not None)
 
         special = {token.content for token in added if token.special}
-        wanted = {token.id for token in added if token.id >= 0}
-        wanted.update(self.spec.vocabulary.of_type(TokenType.ABSENT))
-        wanted.update(pieces.places(special))
-        for token_id in wanted:
-            shown = decoding.token(token_id)
-            if shown is None:
+        ids = {token.id for token in added if token.id >= 0}
+        ids.update(self.spec.vocabulary.of_type(TokenType.ABSENT))
+        ids.update(pieces.places(special))
+        for token_id in ids:
+            spelling = decoding.token(token_id)
+            if spelling is None:
                 self.listed[token_id] = (IdFlag.ABSENT, b"")
                 continue
-            content = shown.encode("utf-8", "surrogateescape")
+            content = spelling.encode("utf-8", "surrogateescape")
             hidden = IdFlag.HIDDEN if content in special else 0
-            self.listed[token_id] = (hidden, letters_to_bytes(shown) if as_bytes else content)
+            self.listed[token_id] = (hidden, letters_to_bytes(spelling) if as_bytes else content)
         if self.mapped is not None and not as_bytes:
             self.spelling = Spelling.LETTERS
             self._list_irregular(lambda token_id: bytes(pieces[token_id]))
@@ -355,16 +346,16 @@ class DecodeProgram:
         from mtkit.pipeline import byte_decoders
 
         self.steps, as_bytes = bytewise_steps(self.spec, mapped=self.mapped is not None)
-        spelled = byte_decoders.map_letters if as_bytes else bytes
-        self.unknown = spelled(decoder.unknown)
+        spell = byte_decoders.map_letters if as_bytes else bytes
+        self.unknown = spell(decoder.unknown)
         for token_id in byte_decoders.ids_left_out(self.spec):
             if token_id >= 0:
                 piece = byte_decoders.bytewise_piece(self.spec, token_id)
-                self.listed[token_id] = (IdFlag.HIDDEN, spelled(piece))
+                self.listed[token_id] = (IdFlag.HIDDEN, spell(piece))
         if self.mapped is not None:
             self.spelling = Spelling.AS_IS if as_bytes else Spelling.LETTERS
             pieces = self.spec.vocabulary.pieces
-            self._list_irregular(lambda token_id: spelled(pieces[token_id]))
+            self._list_irregular(lambda token_id: spell(pieces[token_id]))
 
     def _by_piece(self, decoder: decoders.Subwords | decoders.AfterBos) -> None:
         """Pieces of a trained subword model."""
@@ -380,9 +371,9 @@ class DecodeProgram:
         of_bytes = self.spec.vocabulary.of_type(TokenType.BYTE)
         first, last = (of_bytes[0], of_bytes[-1]) if of_bytes else (0, -1)
         together = last - first + 1 == len(of_bytes)  # as a rule
-        spelled = pieces[first : last + 1] if together else [pieces[at] for at in of_bytes]
+        spellings = pieces[first : last + 1] if together else [pieces[at] for at in of_bytes]
         byte_of = _bytes_by_name()
-        for token_id, piece in zip(of_bytes, spelled, strict=True):
+        for token_id, piece in zip(of_bytes, spellings, strict=True):
             if piece in byte_of:
                 self.listed[token_id] = byte_of[piece]
         for token_id in self.spec.vocabulary.of_type(TokenType.CONTROL):

@@ -38,13 +38,19 @@ from mtkit.engine.program_writer import (
 )
 from mtkit.errors import ResourceError, UnsupportedError
 from mtkit.pipeline.pre_tokenizers import DIGIT_GROUPS_UNICODE
-from mtkit.spec import models, normalizers, pre_tokenizers, replace, user_defined_pieces
+from mtkit.spec import (
+    components_of,
+    models,
+    normalizers,
+    pre_tokenizers,
+    replace,
+    user_defined_pieces,
+)
 from mtkit.spec.text import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from mtkit.engine.program_writer import Edges
     from mtkit.spec import AddedTokens, TokenizerSpec
@@ -64,18 +70,9 @@ def takes_raw_bytes(model: models.Model) -> bool:
 
 def changes_after_spaces(spec: TokenizerSpec, steps: Iterable[object]) -> bool:
     """Tell whether a later step depends on what the characters that ``Spaces`` wrote stand for."""
-    before = [isinstance(step, normalizers.Spaces) for step in flat_steps(spec.normalizer)]
+    before = [isinstance(step, normalizers.Spaces) for step in components_of(spec.normalizer)]
     depends = (pre_tokenizers.ByteLevel, pre_tokenizers.Metaspace)
     return any(before[:-1]) or (any(before) and any(isinstance(step, depends) for step in steps))
-
-
-def flat_steps(component: Any) -> list[Any]:
-    """Return the steps of nested sequences in order."""
-    if component is None:
-        return []
-    if isinstance(component, (normalizers.Sequence, pre_tokenizers.Sequence)):
-        return [step for part in component.steps for step in flat_steps(part)]
-    return [component]
 
 
 def character_kind_step(component: PreTokenizer) -> bytes:
@@ -121,7 +118,7 @@ class Program:
         self.spec = spec
         self.sections: dict[str, bytes] = {}
         self.patterns: dict[Pattern, int] = {}
-        self._steps = steps = flat_steps(spec.pre_tokenizer)
+        self._steps = steps = list(components_of(spec.pre_tokenizer))
         self.raw = (
             bool(steps)
             and isinstance(steps[-1], pre_tokenizers.ByteLevel)
@@ -210,14 +207,14 @@ class Program:
 
     def normalizer(self, component: Normalizer) -> bytes:
         """Return the steps of a normalizer as one."""
-        steps = _bounded(self._normalizer_steps(step) for step in flat_steps(component))
+        steps = _bounded(self._normalizer_steps(step) for step in components_of(component))
         joined = u8(NormalizerKind.SEQUENCE) + u32(len(steps)) + b"".join(steps)
         return steps[0] if len(steps) == 1 else joined
 
     def _spells_bytes(self) -> bool:
         """Whether a pre-tokenizer writes characters as letters for their bytes."""
         return any(
-            isinstance(s, pre_tokenizers.ByteLevel) for s in flat_steps(self.spec.pre_tokenizer)
+            isinstance(s, pre_tokenizers.ByteLevel) for s in components_of(self.spec.pre_tokenizer)
         )
 
     def _normalizer_steps(self, component: Normalizer) -> list[bytes]:
@@ -244,7 +241,7 @@ class Program:
 
     def spaces(self, component: normalizers.Spaces, pieces: Iterable[bytes]) -> bytes:
         """Return the step of ``Spaces``, which leaves some pieces as they are."""
-        kept = sorted(piece for piece in set(pieces) if piece)
+        fixed = sorted(piece for piece in set(pieces) if piece)
         return b"".join(
             [
                 u8(NormalizerKind.SPACES),
@@ -255,8 +252,8 @@ class Program:
                 u8(component.keep == "paths"),
                 u8(component.prefix == "word"),
                 text(component.charsmap),
-                u32(len(kept)),
-                *map(text, kept),
+                u32(len(fixed)),
+                *map(text, fixed),
             ]
         )
 
@@ -280,8 +277,8 @@ class Program:
             scheme = Scheme[component.prepend_scheme.upper()]
             if scheme is Scheme.FIRST and self._cuts_what_was_one(component):
                 scheme = Scheme.FIRST_BY_EXTENT
-            written = u8(scheme) + u8(component.split)
-            return [u8(PreTokenizerKind.METASPACE) + text(component.replacement) + written]
+            options = u8(scheme) + u8(component.split)
+            return [u8(PreTokenizerKind.METASPACE) + text(component.replacement) + options]
         if isinstance(component, pre_tokenizers.MarkSpaces):
             return [
                 u8(PreTokenizerKind.MARK_SPACES)
@@ -347,10 +344,10 @@ class Program:
         return u8(PreTokenizerKind.SPLIT) + matcher + u8(Behavior[behavior.upper()]) + u8(invert)
 
 
-def _bounded(made: Iterable[list[bytes]]) -> list[bytes]:
+def _bounded(parts: Iterable[list[bytes]]) -> list[bytes]:
     """Return all steps of components, as long as they are not too long."""
     steps, size = [], 0
-    for part in made:
+    for part in parts:
         steps += part
         size += sum(map(len, part))
         if size > MOST_STEPS:

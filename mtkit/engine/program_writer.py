@@ -116,8 +116,8 @@ def category_set(version: str, *names: str) -> Edges:
     """Return the characters whose general category begins with one of ``names``."""
     from mtkit.unicode.tables import ranges
 
-    found = ranges(f"gc.{version}")
-    return union_of_sets(*(edges for name, edges in found.items() if name.startswith(names)))
+    sets = ranges(f"gc.{version}")
+    return union_of_sets(*(edges for name, edges in sets.items() if name.startswith(names)))
 
 
 def punctuation_set(version: str) -> Edges:

@@ -68,7 +68,7 @@ def _check_letters(spec: TokenizerSpec, listed: bytes) -> None:
     """Check that no piece is part of a letter: BPE looks it up where the letter is no token."""
     if isinstance(spec.model, models.BPE) and b"\0" in listed:
         pieces = spec.vocabulary.pieces
-        odd = (pieces[token_id] for token_id, known in enumerate(listed) if not known)
+        odd = (pieces[token_id] for token_id, is_listed in enumerate(listed) if not is_listed)
         if any(len(piece) == 1 and piece >= b"\x80" for piece in odd):
             raise UnsupportedError("the core does not look up parts of byte-level letters")
 
@@ -106,7 +106,7 @@ class _Model:
         if isinstance(model, models.Unigram):
             return self._unigram(model)
         if isinstance(model, (models.Characters, models.Words)):
-            self._roles(everything=False)
+            self._roles(takes_all=False)
             by_word = isinstance(model, models.Words)
             head = u8(ModelKind.CHARACTERS) + u8(by_word)
             return head + u32(model.unk) + u8(model.byte_fallback)
@@ -161,9 +161,9 @@ class _Model:
             self.sections["PCSB"], self.sections["PCSE"], listed
         )
 
-    def _roles(self, *, everything: bool) -> None:
+    def _roles(self, *, takes_all: bool) -> None:
         """Make the tables of segmented and of reserved pieces."""
-        listed = self.listed if everything else self._of_role(*SEGMENTED)
+        listed = self.listed if takes_all else self._of_role(*SEGMENTED)
         words = None if self.raw else self.vocabulary.pieces.indexed().words(listed)
         self.sections["WORD"] = self._word_table(listed) if words is None else words
         if self.types:
@@ -178,15 +178,15 @@ class _Model:
         return whole(scores.data), scores.code == "d"
 
     def _score_bpe(self, model: models.ScoreBPE) -> bytes:
-        everything = model.mergeable == "any"
-        self._roles(everything=everything)
+        takes_all = model.mergeable == "any"
+        self._roles(takes_all=takes_all)
         self.sections["RANK"] = native.build_ranks(*self._scores(), model.score_above)
         return b"".join(
             [
                 u8(ModelKind.SCORE_BPE),
                 u32(model.unk),
                 u8(model.byte_fallback),
-                u8(everything),
+                u8(takes_all),
                 u8(model.whole),
                 u8(model.symbols == "continuation"),
                 u8(model.missing == "before"),
@@ -194,16 +194,16 @@ class _Model:
         )
 
     def _unigram(self, model: models.Unigram) -> bytes:
-        everything = model.candidates == "any"
+        takes_all = model.candidates == "any"
         apart = model.byte_places == "last"
         if apart and not all(map(self._is_token, BYTE_TOKENS)):
             raise UnsupportedError("the core spells single characters where all bytes have a token")
-        if everything and not self.vocabulary.pieces.are_distinct():
+        if takes_all and not self.vocabulary.pieces.are_distinct():
             last = set(self.vocabulary.last_ids.values())  # of equal pieces
             self.listed = bytes(number in last for number in range(len(self.vocabulary)))
-        self._roles(everything=everything)
+        self._roles(takes_all=takes_all)
         tried = self.listed
-        if not everything:
+        if not takes_all:
             unused = (TokenType.UNUSED,) if model.candidates == "listed" else ()
             tried = self._of_role(TokenType.NORMAL, TokenType.USER_DEFINED, *unused)
         self._trie(tried)
@@ -213,7 +213,7 @@ class _Model:
             *self._scores(),
             self.types,
             _USER_DEFINED[model.user_defined],
-            everything,
+            takes_all,
         )
         return b"".join(
             [
@@ -222,7 +222,7 @@ class _Model:
                 u32(model.unk),
                 u8(model.byte_fallback * (1 + apart)),
                 u8(model.fuse_unk and not apart),
-                u8(everything),
+                u8(takes_all),
                 f64(unknown),
             ]
         )
@@ -320,13 +320,13 @@ def shortest_path_part(vocabulary: Vocabulary, sections: Sections) -> bytes:
 
 def loose_bpe_part(vocabulary: Vocabulary, model: models.LooseBPE, sections: Sections) -> bytes:
     """Make the tables of ``LooseBPE``: the pairs that can come up, and the rank of each."""
-    found = set(vocabulary.ids.values())
+    firsts = set(vocabulary.ids.values())
     order = {rank: place for place, rank in enumerate(sorted(set(model.ranks)))}
     parts = iter(model.pairs)
     pairs: list[int] = []
     ranks: list[int] = []
     for left, right, rank in zip(parts, parts, model.ranks, strict=True):
-        if left in found and right in found:
+        if left in firsts and right in firsts:
             pairs += left, right
             ranks.append(order[rank])
     sections["PAIR"], sections["MRGD"], sections["PBIT"] = native.build_pairs(

@@ -59,8 +59,8 @@ def lower_step(*, full: bool, version: str = SIMPLE_CASE) -> bytes:
     from mtkit.unicode.tables import category
     from mtkit.unicode.tables import numbers as section
 
-    found = section("lower")
-    mapping = dict(zip(found[::2], (chr(c).encode() for c in found[1::2]), strict=True))
+    pairs = section("lower")
+    mapping = dict(zip(pairs[::2], (chr(c).encode() for c in pairs[1::2]), strict=True))
     if full:
         mapping[0x130] = "i\u0307".encode()
     else:
@@ -124,12 +124,12 @@ def _bases_step() -> bytes:
     from mtkit.unicode.tables import decomposition
     from mtkit.unicode.tables import numbers as section
 
-    found = []
+    bases = []
     for code in (*section("nfd")[::2], *range(0xAC00, 0xD7A4)):
         base = decomposition(chr(code), compatible=False, version=BERT_UNICODE)[0]
         if ord(base) != code:
-            found.append((code, base.encode()))
-    return u8(NormalizerKind.MAP) + code_point_map(found)
+            bases.append((code, base.encode()))
+    return u8(NormalizerKind.MAP) + code_point_map(bases)
 
 
 FORMS_VERSION = "9.0"
@@ -221,13 +221,13 @@ def form_step(name: str) -> bytes:
 
     def decompositions(of: str) -> dict[int, bytes]:
         pairs = section(of)
-        found = {}
+        mapping = {}
         for code, place in zip(pairs[::2], pairs[1::2], strict=True):
             start, length = place >> 8, place & 0xFF
             parts = (start,) if length == 1 else texts[start : start + length]
             if assigned(code):
-                found[code] = "".join(map(chr, parts)).encode()
-        return found
+                mapping[code] = "".join(map(chr, parts)).encode()
+        return mapping
 
     mapping = decompositions("nfd")
     if "K" in name:

@@ -36,18 +36,18 @@ ORACLE_LIMIT = 4
 SPLIT, TAKE, TEST, MATCH = range(4)
 
 
-def collect_sets(node: Node, found: dict[Edges, None]) -> None:
+def collect_sets(node: Node, sets: dict[Edges, None]) -> None:
     """Gather the sets that a tree mentions."""
     match node:
         case tree.Set(edges=edges):
-            found[edges] = None
+            sets[edges] = None
         case tree.Edge(before=before, after=after):
-            found.update({edges: None for edges in (before, after) if edges is not None})
+            sets.update({edges: None for edges in (before, after) if edges is not None})
         case tree.Chain(items=items) | tree.Choice(items=items):
             for item in items:
-                collect_sets(item, found)
+                collect_sets(item, sets)
         case _:
-            collect_sets(node.item, found)
+            collect_sets(node.item, sets)
 
 
 class CharacterClasses:
@@ -62,20 +62,20 @@ class CharacterClasses:
         for number, edges in enumerate(sets):
             events += [(edge, 1 << number) for edge in edges if edge < tree.LIMIT]
         events.sort()
-        known: dict[int, int] = {}
+        numbers: dict[int, int] = {}
         self.runs: list[tuple[int, int]] = []
         signature = 0
         last = 0
         for edge, bit in [*events, (tree.LIMIT, 0)]:
             if edge != last:
-                self.runs.append((last, known.setdefault(signature, len(known))))
+                self.runs.append((last, numbers.setdefault(signature, len(numbers))))
                 last = edge
             signature ^= bit
-        self.count = len(known)
+        self.count = len(numbers)
         if self.count > 250:
             raise refuse("more than 250 kinds of characters")
         self.masks = {
-            edges: sum(1 << c for s, c in known.items() if s >> number & 1)
+            edges: sum(1 << c for s, c in numbers.items() if s >> number & 1)
             for number, edges in enumerate(sets)
         }
 
@@ -143,8 +143,8 @@ class Graph:
     def repeat(self, node: tree.Repeat, out: int) -> int:
         """Unfold a repetition."""
 
-        def ways(more: int, done: int) -> list[int]:
-            return [done, more] if node.lazy else [more, done]
+        def ways(more: int, count: int) -> list[int]:
+            return [count, more] if node.lazy else [more, count]
 
         if node.high is None:
             # The body comes before the choice to stop even where it can be empty: an empty turn
@@ -186,9 +186,9 @@ class GraphBuilder:
     """Compiles a tree and its oracles, those that others ask before these."""
 
     def __init__(self, node: Node) -> None:
-        found: dict[Edges, None] = {}
-        collect_sets(node, found)
-        self.classes = CharacterClasses(found)
+        sets: dict[Edges, None] = {}
+        collect_sets(node, sets)
+        self.classes = CharacterClasses(sets)
         self.full = (1 << (self.classes.count + 1)) - 1
         self.oracles: list[Graph] = []
         self.known: dict[tuple[Node, bool], int] = {}
@@ -236,9 +236,9 @@ class AutomatonBuilder:
     def _kinds_before(self) -> list[int]:
         """For each symbol passed, the first symbol that all conditions take alike."""
         masks = {test[1] if self.graph.backward else test[0] for test in self.graph.tests}
-        known: dict[tuple[int, ...], int] = {}
+        numbers: dict[tuple[int, ...], int] = {}
         return [
-            known.setdefault(tuple(mask >> symbol & 1 for mask in masks), symbol)
+            numbers.setdefault(tuple(mask >> symbol & 1 for mask in masks), symbol)
             for symbol in range(self.symbols)
         ]
 
@@ -274,15 +274,15 @@ class AutomatonBuilder:
         same: tuple[list[int], bool] | None = None
         for column in range(self.stride):
             symbol = column % self.symbols
-            found = same
-            if found is None:
+            target = same
+            if target is None:
                 places, match, tested = self._follow(
                     threads, passed, symbol, column // self.symbols
                 )
-                found = (places, match)
+                target = (places, match)
                 if not tested:
-                    same = found
-            places, match = found
+                    same = target
+            places, match = target
             after = {
                 self.graph.outs[place][0]: None
                 for place in places

@@ -134,9 +134,9 @@ def _run_oracle(
         place = length - 1 - step if oracle.backward else step
         # A backward run meets the character before the place, with the answers at the place.
         symbol = symbols[place - 1] if oracle.backward else symbols[place]
-        found = table[state * stride + (columns[place] // unit * unit + symbol) % stride]
-        answers[place] = found & 1
-        state = found >> 1
+        move = table[state * stride + (columns[place] // unit * unit + symbol) % stride]
+        answers[place] = move & 1
+        state = move >> 1
     return answers
 
 
@@ -187,9 +187,11 @@ def class_tables(classes: CharacterClasses, rules: Regex) -> tuple[bytes, bytes]
         from mtkit.patterns.sets import kinds_of
 
         table = kinds_of(table, rules.unicode)
-    known: dict[bytes, int] = {}
-    numbers = [known.setdefault(table[at : at + 256], len(known)) for at in range(0, 0x110000, 256)]
-    return struct.pack("<4352H", *numbers), b"".join(known)
+    blocks: dict[bytes, int] = {}
+    numbers = [
+        blocks.setdefault(table[at : at + 256], len(blocks)) for at in range(0, 0x110000, 256)
+    ]
+    return struct.pack("<4352H", *numbers), b"".join(blocks)
 
 
 _STAGES = ("normalizer", "pre_tokenizer", "decoder")

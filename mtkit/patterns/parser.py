@@ -66,18 +66,18 @@ class Cursor:
 
     def take(self, expected: str) -> bool:
         """Take a string if it is next."""
-        found = self.text.startswith(expected, self.at)
-        self.at += len(expected) * found
-        return found
+        is_next = self.text.startswith(expected, self.at)
+        self.at += len(expected) * is_next
+        return is_next
 
     def until(self, end: str, what: str) -> str:
         """Take everything up to a closing string, and that."""
         stop = self.text.find(end, self.at)
         if stop < 0:
             raise malformed(f"{what} without {end}")
-        found = self.text[self.at : stop]
+        text = self.text[self.at : stop]
         self.at = stop + len(end)
-        return found
+        return text
 
     def literal(self, code: int, flags: Flags) -> Node:
         """One character, with its other cases if case is ignored."""
@@ -141,44 +141,44 @@ def parse_escape(cursor: Cursor, flags: Flags) -> Node:
         if cursor.behind:
             raise refuse("\\R in a look-behind")  # Oniguruma sees nothing but \r\n there
         cursor.at += 1
-        one = union(((10, 14), (0x85, 0x86), (0x2028, 0x202A)))
+        newline = union(((10, 14), (0x85, 0x86), (0x2028, 0x202A)))
         pair = Chain((Set((13, 14)), Set(pattern_sets.NEWLINE)))
-        return Atomic(Choice((pair, Set(one))))
-    found = parse_escaped_set(cursor, bracket=False, case=flags.case)
-    if found is not None:
-        return Set(found)
+        return Atomic(Choice((pair, Set(newline))))
+    edges = parse_escaped_set(cursor, bracket=False, case=flags.case)
+    if edges is not None:
+        return Set(edges)
     return cursor.literal(parse_escaped_code(cursor), flags)
 
 
 def parse_escaped_set(cursor: Cursor, *, bracket: bool, case: bool) -> Edges | None:
     r"""Take ``s d w h p{…}`` and their negations; None where no set is next."""
     letter = cursor.peek()
-    found: Edges
+    edges: Edges
     if letter in {"s", "S"}:
-        found = cursor.sets.space()
+        edges = cursor.sets.space()
     elif letter in {"d", "D"}:
-        found = cursor.sets.digit()
+        edges = cursor.sets.digit()
     elif letter in {"w", "W"}:
-        found = cursor.sets.word(bracket=bracket)
+        edges = cursor.sets.word(bracket=bracket)
     elif letter in {"h", "H"} and cursor.rules.shorthands == "unicode":
-        found = pattern_sets.HEX
+        edges = pattern_sets.HEX
     elif letter in {"N", "O"} and not bracket and cursor.rules.shorthands == "unicode":
-        found = () if letter == "O" else pattern_sets.NEWLINE
+        edges = () if letter == "O" else pattern_sets.NEWLINE
         cursor.at += 1
-        return negate(found)
+        return negate(edges)
     elif letter in {"p", "P"}:
         cursor.at += 1
         if not cursor.take("{"):
             raise refuse(f"\\{cursor.text[cursor.at - 1 : cursor.at + 1]}")
         inverted = cursor.take("^")
-        found = cursor.sets.named(cursor.until("}", "\\p{"))
+        edges = cursor.sets.named(cursor.until("}", "\\p{"))
         if case and cursor.rules.case_folding == "simple":
-            found = cursor.sets.fold(found)
-        return negate(found) if inverted != (letter == "P") else found
+            edges = cursor.sets.fold(edges)
+        return negate(edges) if inverted != (letter == "P") else edges
     else:
         return None
     cursor.at += 1
-    return negate(found) if letter.isupper() else found
+    return negate(edges) if letter.isupper() else edges
 
 
 def parse_escaped_code(cursor: Cursor) -> int:
@@ -270,8 +270,8 @@ def parse_bracket(cursor: Cursor, case: bool, depth: int = 0) -> Edges:
 def _parse_posix(cursor: Cursor) -> Edges:
     cursor.at += 2
     inverted = cursor.take("^")
-    found = cursor.sets.posix(cursor.until(":]", "[:"))
-    return negate(found) if inverted else found
+    edges = cursor.sets.posix(cursor.until(":]", "[:"))
+    return negate(edges) if inverted else edges
 
 
 def _parse_code_or_set(cursor: Cursor) -> int | Edges:
@@ -281,8 +281,8 @@ def _parse_code_or_set(cursor: Cursor) -> int | Edges:
         return ord(sign)
     if cursor.take("b"):
         return 8
-    found = parse_escaped_set(cursor, bracket=True, case=False)
-    return parse_escaped_code(cursor) if found is None else found
+    edges = parse_escaped_set(cursor, bracket=True, case=False)
+    return parse_escaped_code(cursor) if edges is None else edges
 
 
 def _parse_item(cursor: Cursor) -> Edges:

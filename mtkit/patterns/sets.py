@@ -71,8 +71,8 @@ class Sets:
         """Characters whose general category begins so ("LC": cased letters)."""
         if prefix == "LC":
             return union(self.category(name) for name in ("Lu", "Ll", "Lt"))
-        found = unicode.ranges(f"gc.{self.rules.unicode}")
-        return union(edges for name, edges in found.items() if name.startswith(prefix))
+        sets = unicode.ranges(f"gc.{self.rules.unicode}")
+        return union(edges for name, edges in sets.items() if name.startswith(prefix))
 
     def named(self, name: str) -> Edges:
         r"""Return the set of ``\p{name}``."""
@@ -86,9 +86,9 @@ class Sets:
             short = key[0].upper() + key[1:]
             short = "LC" if key in {"lc", "l&"} else short
         if short is not None:
-            found = self.category(short)
-            if found or short == "Cs":
-                return found
+            edges = self.category(short)
+            if edges or short == "Cs":
+                return edges
         if key in PROPERTIES:
             return tuple(unicode.property_edges(PROPERTIES[key]))
         if key in POSIX:

@@ -98,7 +98,7 @@ class Cutter:
 
     def _split(self, text: AlignedText, matches: Iterable[Match], parses: bool) -> list[Piece]:
         """Cut a text at those matches that count."""
-        whole, done = text.text, 0
+        whole, end = text.text, 0
         pieces: list[Piece] = []
         for first, last, token in matches:
             if not parses and _text(token) in self._special:
@@ -106,9 +106,9 @@ class Cutter:
             if token.single_word and _inside_word(whole, first, last):
                 continue
             if token.lstrip:
-                while first > done and self._is_space(whole[first - 1]):
+                while first > end and self._is_space(whole[first - 1]):
                     first -= 1
-                first = max(first, done)
+                first = max(first, end)
             if token.rstrip:
                 while last < len(whole) and self._is_space(whole[last]):
                     last += 1
@@ -118,13 +118,13 @@ class Cutter:
                     " before it; the reference fails here, too",
                     field="added_tokens",
                 )
-            if done < first:
-                pieces.append((text.part(done, first), None))
+            if end < first:
+                pieces.append((text.part(end, first), None))
             if first < last:
                 pieces.append((text.part(first, last), token.id))
-            done = last
-        if done < len(whole) or not pieces:
-            pieces.append((text.part(done, len(whole)), None))
+            end = last
+        if end < len(whole) or not pieces:
+            pieces.append((text.part(end, len(whole)), None))
         return pieces
 
     def _one_by_one(self, text: AlignedText, parses: bool) -> list[Piece]:
@@ -146,20 +146,20 @@ class Cutter:
         return pieces
 
     def _cut_one(self, text: AlignedText, token: AddedToken, content: str) -> list[Piece]:
-        whole, done = text.text, 0
+        whole, end = text.text, 0
         pieces: list[Piece] = []
-        while (found := whole.find(content, done)) >= 0:
-            first, last = found, found + len(content)
-            while token.lstrip and first > done and self._is_space(whole[first - 1]):
+        while (at := whole.find(content, end)) >= 0:
+            first, last = at, at + len(content)
+            while token.lstrip and first > end and self._is_space(whole[first - 1]):
                 first -= 1
             while token.rstrip and last < len(whole) and self._is_space(whole[last]):
                 last += 1
-            if done < first:
-                pieces.append((text.part(done, first), None))
+            if end < first:
+                pieces.append((text.part(end, first), None))
             pieces.append((text.part(first, last), token.id))
-            done = last
-        if done < len(whole) or not pieces:
-            pieces.append((text.part(done, len(whole)) if done else text, None))
+            end = last
+        if end < len(whole) or not pieces:
+            pieces.append((text.part(end, len(whole)) if end else text, None))
         return pieces
 
 
@@ -168,11 +168,11 @@ def _matches(text: str, table: Table) -> Iterator[Match]:
     at = 0
     while at < len(text):
         listed = table.get(text[at], ())
-        found = next((entry for entry in listed if text.startswith(entry[0], at)), None)
-        if found is None:
+        entry_here = next((entry for entry in listed if text.startswith(entry[0], at)), None)
+        if entry_here is None:
             at += 1
             continue
-        content, token = found
+        content, token = entry_here
         yield at, at + len(content), token
         at += len(content)
 
@@ -198,11 +198,11 @@ def _matches_and_nothing(
     at, skips, inside = 0, False, ""
     while at < len(text):
         listed = table.get(text[at], ())
-        found = next((entry for entry in listed if text.startswith(entry[0], at)), None)
+        match = next((entry for entry in listed if text.startswith(entry[0], at)), None)
         ends = len(text) - at <= longest and any(c.startswith(text[at:]) for c, _ in listed)
-        if found:
-            yield at, at + len(found[0]), found[1]
-            at += len(found[0])
+        if match:
+            yield at, at + len(match[0]), match[1]
+            at += len(match[0])
             skips = skips or not ends
             if ends and at == len(text) and not inside:
                 return

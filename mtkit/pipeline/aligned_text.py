@@ -104,9 +104,9 @@ class AlignedText:
                     " and a later one changes the whole text; the reference fails here, too"
                 )
             text.append(character)
-        written = "".join(text)
-        self.growth.spend(utf8_size(written) - utf8_size(self.text[first:last]))
-        self.text = self.text[:first] + written + self.text[last:]
+        new = "".join(text)
+        self.growth.spend(utf8_size(new) - utf8_size(self.text[first:last]))
+        self.text = self.text[:first] + new + self.text[last:]
         self.spans = old[:first] + spans + old[last:]
 
     def _whole(self) -> tuple[int, int]:
@@ -152,16 +152,16 @@ class AlignedText:
         """Write ``content`` over each match; it belongs to the last character of the match."""
         if not self.text:
             return
-        found = "".join([self.text[first:last] for first, last in matches])
-        self.growth.spend(len(matches) * utf8_size(content) - utf8_size(found))
-        text, spans, done = [], [], 0
+        old = "".join([self.text[first:last] for first, last in matches])
+        self.growth.spend(len(matches) * utf8_size(content) - utf8_size(old))
+        text, spans, end = [], [], 0
         for first, last in matches:
             owner = self.spans[last - 1] if last else (self.start, self.start)
-            text += [self.text[done:first], content]
-            spans += self.spans[done:first] + [owner] * len(content)
-            done = last
-        self.text = "".join(text) + self.text[done:]
-        self.spans = spans + self.spans[done:]
+            text += [self.text[end:first], content]
+            spans += self.spans[end:first] + [owner] * len(content)
+            end = last
+        self.text = "".join(text) + self.text[end:]
+        self.spans = spans + self.spans[end:]
 
     def strip(self, is_space: Callable[[str], bool], *, left: bool, right: bool) -> None:
         """Remove spaces from the ends."""
@@ -178,7 +178,8 @@ class AlignedText:
     ) -> list[AlignedText]:
         """Cut the text at matches; parts without characters are left out."""
         stretches = [
-            (span, found != invert) for span, found in stretches_around(matches, len(self.text))
+            (span, is_match != invert)
+            for span, is_match in stretches_around(matches, len(self.text))
         ]
         return [
             self.part(*span) for span in _join_stretches(stretches, behavior) if span[0] < span[1]
@@ -188,32 +189,32 @@ class AlignedText:
 def stretches_around(matches: Sequence[Span], size: int) -> list[tuple[Span, bool]]:
     """Return the matches and the stretches between them, each with whether it is a match."""
     stretches: list[tuple[Span, bool]] = []
-    done = 0
+    end = 0
     for first, last in matches:
-        if done != first:
-            stretches.append(((done, first), False))
+        if end != first:
+            stretches.append(((end, first), False))
         stretches.append(((first, last), True))
-        done = last
-    if done != size:
-        stretches.append(((done, size), False))
+        end = last
+    if end != size:
+        stretches.append(((end, size), False))
     return stretches
 
 
 def _join_stretches(stretches: list[tuple[Span, bool]], behavior: Behavior) -> list[Span]:
     """Join or drop stretches as a behavior says."""
     if behavior == "removed":
-        return [span for span, found in stretches if not found]
+        return [span for span, is_match in stretches if not is_match]
     if behavior == "isolated":
         return [span for span, _ in stretches]
     backwards = behavior == "merged_with_next"
     parts: list[Span] = []
     before = False
-    for span, found in reversed(stretches) if backwards else stretches:
+    for span, is_match in reversed(stretches) if backwards else stretches:
         if behavior == "contiguous":
-            joins = found == before
+            joins = is_match == before
         else:
-            joins = found and (not before or behavior == "glued_to_previous")
-        before = found
+            joins = is_match and (not before or behavior == "glued_to_previous")
+        before = is_match
         if not joins or not parts:
             parts.append(span)
         elif backwards:
@@ -254,7 +255,7 @@ def _order(mark: tuple[int, Change]) -> int:
 
 
 def _compose(changes: list[Change]) -> list[Change]:
-    done: list[Change] = []
+    result: list[Change] = []
     starter: Change | None = None
     waiting: list[Change] = []
     highest = 0
@@ -262,7 +263,7 @@ def _compose(changes: list[Change]) -> list[Change]:
         order = combining_class(character)
         if starter is None:
             if order:
-                done.append((character, change))
+                result.append((character, change))
             else:
                 starter = (character, change)
             continue
@@ -273,9 +274,9 @@ def _compose(changes: list[Change]) -> list[Change]:
                 starter = (composed, starter[1] + change - 1)
                 continue
         if order == 0:
-            done += [starter, *waiting]
+            result += [starter, *waiting]
             starter, waiting = (character, change), []
         else:
             waiting.append((character, change))
             highest = order
-    return [*done, starter, *waiting] if starter else done
+    return [*result, starter, *waiting] if starter else result

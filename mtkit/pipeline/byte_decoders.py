@@ -1,13 +1,13 @@
 """Decoders that give bytes from the start: ``Bytewise``, ``Pieces``, ``Subwords``, ``AfterBos``.
 
+A source takes ids and gives the bytes that each settles, since the role of a token decides what it
+gives; the stages behind it work on those, written as Latin-1.
+
 ``Bytewise``: tokens are byte strings from first to last; nothing is checked to be UTF-8. A sequence
 loses its special tokens and goes through the steps; a single token (what a stream shows) has a
 shorter way of its own, so the single tokens of a text joined are not always the text.
 
 ``Pieces``: token by token, as the role of each says.
-
-``Subwords`` and ``AfterBos`` take ids, since the role of a token decides what it gives, one by one:
-a whole sequence is a stream that has ended.
 
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, ``PipelineTokenizer::decode``, by its
 behavior (``Bytewise``); ggml-org/llama.cpp, llama-vocab.cpp, ``token_to_piece`` and ``detokenize``
@@ -20,41 +20,90 @@ from __future__ import annotations
 from codecs import utf_8_decode
 
 from mtkit.errors import UsageError
-from mtkit.pipeline.decoders import CLEAN_UPS, clean_up, clean_up_pairs
+from mtkit.pipeline.decoders import (
+    CLEAN_UPS,
+    EachToken,
+    LiteralReplacement,
+    Stage,
+    WholeText,
+    clean_up_pairs,
+    literal_stages,
+    run_stages,
+)
+from mtkit.pipeline.growth import decoded_limit, token_weight
 from mtkit.pipeline.models.words import character_size
-from mtkit.spec import TokenType, decoders, post_processors
-from mtkit.spec import decoders as spec
+from mtkit.spec import TokenType, components_of, decoders
 from mtkit.spec.text import MARK_BYTES
 from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.utf8 import BYTE_OF_LETTER, to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable
 
     from mtkit.spec import AddedToken, AddedTokens, TokenizerSpec, Vocabulary
     from mtkit.spec.decoders import Bytewise, Decoder
+    from mtkit.spec.normalizers import Spaces
 
 
-def decode_bytewise(
-    spec: TokenizerSpec, ids: Iterable[int], *, skip_special_tokens: bool = True
-) -> bytes:
-    """Decode a sequence."""
-    chain = _bytewise_of(spec)
-    skipped = ids_left_out(spec) if skip_special_tokens else frozenset()
-    tokens = [bytewise_piece(spec, token_id) for token_id in ids if token_id not in skipped]
-    for step in flat_steps(chain.steps):
-        tokens = apply_bytewise_step(step, tokens)
-    return clean_up(b"".join(tokens).decode("latin-1"), final_clean_up_pairs(spec)).encode(
-        "latin-1"
-    )
+BY_BYTES = (decoders.Bytewise, decoders.Pieces, decoders.Subwords, decoders.AfterBos)
+
+
+def byte_stages(
+    tokenizer: TokenizerSpec, *, skip_special_tokens: bool
+) -> tuple[Source, list[Stage]]:
+    """Return the source and the stages of a decoder that works on bytes."""
+    decoder = tokenizer.decoder
+    if isinstance(decoder, decoders.Subwords):
+        source = SubwordSource(tokenizer.vocabulary, decoder)
+        if decoder.denormalizer is None:
+            return source, []
+        return source, [WholeText(EachToken(_denormalization(decoder.denormalizer)))]
+    if isinstance(decoder, decoders.AfterBos):
+        return AfterBosSource(tokenizer, skip_special_tokens=skip_special_tokens), []
+    if isinstance(decoder, decoders.Pieces):
+        pairs = clean_up_pairs(tokenizer.clean_up_spaces)
+        return PieceSource(tokenizer, decoder, skip_special_tokens), literal_stages(pairs)
+    assert isinstance(decoder, decoders.Bytewise)
+    pairs = final_clean_up_pairs(tokenizer)
+    stages = [*_bytewise_stages(decoder), *literal_stages(pairs)]
+    return BytewiseSource(tokenizer, skip_special_tokens), stages
+
+
+class Source:
+    """The first step: ids to tokens."""
+
+    def push(self, token_id: int) -> list[str]:
+        """Take an id and return the tokens that are settled."""
+        raise NotImplementedError
+
+    def finish(self) -> list[str]:
+        """Return what was held back."""
+        return []
+
+
+class BytewiseSource(Source):
+    """Pieces of the vocabulary, special ones left out."""
+
+    def __init__(self, tokenizer: TokenizerSpec, skip: bool) -> None:
+        self._tokenizer = tokenizer
+        self._skipped = ids_left_out(tokenizer) if skip else frozenset()
+
+    def push(self, token_id: int) -> list[str]:
+        """Take an id."""
+        if token_id in self._skipped:
+            return []
+        return [bytewise_piece(self._tokenizer, token_id).decode("latin-1")]
+
+
+def _bytewise_steps(chain: Bytewise) -> list[Decoder]:
+    return list(components_of(decoders.Sequence(chain.steps)))
 
 
 def final_clean_up_pairs(spec: TokenizerSpec) -> tuple[tuple[str, str], ...]:
     """Return what is replaced in the whole text at the end, one after the other."""
-    glues = any(
-        isinstance(step, decoders.WordPiece) for step in flat_steps(_bytewise_of(spec).steps)
-    )
+    steps = _bytewise_steps(_bytewise_of(spec))
+    glues = any(isinstance(step, decoders.WordPiece) for step in steps)
     contracts = spec.clean_up_spaces == "contractions"
     return CLEAN_UPS[:4] * glues + clean_up_pairs("contractions") * contracts
 
@@ -67,12 +116,11 @@ def decode_single_token(spec: TokenizerSpec, token_id: int) -> bytes:
 def single_piece_text(chain: Bytewise, piece: bytes) -> bytes:
     """Give the text of one piece."""
     if chain.single == "steps":
-        tokens = [piece]
-        for step in flat_steps(chain.steps):
-            tokens = apply_bytewise_step(step, tokens)
-        return b"".join(tokens)
+        tokens = [piece.decode("latin-1")]
+        limit = decoded_limit(token_weight(tokens))
+        return "".join(run_stages(_bytewise_stages(chain), tokens, limit)).encode("latin-1")
     text = _replace_hex_bytes(piece.replace(MARK_BYTES, b" "))
-    steps = list(flat_steps(chain.steps))
+    steps = _bytewise_steps(chain)
     for step in steps:
         if isinstance(step, decoders.WordPiece):
             prefix = to_bytes(step.prefix)
@@ -86,11 +134,11 @@ def single_piece_text(chain: Bytewise, piece: bytes) -> bytes:
 def ids_left_out(spec: TokenizerSpec) -> frozenset[int]:
     """Return the ids that a decoded sequence leaves out."""
     group: AddedTokens | None = spec.added_tokens
-    found: set[int] = set()
+    ids: set[int] = set()
     while group is not None:
-        found |= {token.id for token in group.tokens if token.special}
+        ids |= {token.id for token in group.tokens if token.special}
         group = group.first
-    return frozenset(found)
+    return frozenset(ids)
 
 
 def bytewise_piece(spec: TokenizerSpec, token_id: int) -> bytes:
@@ -113,52 +161,73 @@ def map_letters(text: bytes) -> bytes:
     return bytes(out)
 
 
-def flat_steps(steps: Sequence[Decoder]) -> Iterator[Decoder]:
-    """Give the steps one by one, those of a sequence in its place."""
-    for step in steps:
-        if isinstance(step, decoders.Sequence):
-            yield from flat_steps(step.steps)
-        else:
-            yield step
-
-
 def _bytewise_of(spec: TokenizerSpec) -> Bytewise:
     assert isinstance(spec.decoder, decoders.Bytewise), spec.decoder
     return spec.decoder
 
 
-def apply_bytewise_step(step: Decoder, tokens: list[bytes]) -> list[bytes]:
-    """Run one step over the tokens of a sequence."""
+def _bytewise_stages(chain: Bytewise) -> list[Stage]:
+    stages: list[Stage] = []
+    fused = False
+    for step in _bytewise_steps(chain):
+        if isinstance(step, decoders.Fuse):
+            fused = True
+        elif isinstance(step, decoders.Strip):
+            stages.append(_TextStrip(step, fused=fused))
+        elif fused and isinstance(step, decoders.Replace) and _literal(step):
+            stages.append(LiteralReplacement(_to_latin(_literal(step)), _to_latin(step.content)))
+        else:
+            stage = EachToken(_bytewise_step(step))
+            stages.append(WholeText(stage) if fused else stage)
+    return stages
+
+
+def _literal(step: decoders.Replace) -> str:
+    return getattr(step.pattern, "text", "")
+
+
+def _to_latin(text: str) -> str:
+    return to_bytes(text).decode("latin-1")
+
+
+def _bytewise_step(step: Decoder) -> Callable[[str, bool], str]:
+    """Return a step for one token, first or not."""
     match step:
         case decoders.ByteLevel():
-            return [map_letters(token) for token in tokens]
+            return lambda token, _: map_letters(token.encode("latin-1")).decode("latin-1")
         case decoders.ByteFallback():
-            return [_byte_or_token(token) for token in tokens]
+            return lambda token, _: _byte_or_token(token)
         case decoders.Metaspace():
-            mark = to_bytes(step.replacement)
-            spaced = [token.replace(mark, b" ") for token in tokens]
-            if step.prepend_scheme != "never" and spaced and spaced[0].startswith(b" "):
-                spaced[0] = spaced[0][1:]
-            return spaced
+            return lambda token, first: _spell_spaces(step, token, first=first)
         case decoders.WordPiece():
-            return _glue_words(tokens, to_bytes(step.prefix))
+            return lambda token, first: _glue_word(_to_latin(step.prefix), token, first=first)
         case decoders.FirstMark():
-            return [token.replace(MARK_BYTES, b" ", 1) for token in tokens]
-        case decoders.Fuse():
-            return [b"".join(tokens)]
+            return lambda token, _: token.replace(_LATIN_MARK, " ", 1)
         case decoders.Replace():
-            text = to_bytes(getattr(step.pattern, "text", ""))
-            return [token.replace(text, to_bytes(step.content)) for token in tokens]
-        case decoders.Strip():
-            return _strip_ends(tokens, step)
+            old, new = _to_latin(_literal(step)), _to_latin(step.content)
+            return lambda token, _: token.replace(old, new)
         case _:
             raise AssertionError(f"{type(step).__name__} is not a bytewise step")
 
 
-def _byte_or_token(token: bytes) -> bytes:
+_LATIN_MARK = MARK_BYTES.decode("latin-1")
+
+
+def _spell_spaces(step: decoders.Metaspace, token: str, *, first: bool) -> str:
+    spaced = token.replace(_to_latin(step.replacement), " ")
+    return spaced.removeprefix(" ") if first and step.prepend_scheme != "never" else spaced
+
+
+def _glue_word(prefix: str, token: str, *, first: bool) -> str:
+    if prefix and token.startswith(prefix):
+        return token[len(prefix) :]
+    return token if first else " " + token
+
+
+def _byte_or_token(token: str) -> str:
     """Return the byte that a ``<0xHH>`` token stands for, or the token itself."""
-    value = read_hex_byte(token) if len(token) == 6 else None
-    return token if value is None else bytes([value])
+    value = read_hex_byte(token.encode("latin-1")) if len(token) == 6 else None
+    return token if value is None else chr(value)
 
 
 def read_hex_byte(token: bytes) -> int | None:
@@ -181,61 +250,65 @@ def _replace_hex_bytes(text: bytes) -> bytes:
     return text
 
 
-def _glue_words(tokens: list[bytes], prefix: bytes) -> list[bytes]:
-    glued = []
-    for place, token in enumerate(tokens):
-        if prefix and token.startswith(prefix):
-            glued.append(token[len(prefix) :])
-        else:
-            glued.append(b" " + token if place else token)
-    return glued
+class _TextStrip(Stage):
+    """A text taken once from the begin and once from the end."""
 
+    def __init__(self, step: decoders.Strip, *, fused: bool) -> None:
+        self._content = _to_latin(step.content)
+        self._start = step.start > 0 and bool(self._content)
+        self._stop = step.stop > 0 and bool(self._content)
+        self._fused = fused
+        self._held: list[str] = []
 
-def _strip_ends(tokens: list[bytes], step: decoders.Strip) -> list[bytes]:
-    content = to_bytes(step.content)
-    tokens = list(tokens)
-    if tokens and content:
-        if step.start > 0 and tokens[0].startswith(content):
-            tokens[0] = tokens[0][len(content) :]
-        if step.stop > 0 and tokens[-1].endswith(content):
-            tokens[-1] = tokens[-1][: -len(content)]
-    return tokens
+    def push(self, token: str) -> list[str]:
+        held, self._held = self._held, []
+        if self._fused:
+            return self._push_part("".join([*held, token]))
+        token = self._begin(token)
+        if self._stop and token.endswith(self._content):
+            self._held = [token]
+            return held
+        return [*held, token]
+
+    def _push_part(self, text: str) -> list[str]:
+        if self._start and text != self._content and self._content.startswith(text):
+            self._held = [text]
+            return []
+        text = self._begin(text)
+        cut = len(text)
+        if self._stop and (len(self._content) > 1 or text.endswith(self._content)):
+            cut = max(cut - len(self._content), 0)
+        self._held = [text[cut:]]
+        return [text[:cut]]
+
+    def _begin(self, text: str) -> str:
+        starts, self._start = self._start, False
+        return text.removeprefix(self._content) if starts else text
+
+    def finish(self) -> list[str]:
+        rest = [self._begin(text) for text in self._held]
+        return [text.removesuffix(self._content) for text in rest] if self._stop else rest
 
 
 _HEX_DIGITS = b"0123456789abcdef"
 
 
-def decode_pieces(
-    spec: TokenizerSpec,
-    ids: Iterable[int],
-    *,
-    skip_special_tokens: bool,
-    remove_added: bool = False,
-) -> bytes:
-    """Decode a sequence.
+class PieceSource(Source):
+    """The bytes of each token by its role; the first can lose a space."""
 
-    Args:
-        remove_added: Take off the first and the last token where they are what the post-processor
-            puts there; behind a first one taken off no space is dropped.
-    """
-    assert isinstance(spec.decoder, decoders.Pieces)
-    ids = list(ids)
-    drops_space = spec.decoder.drop_first_space
-    if remove_added:
-        first, last = _template_ends(spec)
-        if ids and ids[0] in first:
-            ids, drops_space = ids[1:], False
-        if ids and ids[-1] in last:
-            ids = ids[:-1]
-    added = {token.id: token for token in spec.added_tokens.tokens}
-    parts = [bytes_by_role(spec, added, i, skip_special_tokens=skip_special_tokens) for i in ids]
-    if drops_space and parts and parts[0].startswith(b" "):
-        parts[0] = parts[0][1:]
-    text = b"".join(parts)
-    pairs = clean_up_pairs(spec.clean_up_spaces)
-    if not pairs:
-        return text
-    return clean_up(text.decode("latin-1"), pairs).encode("latin-1")
+    def __init__(self, tokenizer: TokenizerSpec, decoder: decoders.Pieces, skip: bool) -> None:
+        self._tokenizer = tokenizer
+        self._skip = skip
+        self._drops = decoder.drop_first_space
+        self._added = {token.id: token for token in tokenizer.added_tokens.tokens}
+
+    def push(self, token_id: int) -> list[str]:
+        """Take an id."""
+        piece = bytes_by_role(
+            self._tokenizer, self._added, token_id, skip_special_tokens=self._skip
+        ).decode("latin-1")
+        drops, self._drops = self._drops, False
+        return [piece.removeprefix(" ") if drops else piece]
 
 
 def bytes_by_role(
@@ -283,27 +356,15 @@ def _normal_bytes(piece: bytes, spelling: str) -> bytes:
             return piece[2:].replace(MARK_BYTES, b" ")
         alone = piece.startswith(MARK_BYTES) or (piece[:1] == b"[" and piece[-1:] == b"]")
         return (piece if alone else b" " + piece).replace(MARK_BYTES, b" ")
-    written = bytearray()
+    output = bytearray()
     for letter in piece.decode("utf-8", "surrogateescape"):
         byte = BYTE_OF_LETTER.get(letter)
         if byte is None:
             code = letter.encode("utf-8", "surrogateescape").hex().encode()
-            written += b"[UNK_BYTE_0x" + code + piece + b"]"
+            output += b"[UNK_BYTE_0x" + code + piece + b"]"
         else:
-            written.append(byte)
-    return bytes(written)
-
-
-def _template_ends(spec: TokenizerSpec) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the fixed ids at the begin and at the end of the template for one text."""
-    template = spec.post_processor
-    if not isinstance(template, post_processors.Template):
-        return (), ()
-    slots = template.single
-    place = next((at for at, slot in enumerate(slots) if slot.text is not None), len(slots))
-    first = [token for slot in slots[:place] for token in slot.ids]
-    last = [token for slot in slots[place:] for token in slot.ids]
-    return tuple(first[:1]), tuple(last[-1:])
+            output.append(byte)
+    return bytes(output)
 
 
 REPLACEMENT_BYTES = "\ufffd".encode()
@@ -311,32 +372,19 @@ HEX_LETTERS = b"0123456789abcdefABCDEF"
 _BYTE_OF = {piece: byte for byte, piece in enumerate(BYTE_TOKENS)}
 
 
-def decode_subwords(
-    tokenizer: TokenizerSpec, ids: Iterable[int], *, skip_special_tokens: bool = True
-) -> bytes:
-    """Decode a sequence with a decoder of this module."""
-    source = subword_stream(tokenizer, skip_special_tokens=skip_special_tokens)
-    text = b"".join([source.push(token_id) for token_id in ids]) + source.finish()
-    return denormalize(tokenizer.decoder, text)
-
-
-def subword_stream(tokenizer: TokenizerSpec, *, skip_special_tokens: bool) -> Subwords | AfterBos:
-    """Return what decodes id by id, up to the denormalizer."""
-    if isinstance(tokenizer.decoder, spec.Subwords):
-        return Subwords(tokenizer.vocabulary, tokenizer.decoder)
-    return AfterBos(tokenizer, skip_special_tokens=skip_special_tokens)
-
-
-def denormalize(decoder: object, text: bytes) -> bytes:
-    """Apply the denormalizer of a decoder that has one; an empty text stays empty."""
-    if not isinstance(decoder, spec.Subwords) or decoder.denormalizer is None or not text:
-        return text
+def _denormalization(denormalizer: Spaces) -> Callable[[str, bool], str]:
+    """Return the denormalizer of a text; an empty one stays empty."""
     from mtkit.pipeline.aligned_text import AlignedText
     from mtkit.pipeline.normalizers import compile_spaces
 
-    aligned = AlignedText.of(text.decode("utf-8", "surrogateescape"))
-    compile_spaces(decoder.denormalizer, ())(aligned)
-    return aligned.text.encode("utf-8", "surrogateescape")
+    def denormalize(text: str, _: bool) -> str:
+        if not text:
+            return text
+        aligned = AlignedText.of(text.encode("latin-1").decode("utf-8", "surrogateescape"))
+        compile_spaces(denormalizer, ())(aligned)
+        return _to_latin(aligned.text)
+
+    return denormalize
 
 
 def _check_id(token_id: int, vocabulary: Vocabulary) -> None:
@@ -346,29 +394,29 @@ def _check_id(token_id: int, vocabulary: Vocabulary) -> None:
         )
 
 
-class Subwords:
+class SubwordSource(Source):
     """Joins pieces; control pieces are never shown, bytes wait for the rest of their character."""
 
-    def __init__(self, vocabulary: Vocabulary, decoder: spec.Subwords) -> None:
+    def __init__(self, vocabulary: Vocabulary, decoder: decoders.Subwords) -> None:
         self._vocabulary = vocabulary
         self._decoder = decoder
         self._drops = decoder.drop_marks != "none"
         self._waiting = bytearray()
 
-    def push(self, token_id: int) -> bytes:
-        """Take an id and return the bytes that are settled now."""
+    def push(self, token_id: int) -> list[str]:
+        """Take an id."""
         _check_id(token_id, self._vocabulary)
         piece, kind = self._vocabulary.pieces[token_id], self._vocabulary.type_of(token_id)
         if kind == TokenType.BYTE and piece in _BYTE_OF:
             self._waiting.append(_BYTE_OF[piece])
-            return self._written(_take_characters(self._waiting, end=False))
-        return self.finish() + self._written(self._shown(piece, kind))
+            return self._settle(_take_characters(self._waiting, end=False))
+        return self.finish() + self._settle(self._spell(piece, kind))
 
-    def finish(self) -> bytes:
-        """Return what was held back."""
-        return self._written(_take_characters(self._waiting, end=True))
+    def finish(self) -> list[str]:
+        """Give the rest."""
+        return self._settle(_take_characters(self._waiting, end=True))
 
-    def _shown(self, piece: bytes, kind: TokenType) -> bytes:
+    def _spell(self, piece: bytes, kind: TokenType) -> bytes:
         if kind == TokenType.CONTROL:
             return b""
         if kind == TokenType.UNKNOWN:
@@ -378,10 +426,10 @@ class Subwords:
             self._drops = self._decoder.drop_marks == "all"
         return piece.replace(MARK_BYTES, b" ")
 
-    def _written(self, text: bytes) -> bytes:
+    def _settle(self, text: bytes) -> list[str]:
         """Return a text; behind one that is not empty no mark is dropped."""
         self._drops = self._drops and not text
-        return text
+        return [text.decode("latin-1")]
 
 
 def _take_characters(waiting: bytearray, *, end: bool) -> bytes:
@@ -390,7 +438,7 @@ def _take_characters(waiting: bytearray, *, end: bool) -> bytes:
     Args:
         waiting: The bytes; what could still become a character stays.
     """
-    taken = bytearray()
+    characters = bytearray()
     while waiting:
         part = bytes(waiting[: character_size(waiting[0])])
         try:
@@ -399,12 +447,12 @@ def _take_characters(waiting: bytearray, *, end: bool) -> bytes:
             part, size = REPLACEMENT_BYTES, 1
         if not size:
             break
-        taken += part
+        characters += part
         del waiting[:size]
-    return bytes(taken)
+    return bytes(characters)
 
 
-class AfterBos:
+class AfterBosSource(Source):
     """Joins pieces as the reference prints them one by one."""
 
     def __init__(self, tokenizer: TokenizerSpec, *, skip_special_tokens: bool) -> None:
@@ -413,25 +461,21 @@ class AfterBos:
         self._skip = skip_special_tokens
         self._before: int | None = None
 
-    def push(self, token_id: int) -> bytes:
-        """Take an id and return its bytes."""
+    def push(self, token_id: int) -> list[str]:
+        """Take an id."""
         _check_id(token_id, self._vocabulary)
         before, self._before = self._before, token_id
         if self._skip and self._vocabulary.type_of(token_id) == TokenType.CONTROL:
-            return b""
+            return []
         if before is None and token_id == self._bos:
-            return b""
+            return []
         piece: bytes = self._vocabulary.pieces[token_id]
         if before is not None and before == self._bos:
             piece = piece.removeprefix(b" ")
-        return scan_byte(piece)
-
-    def finish(self) -> bytes:
-        """Return nothing: nothing was held back."""
-        return b""
+        return [_scan_byte(piece).decode("latin-1")]
 
 
-def scan_byte(piece: bytes) -> bytes:
+def _scan_byte(piece: bytes) -> bytes:
     """Return the byte that a piece begins to spell, else the piece.
 
     The reference's scanf is content with ``<0x`` and one or two digits of either case, white space

@@ -96,17 +96,17 @@ class Encoding(Record):
 
     def __repr__(self) -> str:
         groups = list(islice(self._groups(), _GROUPS_SHOWN + 1))
-        shown = ", ".join(
+        rows = ", ".join(
             f"{' '.join(map(str, ids))} {text!r}" for ids, text in groups[:_GROUPS_SHOWN]
         )
         more = ", …" if len(groups) > _GROUPS_SHOWN else ""
-        return f"<Encoding of {len(self)} token{'s' * (len(self) != 1)}: {shown}{more}>"
+        return f"<Encoding of {len(self)} token{'s' * (len(self) != 1)}: {rows}{more}>"
 
     def _groups(self) -> Iterator[tuple[list[int], str]]:
         """Yield ids with their text; those that share a character are together."""
-        given = vars(self).get("_texts", ())
+        sources = vars(self).get("_texts", ())
         try:
-            texts = [text if isinstance(text, str) else text.decode() for text in given]
+            texts = [text if isinstance(text, str) else text.decode() for text in sources]
         except UnicodeDecodeError:  # what offsets count there is the reference's own
             texts = []
         ids: list[int] = []
@@ -340,8 +340,8 @@ class PieceTexts(dict[int, str]):
         self._pieces = spec.vocabulary.pieces
 
     def __missing__(self, token_id: int) -> str:
-        known = 0 <= token_id < len(self._pieces)
-        piece = self._pieces[token_id] if known else b""
+        exists = 0 <= token_id < len(self._pieces)
+        piece = self._pieces[token_id] if exists else b""
         text = self[token_id] = str(piece, "utf-8", "surrogateescape")
         return text
 
@@ -353,14 +353,14 @@ class TokenBuilder:
         self.spec = spec
         self._spelling = PieceTexts(spec)
         self._prefix = list(spec.prefix_ids)
-        self.kept = not _trims_offsets(spec.post_processor)
+        self.keeps_offsets = not _trims_offsets(spec.post_processor)
 
     def tokens(self, columns: Columns, number: int) -> Tokens:
         """Return the tokens of the first (0) or second (1) text."""
-        ids, offsets, spelled = columns
+        ids, offsets, spellings = columns
         spelling = self._spelling
         values = [spelling[token_id] for token_id in ids]
-        for at, text in spelled:
+        for at, text in spellings:
             values[at] = str(text, "utf-8", "surrogateescape")
         if self._prefix and number == 0:
             ids = self._prefix + ids

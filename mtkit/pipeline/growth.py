@@ -54,9 +54,9 @@ def token_weight(tokens: Iterable[str]) -> int:
     return sum(utf8_size(token) + 1 for token in tokens)
 
 
-def decoded_limit(given: int) -> int:
+def decoded_limit(weight: int) -> int:
     """Return how many bytes decoders may make of tokens of that weight in all."""
-    return given + max(GROWTH_BYTES, GROWTH_FACTOR * given)
+    return weight + max(GROWTH_BYTES, GROWTH_FACTOR * weight)
 
 
 def check_tokens(tokens: Iterable[str], most: int) -> None:

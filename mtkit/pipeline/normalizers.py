@@ -209,20 +209,20 @@ def _precompiled(text: AlignedText, charsmap: Charsmap) -> None:
     added = -utf8_size(text.text)
     for cluster in clusters(text.text):
         data = to_bytes(cluster)
-        found = charsmap.matches(data) if len(data) < 6 else []
-        if found:
+        matches = charsmap.matches(data) if len(data) < 6 else []
+        if matches:
             changed = True
-            added += len(found[0][1])
+            added += len(matches[0][1])
             text.growth.check(added)
-            _write_over(changes, len(cluster), found[0][1])
+            _write_over(changes, len(cluster), matches[0][1])
             continue
         for character in cluster:
-            found = charsmap.matches(to_bytes(character))
-            if found:
+            matches = charsmap.matches(to_bytes(character))
+            if matches:
                 changed = True
-                added += len(found[0][1])
+                added += len(matches[0][1])
                 text.growth.check(added)
-                _write_over(changes, 1, found[0][1])
+                _write_over(changes, 1, matches[0][1])
             else:
                 changes.append((character, 0))
     if changed:
@@ -234,9 +234,9 @@ def _write_over(changes: list[Change], old_count: int, new: bytes) -> None:
 
     When the first characters of a text vanish the reference forgets to count them.
     """
-    written = new.decode("utf-8", "surrogateescape")
-    changes += [(character, 0) for character in written]
-    surplus = len(written) - old_count
+    text = new.decode("utf-8", "surrogateescape")
+    changes += [(character, 0) for character in text]
+    surplus = len(text) - old_count
     if surplus > 0:
         changes[-surplus:] = [(character, 1) for character, _ in changes[-surplus:]]
     elif surplus < 0 and changes:
@@ -310,14 +310,14 @@ def _read_table(code_points: Numbers, values: Pieces) -> dict[str, str]:
 
 def _replace_each(text: AlignedText, mapping: Callable[[str], str]) -> None:
     """Replace each character by a text of any length, which stands for the same stretch."""
-    written, spans, added = [], [], -utf8_size(text.text)
+    parts, spans, added = [], [], -utf8_size(text.text)
     for character, span in zip(text.text, text.spans, strict=True):
-        written.append(mapping(character))
-        added += utf8_size(written[-1])
+        parts.append(mapping(character))
+        added += utf8_size(parts[-1])
         text.growth.check(added)
-        spans += [span] * len(written[-1])
+        spans += [span] * len(parts[-1])
     text.growth.spend(added)
-    text.text = "".join(written)
+    text.text = "".join(parts)
     text.spans = spans
 
 
@@ -336,9 +336,9 @@ def compile_spaces(
         data = to_bytes(text.text)
         if not data and component.prefix == "text":
             return
-        written, places = rule(component, space, data, walker, text.growth)
-        text.growth.spend(len(written) - len(data))
-        _write_back(text, written, places)
+        output, places = rule(component, space, data, walker, text.growth)
+        text.growth.spend(len(output) - len(data))
+        _write_back(text, output, places)
 
     return run
 
@@ -361,9 +361,9 @@ class _SpacesWalker:
                 return size, data[at : at + size]
         if self._charsmap:
             # An entry has far fewer bytes than this; the map is only asked for what may match.
-            found = self._charsmap.matches(data[at : at + 256])
-            if found:
-                return found[-1]
+            matches = self._charsmap.matches(data[at : at + 256])
+            if matches:
+                return matches[-1]
         size = _well_formed_size(data, at)
         return (size, data[at : at + size]) if size else (1, _REPLACEMENT)
 
@@ -371,10 +371,10 @@ class _SpacesWalker:
         """Yield (place, written) up to the end."""
         added = 0
         while at < len(data):
-            size, written = self.step(data, at)
-            added += len(written) - size
+            size, output = self.step(data, at)
+            added += len(output) - size
             growth.check(added)
-            yield at, written
+            yield at, output
             at += size
 
 
@@ -393,7 +393,7 @@ def _text_rule(
     component: spec.Spaces, space: bytes, data: bytes, walker: _SpacesWalker, growth: Growth
 ) -> tuple[bytearray, list[int]]:
     """Write spaces where they stand; the dummy prefix is in front of the text."""
-    written, places = bytearray(), []
+    output, places = bytearray(), []
     at = 0
     if component.remove_extra_whitespaces:
         while at < len(data):
@@ -402,10 +402,10 @@ def _text_rule(
                 break
             at += size
         if at == len(data):
-            return written, [at]
+            return output, [at]
 
     def add(piece: bytes, place: int) -> None:
-        written.extend(piece)
+        output.extend(piece)
         places.extend([place] * len(piece))
 
     if component.add_dummy_prefix and not component.suffix:
@@ -419,43 +419,43 @@ def _text_rule(
             after_space = component.remove_extra_whitespaces and piece.endswith(b" ")
     end = len(data)
     if component.remove_extra_whitespaces:
-        while written.endswith(space):
-            del written[-len(space) :]
-            end = places[len(written)]
-            del places[len(written) :]
+        while output.endswith(space):
+            del output[-len(space) :]
+            end = places[len(output)]
+            del places[len(output) :]
     if component.add_dummy_prefix and component.suffix:
         add(space, end)
-    return written, [*places, end]
+    return output, [*places, end]
 
 
 def _word_rule(
     component: spec.Spaces, space: bytes, data: bytes, walker: _SpacesWalker, growth: Growth
 ) -> tuple[bytearray, list[int]]:
     """Write a space in front of words; the dummy prefix is in front of the first one."""
-    written, places = bytearray(), []
+    output, places = bytearray(), []
     prefixed, inside = not component.add_dummy_prefix or component.suffix, False
     for place, piece in walker.steps(data, 0, growth):
-        before = len(written)
+        before = len(output)
         for byte in piece:
             if byte == 0x20:
                 inside = False
                 if not component.remove_extra_whitespaces:
-                    written += space
+                    output += space
                 continue
             if not inside:
                 inside = True
                 if not prefixed or component.remove_extra_whitespaces:
-                    written += space
+                    output += space
                     prefixed = True
-            written.append(byte)
-        places += [place] * (len(written) - before)
+            output.append(byte)
+        places += [place] * (len(output) - before)
     if component.add_dummy_prefix and component.suffix:
-        written += space
+        output += space
         places += [len(data)] * len(space)
-    return written, [*places, len(data)]
+    return output, [*places, len(data)]
 
 
-def _write_back(text: AlignedText, written: bytearray, places: list[int]) -> None:
+def _write_back(text: AlignedText, output: bytearray, places: list[int]) -> None:
     """Put the bytes into the text; ``places`` are byte offsets into the old one, with the end.
 
     A place inside a character (after a broken one) counts as that character's begin.
@@ -465,7 +465,7 @@ def _write_back(text: AlignedText, written: bytearray, places: list[int]) -> Non
         character_at += [at] * len(to_bytes(character))
     character_at.append(len(text.text))
     starts = [start for start, _ in text.spans] + [text.spans[-1][1] if text.spans else text.start]
-    result = written.decode("utf-8", "surrogateescape")
+    result = output.decode("utf-8", "surrogateescape")
     spans, at = [], 0
     for character in result:
         after = at + len(to_bytes(character))

@@ -122,12 +122,13 @@ def _template(component: spec.Template, runs: list[Tokens], add: bool) -> Iterat
 
 def _check_growth(slots: tuple[Slot, ...], runs: list[Tokens]) -> None:
     """Stop a template that multiplies its texts or its special tokens, before it does."""
-    given = sum(map(len, runs))
-    made = sum(len(slot.ids) if slot.text is None else len(runs[slot.text]) for slot in slots)
-    most = max(GROWTH_TOKENS, GROWTH_FACTOR * given)
-    if made - given > most:
+    before = sum(map(len, runs))
+    after = sum(len(slot.ids) if slot.text is None else len(runs[slot.text]) for slot in slots)
+    most = max(GROWTH_TOKENS, GROWTH_FACTOR * before)
+    if after - before > most:
         raise ResourceError(
-            f"adds {made - given} tokens to {given}, at most {most} can be", field="post_processor"
+            f"adds {after - before} tokens to {before}, at most {most} can be",
+            field="post_processor",
         )
 
 

@@ -132,10 +132,10 @@ def _metaspace(component: spec.Metaspace) -> Cut:
     def run(text: AlignedText) -> list[AlignedText]:
         text = text.copy()
         text.replace([(at, at + 1) for at, c in enumerate(text.text) if c == " "], mark)
-        wanted = component.prepend_scheme == "always" or (
+        prepends = component.prepend_scheme == "always" or (
             component.prepend_scheme == "first" and text.start == 0
         )
-        if wanted and not text.text.startswith(mark):
+        if prepends and not text.text.startswith(mark):
             text.prepend(mark)
         if not component.split:
             return [text]
@@ -173,7 +173,7 @@ def _bert(component: spec.Bert) -> Cut:
 
 def _words(text: str) -> list[Span]:
     r"""Find the runs of word characters and the runs of what is neither word nor white space."""
-    found: list[Span] = []
+    spans: list[Span] = []
     before = ""
     for at, character in enumerate(text):
         if characters.is_word(character):
@@ -181,11 +181,11 @@ def _words(text: str) -> list[Span]:
         else:
             kind = "" if characters.is_white_space(character) else "other"
         if kind and kind == before:
-            found[-1] = (found[-1][0], at + 1)
+            spans[-1] = (spans[-1][0], at + 1)
         elif kind:
-            found.append((at, at + 1))
+            spans.append((at, at + 1))
         before = kind
-    return found
+    return spans
 
 
 def _unicode_scripts(text: AlignedText) -> list[AlignedText]:

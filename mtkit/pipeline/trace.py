@@ -8,11 +8,11 @@ from __future__ import annotations
 from mtkit.base.escape import byte_escapes
 from mtkit.base.record import Record, fields
 from mtkit.pipeline.aligned_text import AlignedText
-from mtkit.pipeline.decoders import clean_up_pairs, compile_decoder
+from mtkit.pipeline.decoders import clean_up_pairs, decoder_stages, run_stages
 from mtkit.pipeline.growth import decoded_limit, token_weight
 from mtkit.pipeline.normalizers import compile_normalizer
 from mtkit.pipeline.pre_tokenizers import byte_level_split, compile_pre_tokenizer
-from mtkit.spec import decoders, pre_tokenizers
+from mtkit.spec import components_of, pre_tokenizers
 from mtkit.spec.text import Regex, Text
 from mtkit.unicode.utf8 import to_text
 
@@ -162,7 +162,7 @@ def trace(
     words: Words = pipeline.cutter.cut(AlignedText.of(content), parse_special=parse_special)
     if spec.added_tokens.tokens or spec.added_tokens.first:
         recorder.add("added tokens", "raw text", "", words)
-    for component in _leaves(spec.normalizer):
+    for component in components_of(spec.normalizer):
         run = compile_normalizer(component, pipeline.user_defined)
         for word, token_id in words:
             if token_id is None:
@@ -173,7 +173,7 @@ def trace(
     )
     if any(token.normalized for token in spec.added_tokens.tokens):
         recorder.add("added tokens", "normalized text", "", words)
-    for component in _leaves(spec.pre_tokenizer):
+    for component in components_of(spec.pre_tokenizer):
         if isinstance(component, pre_tokenizers.ByteLevel) and component.use_regex:
             split = byte_level_split(component)
             recorder.add(
@@ -191,7 +191,7 @@ def trace(
         steps=tuple(recorder.steps),
         model=type(spec.model).__name__,
         words=tuple(_word_of(pipeline, word, token_id) for word, token_id in words),
-        post_processor=tuple(type(step).__name__ for step in _leaves(spec.post_processor)),
+        post_processor=tuple(type(step).__name__ for step in components_of(spec.post_processor)),
         ids=tokens.ids,
         tokens=tokens.values,
         offsets=tokens.offsets,
@@ -202,29 +202,32 @@ def trace_decode(
     pipeline: Pipeline, ids: Iterable[int], *, skip_special_tokens: bool = True
 ) -> DecodeTrace:
     """Record the way of ids."""
-    spec, decoding, given = pipeline.spec, pipeline.decoding, tuple(ids)
+    spec, decoding, ids = pipeline.spec, pipeline.decoding, tuple(ids)
     steps: list[DecodeStep] = []
     if decoding.by_bytes:
-        pieces = (decoding.decode_bytes([i], skip_special_tokens=False) for i in given)
+        pieces = (decoding.decode_bytes([i], skip_special_tokens=False) for i in ids)
         texts = tuple(str(piece, "utf-8", "surrogateescape") for piece in pieces)
         steps.append(DecodeStep(type(spec.decoder).__name__, texts))
     else:
-        current = decoding.tokens(given, skip_special_tokens=skip_special_tokens)
-        most = decoded_limit(token_weight(current))
-        for component in _leaves(spec.decoder):
-            current = compile_decoder(component, lossy=True)(current, most)
+        current = decoding.tokens(ids, skip_special_tokens=skip_special_tokens)
+        limit, fused = decoded_limit(token_weight(current)), False
+        for component in components_of(spec.decoder):
+            stages, fused = decoder_stages(component, lossy=True, fused=fused)
+            current = run_stages(stages, current, limit)
+            if fused:
+                current = ["".join(current)]
             steps.append(DecodeStep(type(component).__name__, tuple(current)))
         if spec.decoder is None:
             steps.append(DecodeStep("join", (spec.join.join(current),)))
         if clean_up_pairs(spec.clean_up_spaces):
-            text = decoding.decode(given, skip_special_tokens=skip_special_tokens)
+            text = decoding.decode(ids, skip_special_tokens=skip_special_tokens)
             steps.append(DecodeStep("clean up spaces", (text,)))
-    one_by_one = [decoding.tokens([i], skip_special_tokens=skip_special_tokens) for i in given]
+    one_by_one = [decoding.tokens([i], skip_special_tokens=skip_special_tokens) for i in ids]
     return DecodeTrace(
-        ids=given,
+        ids=ids,
         tokens=tuple(texts[0] if texts else None for texts in one_by_one),
         steps=tuple(steps),
-        text=decoding.decode(given, skip_special_tokens=skip_special_tokens),
+        text=decoding.decode(ids, skip_special_tokens=skip_special_tokens),
     )
 
 
@@ -265,16 +268,6 @@ def _word_of(pipeline: Pipeline, word: AlignedText, token_id: int | None) -> Wor
         return Word(part, (token_id,), None)
     walked = pipeline.model.trace(word.text)
     return Word(part, tuple(walked.ids), walked)
-
-
-def _leaves(component: object) -> list[Any]:
-    """Return the components of nested sequences in order."""
-    if component is None:
-        return []
-    steps = getattr(component, "steps", None)
-    if steps is None or isinstance(component, decoders.Bytewise):
-        return [component]
-    return [leaf for step in steps for leaf in _leaves(step)]
 
 
 def _name_and_detail(component: object) -> tuple[str, str]:

@@ -83,16 +83,16 @@ class FieldType(Record):
 
 def field_types(cls: type[Record]) -> dict[str, FieldType]:
     """Return the type of each field of a record class, in order."""
-    found = _FIELD_TYPES.get(cls)
-    if found is None:
+    types = _FIELD_TYPES.get(cls)
+    if types is None:
         import ast
 
         annotations = cls.__annotations__
-        found = _FIELD_TYPES[cls] = {
+        types = _FIELD_TYPES[cls] = {
             name: _read_type(ast.parse(annotations[name], mode="eval").body, cls)
             for name in fields(cls)
         }
-    return found
+    return types
 
 
 _FIELD_TYPES: dict[type[Record], dict[str, FieldType]] = {}
@@ -132,9 +132,9 @@ def class_named(name: object, classes: tuple[type[Record], ...], path: str) -> t
 def _record_named(name: str, cls: type[Record]) -> type[Record]:
     """Find a record by the name that a class of the same or another stage uses for it."""
     for module in (cls.__module__, *(place for place, _ in UNIONS.values())):
-        found = getattr(import_module(module), name, None)
-        if isinstance(found, type) and issubclass(found, Record):
-            return found
+        record = getattr(import_module(module), name, None)
+        if isinstance(record, type) and issubclass(record, Record):
+            return record
     raise AssertionError(f"{cls.__name__} has a field of the unknown class {name}")
 
 
@@ -298,10 +298,10 @@ class _Decoder:
             return self.column(data, kind.name, path)
         if kind.name == "object":
             return _read_free(data, path, depth)
-        wanted = {"bool": bool, "int": int, "float": float, "str": str}[kind.name]
-        if wanted is float and type(data) is int:
+        cls = {"bool": bool, "int": int, "float": float, "str": str}[kind.name]
+        if cls is float and type(data) is int:
             return float(data)
-        if type(data) is not wanted:
+        if type(data) is not cls:
             raise _wrong_type(data, kind.name, path)
         return data
 
@@ -317,10 +317,10 @@ class _Decoder:
 
     def column(self, data: Any, name: str, path: str) -> Column:
         if isinstance(data, dict) and set(data) == {"ref"} and self.fetch is not None:
-            found = self.fetch(data["ref"], path)
-            if type(found).__name__ != name:
-                raise FormatError(f"refers to {type(found).__name__}, not {name}", field=path)
-            return found
+            column = self.fetch(data["ref"], path)
+            if type(column).__name__ != name:
+                raise FormatError(f"refers to {type(column).__name__}, not {name}", field=path)
+            return column
         if name == "bytes" and isinstance(data, str):
             try:
                 return data.encode("utf-8")
@@ -382,8 +382,8 @@ def _read_free(data: Any, path: str, depth: int) -> object:
     return {key: _read_free(each, path, depth + 1) for key, each in data.items()}
 
 
-def _wrong_type(data: object, wanted: str, path: str) -> FormatError:
-    return FormatError(f"is {_printable(data)}, not {wanted}", field=path)
+def _wrong_type(data: object, expected: str, path: str) -> FormatError:
+    return FormatError(f"is {_printable(data)}, not {expected}", field=path)
 
 
 def _printable(data: object) -> str:

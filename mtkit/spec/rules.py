@@ -108,10 +108,10 @@ def one_character(value: str, *_: object) -> str:
 
 def one_each(value: Any, record: Record, _: object, *, of: str, codes: str = "") -> str:
     """A column has one entry for each of another field."""
-    wanted, count = len(getattr(record, of)), len(value)
+    needed, count = len(getattr(record, of)), len(value)
     wrong = _coded(value, codes) if codes else ""
     return wrong or (
-        "" if count == wanted else f"has {format_count(count, 'value')} for {wanted} {of}"
+        "" if count == needed else f"has {format_count(count, 'value')} for {needed} {of}"
     )
 
 

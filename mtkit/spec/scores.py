@@ -37,8 +37,8 @@ def score_form(spec: TokenizerSpec) -> TokenizerSpec:
     count = len(set(places.values()))
     scores = [-float(count)] * len(spec.vocabulary)
     ids = spec.vocabulary.ids
-    for made, place in places.items():
-        scores[ids[made]] = -float(place)
+    for piece, place in places.items():
+        scores[ids[piece]] = -float(place)
     vocabulary = Vocabulary(spec.vocabulary.pieces, spec.vocabulary.types, Numbers.of("f", scores))
     by_score = ScoreBPE(unk=model.unk, byte_fallback=model.byte_fallback)
     return replace(spec, vocabulary=vocabulary, model=by_score)
@@ -52,10 +52,10 @@ def _places(spec: TokenizerSpec, model: BPE) -> dict[bytes, int]:
     for rank, (left, right) in enumerate(model.merges.pairs.pairs()):
         if max(left, right) >= len(pieces):
             raise _no_scores(f"merge {rank} joins what is not a token")
-        made = pieces[left] + pieces[right]
-        if made != last and places.setdefault(made, len(places)) != len(places) - 1:
-            raise _no_scores(f"merge {rank} makes {made!r} again, after others")
-        last = made
+        piece = pieces[left] + pieces[right]
+        if piece != last and places.setdefault(piece, len(places)) != len(places) - 1:
+            raise _no_scores(f"merge {rank} makes {piece!r} again, after others")
+        last = piece
     return places
 
 

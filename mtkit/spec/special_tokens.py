@@ -46,18 +46,18 @@ def with_special_ids(
     if by_family and trained and silent and add_bos is None and bos is not None:
         add_bos = True
         assumed = ("BOS is added in front, as these models expect (--no-bos leaves it out)",)
-    for wanted, token_id, name in ((add_bos, bos, "BOS"), (add_eos, eos, "EOS")):
-        if wanted and token_id is None:
+    for adds, token_id, name in ((add_bos, bos, "BOS"), (add_eos, eos, "EOS")):
+        if adds and token_id is None:
             raise UsageError(f"the tokenizer has no {name} to add", hint=f"--no-{name.lower()}")
     if bos is not None and spec.prefix_ids[:1] == (bos,) and add_bos is not None:
         spec = spec if add_bos else replace(spec, prefix_ids=spec.prefix_ids[1:])
         add_bos = None
-    found = given = spec.post_processor
-    each = given is None or not _adds_tokens(given)
-    for wanted, token_id, turn in ((add_bos, bos, 1), (add_eos, eos, -1)):
-        if wanted is not None and token_id is not None:
-            found = _change(found, _slot_of(spec, token_id), wanted, each, turn)
-    return (spec if found == given else replace(spec, post_processor=found)), assumed
+    processor = before = spec.post_processor
+    each = before is None or not _adds_tokens(before)
+    for adds, token_id, turn in ((add_bos, bos, 1), (add_eos, eos, -1)):
+        if adds is not None and token_id is not None:
+            processor = _change(processor, _slot_of(spec, token_id), adds, each, turn)
+    return (spec if processor == before else replace(spec, post_processor=processor)), assumed
 
 
 def _slot_of(spec: TokenizerSpec, token_id: int) -> Slot:
@@ -69,7 +69,7 @@ def _slot_of(spec: TokenizerSpec, token_id: int) -> Slot:
 
 
 def _change(
-    found: PostProcessor | None, token: Slot, wanted: bool, each: bool, turn: int
+    processor: PostProcessor | None, token: Slot, present: bool, each: bool, turn: int
 ) -> PostProcessor | None:
     """Put a token there or take it away.
 
@@ -77,29 +77,33 @@ def _change(
         each: Whether each text of a pair gets it, or the pair as a whole.
         turn: 1 in front, -1 behind.
     """
-    if isinstance(found, Sequence):
+    if isinstance(processor, Sequence):
         at = max(
-            (i for i, step in enumerate(found.steps) if _adds_tokens(step)),
-            default=len(found.steps),
+            (i for i, step in enumerate(processor.steps) if _adds_tokens(step)),
+            default=len(processor.steps),
         )
-        before, step, after = found.steps[:at], found.steps[at : at + 1], found.steps[at + 1 :]
-        made = _change(step[0] if step else None, token, wanted, each, turn)
-        return Sequence((*before, *(() if made is None else (made,)), *after))
-    offsets, template = _as_template(found)
+        before, step, after = (
+            processor.steps[:at],
+            processor.steps[at : at + 1],
+            processor.steps[at + 1 :],
+        )
+        changed = _change(step[0] if step else None, token, present, each, turn)
+        return Sequence((*before, *(() if changed is None else (changed,)), *after))
+    offsets, template = _as_template(processor)
     ends = [token_id for slot in template.single for token_id in slot.ids or (None,)]
-    if (ends[::turn][:1] == list(token.ids)) == wanted:
-        return found
+    if (ends[::turn][:1] == list(token.ids)) == present:
+        return processor
     single, pair = (
         _add_token(slots[::turn], token, each)[::turn]
-        if wanted
+        if present
         else _remove_token(_one_id_each(slots)[::turn], token)[::turn]
         for slots in (template.single, template.pair)
     )
     adds = any(slot.ids for slot in (*single, *pair))
-    kept = (replace(template, single=single, pair=pair),) if adds else ()
+    templates = (replace(template, single=single, pair=pair),) if adds else ()
     if offsets is not None:
-        return Sequence((offsets, *kept)) if kept else offsets
-    return kept[0] if kept else None
+        return Sequence((offsets, *templates)) if templates else offsets
+    return templates[0] if templates else None
 
 
 def _adds_tokens(component: PostProcessor) -> bool:
@@ -108,18 +112,20 @@ def _adds_tokens(component: PostProcessor) -> bool:
     return not isinstance(component, ByteLevel)
 
 
-def _as_template(found: PostProcessor | None) -> tuple[ByteLevel | None, Template]:
+def _as_template(processor: PostProcessor | None) -> tuple[ByteLevel | None, Template]:
     """Return what a component does to offsets, and the template of what it adds."""
-    if isinstance(found, Template):
-        return None, found
-    if isinstance(found, ByteLevel):
-        return found, PLAIN_TEMPLATE
-    if isinstance(found, (Bert, Roberta)):
-        cls, sep = (Slot(ids=(token_id,), name=name) for name, token_id in (found.cls, found.sep))
+    if isinstance(processor, Template):
+        return None, processor
+    if isinstance(processor, ByteLevel):
+        return processor, PLAIN_TEMPLATE
+    if isinstance(processor, (Bert, Roberta)):
+        cls, sep = (
+            Slot(ids=(token_id,), name=name) for name, token_id in (processor.cls, processor.sep)
+        )
         first = (cls, FIRST_TEXT, sep)
-        if isinstance(found, Bert):
+        if isinstance(processor, Bert):
             return None, Template(first, (*first, SECOND_TEXT, replace(sep, type_id=1)))
-        offsets = ByteLevel(found.trim_offsets, found.add_prefix_space)
+        offsets = ByteLevel(processor.trim_offsets, processor.add_prefix_space)
         return offsets, Template(first, (*first, sep, replace(SECOND_TEXT, type_id=0), sep))
     return None, PLAIN_TEMPLATE
 
@@ -135,20 +141,20 @@ def _one_id_each(slots: Slots) -> Slots:
 
 def _add_token(slots: Slots, token: Slot, each: bool) -> Slots:
     """Put a token in front of each text or of the whole."""
-    made: list[Slot] = []
+    changed: list[Slot] = []
     for at, slot in enumerate(slots):
         if slot.text is not None if each else at == 0:
-            made.append(replace(token, type_id=slot.type_id))
-        made.append(slot)
-    return tuple(made)
+            changed.append(replace(token, type_id=slot.type_id))
+        changed.append(slot)
+    return tuple(changed)
 
 
 def _remove_token(slots: Slots, token: Slot) -> Slots:
     """Take a token away in front of the whole, and in front of the second text of a pair."""
-    kept: list[Slot] = []
+    rest: list[Slot] = []
     for slot, following in zip(slots, (*slots[1:], None), strict=False):
-        inside = any(before.text is not None for before in kept)
+        inside = any(before.text is not None for before in rest)
         of_second = inside and following is not None and following.text is not None
-        if slot.ids != token.ids or (kept and not of_second):
-            kept.append(slot)
-    return tuple(kept)
+        if slot.ids != token.ids or (rest and not of_second):
+            rest.append(slot)
+    return tuple(rest)

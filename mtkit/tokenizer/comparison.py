@@ -63,7 +63,7 @@ class Comparison(Record):
 
     def __repr__(self) -> str:
         verdict = "all ids are equal" if self.equal else f"{self.different} differ"
-        left, right = (one or "unnamed" for one in self.sides)
+        left, right = (side or "unnamed" for side in self.sides)
         return f"<Comparison of {left} and {right}: {format_count(self.texts, 'text')}, {verdict}>"
 
     @property
@@ -75,21 +75,21 @@ class Comparison(Record):
         """Return it as a JSON document, schema ``mtkit.compare/1``."""
         return {
             "schema": "mtkit.compare/1",
-            "files": [printable(one) for one in self.sides],
+            "files": [printable(side) for side in self.sides],
             "equal": self.equal,
             "texts": self.texts,
             "different": self.different,
             "tokens": list(self.tokens),
             "differences": [
                 {
-                    "number": one.number,
-                    "text": byte_escapes(one.text),
-                    "first": one.first,
-                    "stage": one.stage,
-                    "left": {"ids": one.left[0], "tokens": one.left[1]},
-                    "right": {"ids": one.right[0], "tokens": one.right[1]},
+                    "number": side.number,
+                    "text": byte_escapes(side.text),
+                    "first": side.first,
+                    "stage": side.stage,
+                    "left": {"ids": side.left[0], "tokens": side.left[1]},
+                    "right": {"ids": side.right[0], "tokens": side.right[1]},
                 }
-                for one in self.differences
+                for side in self.differences
             ],
         }
 
@@ -111,21 +111,25 @@ def compare(
     """
     count = different = 0
     tokens = [0, 0]
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for text in texts:
         count += 1
         ids = [
-            one.encode_ids(text, add_special_tokens=add_special_tokens, parse_special=parse_special)
-            for one in (left, right)
+            side.encode_ids(
+                text, add_special_tokens=add_special_tokens, parse_special=parse_special
+            )
+            for side in (left, right)
         ]
         tokens[0] += len(ids[0])
         tokens[1] += len(ids[1])
         if ids[0] != ids[1]:
             different += 1
-            if len(found) < most:
-                found.append(_describe_difference(left, right, text, ids, count, parse_special))
+            if len(differences) < most:
+                differences.append(
+                    _describe_difference(left, right, text, ids, count, parse_special)
+                )
     sides = left.source, right.source
-    return Comparison(count, different, (tokens[0], tokens[1]), tuple(found), sides)
+    return Comparison(count, different, (tokens[0], tokens[1]), tuple(differences), sides)
 
 
 def corpus_lines(file: BinaryIO, seen: Callable[[int], None] | None = None) -> Iterator[bytes]:
@@ -150,8 +154,8 @@ def _describe_difference(
     parse_special: bool | None,
 ) -> Difference:
     traces = [
-        one.trace(text, add_special_tokens=False, parse_special=parse_special)
-        for one in (left, right)
+        side.trace(text, add_special_tokens=False, parse_special=parse_special)
+        for side in (left, right)
     ]
     return Difference(
         number,
@@ -218,9 +222,9 @@ def special_token_texts(spec: TokenizerSpec) -> list[str]:
     from mtkit.spec.vocabulary import TokenType
 
     kinds = (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED)
-    found = sorted(set(token_spellings(spec, kinds)))
+    spellings = sorted(set(token_spellings(spec, kinds)))
     texts = []
-    for token in found[:: -(-len(found) // MOST_SPECIAL_TEXTS) or 1]:
+    for token in spellings[:: -(-len(spellings) // MOST_SPECIAL_TEXTS) or 1]:
         try:
             text = token.decode("utf-8")
         except UnicodeDecodeError:

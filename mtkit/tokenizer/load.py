@@ -140,9 +140,9 @@ def tables_fault(source: Source, spec: TokenizerSpec) -> FormatError | None:
     from mtkit.engine import stored_tables
     from mtkit.formats import engine_tables
 
-    found = engine_tables(source)
+    stored = engine_tables(source)
     try:
-        if found is None or found[1] == stored_tables(spec):
+        if stored is None or stored[1] == stored_tables(spec):
             return None
     except ImportError:  # nothing uses them without the native core
         return None
@@ -162,12 +162,12 @@ def mapped(source: Source, cache_bytes: int | None = None) -> tuple[Tokenizer | 
     """
     from mtkit.formats import engine_tables
 
-    found = engine_tables(source)
-    if found is None:
+    stored = engine_tables(source)
+    if stored is None:
         return None, ""
     from mtkit.engine import Engine
 
-    module, tables = found
+    module, tables = stored
     try:
         engine = Engine(tables, lambda: tokenizer.spec, cache_bytes)
     except ImportError:  # there is no native core

@@ -52,7 +52,7 @@ def measure(
 
     _ready(load)  # so that no import is measured
     loads: list[float] = []
-    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in texts}
+    times: dict[str, list[tuple[float, float, float]]] = {name: [] for name in texts}
     sizes: dict[str, int] = {}
     for number in range(rounds):
         for at, (name, text) in enumerate(texts.items()):
@@ -62,12 +62,12 @@ def measure(
             encode = partial(tokenizer.encode_array, text, add_special_tokens=False)
             (fresh, ids), (again, _) = _timed(encode), _timed(encode)
             decode, _ = _timed(partial(tokenizer.decode, ids, skip_special_tokens=False))
-            found[name].append((fresh, again, decode))
+            times[name].append((fresh, again, decode))
             sizes[name] = len(ids)
     on_progress(1)
     return median(loads), [
         TextSpeed(
-            name, len(text.encode()), sizes[name], *map(median, zip(*found[name], strict=True))
+            name, len(text.encode()), sizes[name], *map(median, zip(*times[name], strict=True))
         )
         for name, text in texts.items()
     ]
@@ -82,8 +82,8 @@ def _ready(load: Callable[[], Tokenizer]) -> Tokenizer:
 
 def _timed(run: Callable[[], _Made]) -> tuple[float, _Made]:
     start = time.process_time()
-    made = run()
-    return time.process_time() - start, made
+    value = run()
+    return time.process_time() - start, value
 
 
 def texts_of(paths: Sequence[str], size: int) -> dict[str, str]:
@@ -96,7 +96,7 @@ def texts_of(paths: Sequence[str], size: int) -> dict[str, str]:
     from mtkit.base.binary import open_input, standard_input
 
     size = min(size, _MOST_BYTES)
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for path in paths:
         try:
             with standard_input() if path == "-" else open_input(path) as file:
@@ -110,8 +110,8 @@ def texts_of(paths: Sequence[str], size: int) -> dict[str, str]:
         if not whole:
             raise UsageError("is empty", source=path)
         name = "stdin" if path == "-" else os.path.splitext(os.path.basename(path))[0]
-        found[path if name in found else name] = whole
-    return found or _of_python(size)
+        texts[path if name in texts else name] = whole
+    return texts or _of_python(size)
 
 
 def _of_python(size: int) -> dict[str, str]:
@@ -123,9 +123,9 @@ def _of_python(size: int) -> dict[str, str]:
         if spec is not None and spec.origin and spec.origin.endswith(".py") and len(code) < size:
             with open(spec.origin, encoding="utf-8") as file:
                 code += file.read()
-    found = {"code": code[:size]}
+    texts = {"code": code[:size]}
     if find_spec("pydoc_data") is not None:
         from pydoc_data.topics import topics
 
-        found = {"english": "\n".join(topics.values())[:size], **found}
-    return {name: text for name, text in found.items() if text}
+        texts = {"english": "\n".join(topics.values())[:size], **texts}
+    return {name: text for name, text in texts.items() if text}

@@ -81,9 +81,9 @@ class Spelling:
         """Return the ids that stand for a text by themselves, in order."""
         from mtkit.unicode.utf8 import letters_of_bytes
 
-        spelled = [text, letters_of_bytes(text).encode(), text.replace(b" ", MARK.encode())]
-        spelled += [f"<0x{byte:02X}>".encode() for byte in text if len(text) == 1]
-        ids = {self.id_of(piece) for piece in spelled}
+        pieces = [text, letters_of_bytes(text).encode(), text.replace(b" ", MARK.encode())]
+        pieces += [f"<0x{byte:02X}>".encode() for byte in text if len(text) == 1]
+        ids = {self.id_of(piece) for piece in pieces}
         return sorted(i for i in ids if i is not None and self.text(i) == text)
 
 

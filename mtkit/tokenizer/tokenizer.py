@@ -168,6 +168,9 @@ class Tokenizer:
         warnings: Problems in the file that do not change any result.
     """
 
+    # What these names are on an object is not the methods below: as soon as there is an engine,
+    # ``_use`` puts its functions (``Calls``) into the object's own attributes, which Python looks
+    # up first. The methods serve until then, and carry the signatures and documentation.
     _CALLED = ("encode_ids", "encode_array", "decode")
 
     def __init__(
@@ -203,8 +206,8 @@ class Tokenizer:
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what another process makes for itself, among it the engine."""
-        kept = {name: value for name, value in vars(self).items() if name not in self._CALLED}
-        return {**kept, "_spec": self.spec, "_engine": None, "_calls": None, "_spelled": None}
+        state = {name: value for name, value in vars(self).items() if name not in self._CALLED}
+        return {**state, "_spec": self.spec, "_engine": None, "_calls": None, "_spelled": None}
 
     @property
     def spec(self) -> TokenizerSpec:
@@ -224,7 +227,7 @@ class Tokenizer:
         return self._engine
 
     def _use(self, engine: AnyEngine) -> AnyEngine:
-        """Take an engine, and its functions in the place of the methods that are called most."""
+        """Take an engine, and put its functions in the place of the methods in ``_CALLED``."""
         self._engine = engine
         self._calls = Calls(self, engine, self._naming)
         if type(self) is Tokenizer:  # a class made from this one may have methods of its own
@@ -381,11 +384,11 @@ class Tokenizer:
 
             check_type(text)
         try:
-            done = self.engine.encode(text, pair, **options)
+            encoding = self.engine.encode(text, pair, **options)
         except Exception as error:
             explain_error(self._naming, error, text, "" if pair is None else pair)
             raise
-        return done.about(text) if pair is None else done.about(text, pair)
+        return encoding.about(text) if pair is None else encoding.about(text, pair)
 
     def encode_batch(
         self,
@@ -401,14 +404,14 @@ class Tokenizer:
             if isinstance(each, tuple) and len(each) != 2:
                 raise TypeError(f"texts[{number}] is a tuple of {len(each)}, not a pair of texts")
         try:
-            done = self.engine.encode_batch(listed, **options)
+            encodings = self.engine.encode_batch(listed, **options)
         except Exception as error:
             entries = (each if isinstance(each, tuple) else (each,) for each in listed)
             self._explain_batch(error, entries, options.get("parse_special"))
             raise
-        for one, each in zip(done, listed, strict=True):
-            one.about(*(each if isinstance(each, tuple) else (each,)))
-        return done
+        for encoding, each in zip(encodings, listed, strict=True):
+            encoding.about(*(each if isinstance(each, tuple) else (each,)))
+        return encodings
 
     def _explain_batch(
         self, error: Exception, entries: Iterable[tuple[Any, ...]], parse_special: bool | None
@@ -421,11 +424,11 @@ class Tokenizer:
         from mtkit.pipeline.encoding import Encoding
 
         added = len(front), len(back)
-        spelled = [[self.id_to_token(i) or "" for i in ids] for ids in (front, back)]
+        texts = [[self.id_to_token(i) or "" for i in ids] for ids in (front, back)]
         nowhere = [(0, 0)]
         return Encoding(
             [*front, *encoding.ids, *back],
-            [*spelled[0], *encoding.tokens, *spelled[1]],
+            [*texts[0], *encoding.tokens, *texts[1]],
             [*nowhere * added[0], *encoding.offsets, *nowhere * added[1]],
             [*[0] * added[0], *encoding.type_ids, *[0] * added[1]],
             [*[1] * added[0], *encoding.special_tokens_mask, *[1] * added[1]],

@@ -36,7 +36,7 @@ class Charsmap:
 
     def matches(self, key: bytes) -> list[tuple[int, bytes]]:
         """Return (length, replacement) of every entry that ``key`` begins with, shortest first."""
-        found = []
+        matches = []
         node = self._offset(self._unit(0))
         for at, byte in enumerate(key):
             if byte == 0:
@@ -47,8 +47,8 @@ class Charsmap:
                 break
             node ^= self._offset(unit)
             if unit >> 8 & 1:
-                found.append((at + 1, self._replacement(self._unit(node) & 0x7FFFFFFF)))
-        return found
+                matches.append((at + 1, self._replacement(self._unit(node) & 0x7FFFFFFF)))
+        return matches
 
     def _unit(self, node: int) -> int:
         if node >= len(self._units):

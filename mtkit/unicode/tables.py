@@ -61,10 +61,10 @@ def ranges(name: str) -> dict[str, list[int]]:
     ends exclusive.
     """
     runs = numbers(name)
-    found = names(name.partition(".")[0])
-    out: dict[str, list[int]] = {value: [] for value in found}
+    values = names(name.partition(".")[0])
+    out: dict[str, list[int]] = {value: [] for value in values}
     runs.append(LIMIT << 8)
-    edges = [out[found[run & 0xFF]] for run in runs[:-1]]
+    edges = [out[values[run & 0xFF]] for run in runs[:-1]]
     for at, run in enumerate(runs[:-1]):
         edges[at] += (run >> 8, runs[at + 1] >> 8)
     return out
@@ -104,24 +104,24 @@ def script(character: str) -> str:
 def combining_class(character: str, version: str = BASE) -> int:
     """Return the canonical combining class."""
     runs, _ = _runs("ccc")
-    found = runs[bisect_right(runs, ord(character) << 8 | 0xFF) - 1] & 0xFF
-    if found and version != BASE and category(character, version) == "Cn":
+    order = runs[bisect_right(runs, ord(character) << 8 | 0xFF) - 1] & 0xFF
+    if order and version != BASE and category(character, version) == "Cn":
         return 0
-    return found
+    return order
 
 
 @lru_cache(maxsize=8)
 def _pairs(name: str) -> dict[int, int]:
-    found = numbers(name)
-    return dict(zip(found[::2], found[1::2], strict=True))
+    listed = numbers(name)
+    return dict(zip(listed[::2], listed[1::2], strict=True))
 
 
 def simple_lower(character: str, version: str = "17.0") -> str:
     """Return the lower case that is one character."""
-    found = _pairs("lower").get(ord(character))
-    if found is None or (version != "17.0" and category(character, version) == "Cn"):
+    code = _pairs("lower").get(ord(character))
+    if code is None or (version != "17.0" and category(character, version) == "Cn"):
         return character
-    return chr(found)
+    return chr(code)
 
 
 def lower(character: str) -> str:
@@ -137,11 +137,11 @@ def decomposition(character: str, *, compatible: bool, version: str = BASE) -> s
         lead, vowel = divmod(first, 21)
         parts = chr(0x1100 + lead) + chr(0x1161 + vowel)
         return parts + chr(0x11A7 + last) if last else parts
-    found = _pairs("nfkd").get(code) if compatible else None
-    found = found or _pairs("nfd").get(code)
-    if found is None or (version != BASE and category(character, version) == "Cn"):
+    place_and_length = _pairs("nfkd").get(code) if compatible else None
+    place_and_length = place_and_length or _pairs("nfd").get(code)
+    if place_and_length is None or (version != BASE and category(character, version) == "Cn"):
         return character
-    place, length = found >> 8, found & 0xFF
+    place, length = place_and_length >> 8, place_and_length & 0xFF
     if length == 1:
         return chr(place)
     return "".join(map(chr, _forms_text()[place : place + length]))
@@ -154,9 +154,9 @@ def _forms_text() -> array[int]:
 
 @lru_cache(maxsize=1)
 def _compositions() -> dict[tuple[int, int], int]:
-    found = numbers("nfc")
-    pairs = zip(found[::3], found[1::3], strict=True)
-    return dict(zip(pairs, found[2::3], strict=True))
+    triples = numbers("nfc")
+    pairs = zip(triples[::3], triples[1::3], strict=True)
+    return dict(zip(pairs, triples[2::3], strict=True))
 
 
 def composition(first: str, second: str, version: str = BASE) -> str | None:
@@ -166,10 +166,10 @@ def composition(first: str, second: str, version: str = BASE) -> str | None:
         return chr(0xAC00 + ((a - 0x1100) * 21 + b - 0x1161) * 28)
     if 0xAC00 <= a < 0xD7A4 and (a - 0xAC00) % 28 == 0 and 0x11A8 <= b < 0x11C3:
         return chr(a + b - 0x11A7)
-    found = _compositions().get((a, b))
-    if found is None or (version != BASE and category(chr(found), version) == "Cn"):
+    code = _compositions().get((a, b))
+    if code is None or (version != BASE and category(chr(code), version) == "Cn"):
         return None
-    return chr(found)
+    return chr(code)
 
 
 def clusters(text: str) -> list[str]:

@@ -1,5 +1,5 @@
 // Steps over the tokens of a sequence; each does what mtkit/pipeline/decoders.py or
-// bytewise.py says of the component that it comes from.
+// byte_decoders.py says of the component that it comes from.
 #include "decode/decode_steps.hpp"
 
 #include "base/reader.hpp"

@@ -13,7 +13,8 @@ from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import hf, mnn_text, recognize
 from mtkit.formats.contract import WriteOptions
-from mtkit.pipeline import Pipeline, byte_decoders
+from mtkit.pipeline import Pipeline
+from mtkit.pipeline.byte_decoders import decode_single_token
 
 KINDS = ("kind0_t_llama2", "kind1_t_gpt2", "kind2_t_bert", "kind3_t_gpt2")
 
@@ -29,7 +30,7 @@ def test_encodes_and_decodes_as_upstream(name: str) -> None:
     for row in rows:
         assert pipeline.encode_ids(row["text"]) == row["ids"], row["text"]
         assert pipeline.decode_bytes(row["ids"]) == base64.b64decode(row["decode_b64"])
-        singles = [byte_decoders.decode_single_token(spec, token_id) for token_id in row["ids"]]
+        singles = [decode_single_token(spec, token_id) for token_id in row["ids"]]
         assert b"".join(singles) == base64.b64decode(row["stream_b64"])
 
 

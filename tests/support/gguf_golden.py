@@ -16,7 +16,10 @@ from mtkit.engine import load_engine
 from mtkit.formats import gguf
 from mtkit.formats.gguf import roles as gguf_roles
 from mtkit.pipeline import Pipeline
-from mtkit.pipeline import byte_decoders as roles
+from mtkit.pipeline.byte_decoders import bytes_by_role
+from mtkit.spec import replace
+from mtkit.spec.decoders import Pieces
+from mtkit.spec.post_processors import Template
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +114,7 @@ def _decoded(spec: TokenizerSpec, row: dict[str, Any], text: str) -> list[str]:
     for key, (ids, skip, remove) in ways.items():
         if key not in row:  # files about splitting alone say nothing of the way back
             continue
-        found = roles.decode_pieces(spec, row[ids], skip_special_tokens=skip, remove_added=remove)
+        found = _decode(spec, row[ids], skip, remove)
         want = row[key]
         if want is True:
             want = text.encode()
@@ -122,13 +125,30 @@ def _decoded(spec: TokenizerSpec, row: dict[str, Any], text: str) -> list[str]:
     return wrong
 
 
+def _decode(spec: TokenizerSpec, ids: list[int], skip: bool, remove: bool) -> bytes:
+    """Decode; what the post-processor puts at the ends may be taken off.
+
+    Behind a first token taken off no space is dropped.
+    """
+    assert isinstance(spec.decoder, Pieces)
+    if remove and isinstance(spec.post_processor, Template):
+        slots = spec.post_processor.single
+        place = next((at for at, slot in enumerate(slots) if slot.text is not None), len(slots))
+        first = [token for slot in slots[:place] for token in slot.ids]
+        last = [token for slot in slots[place:] for token in slot.ids]
+        if ids and ids[0] in first[:1]:
+            ids = ids[1:]
+            spec = replace(spec, decoder=replace(spec.decoder, drop_first_space=False))
+        if ids and ids[-1] in last[-1:]:
+            ids = ids[:-1]
+    return Pipeline(spec).decode_bytes(ids, skip_special_tokens=skip)
+
+
 def pieces_digest(spec: TokenizerSpec) -> str:
     """Checksum over all pieces, special ones shown."""
     digest = hashlib.sha256()
     added = {token.id: token for token in spec.added_tokens.tokens}
-    for piece in (
-        roles.bytes_by_role(spec, added, token_id) for token_id in range(spec.vocab_size)
-    ):
+    for piece in (bytes_by_role(spec, added, token_id) for token_id in range(spec.vocab_size)):
         digest.update(struct.pack("<I", len(piece)) + piece)
     return digest.hexdigest()
 

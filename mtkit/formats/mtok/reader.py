@@ -32,13 +32,14 @@ from mtkit.formats.mtok.extension import (
     verify_checksums,
 )
 from mtkit.formats.mtok.model_reader import read_columns, read_model
-from mtkit.pipeline import byte_decoders
+from mtkit.pipeline.byte_decoders import single_piece_text
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
     ChatTemplate,
     SpecialIds,
     TokenizerSpec,
+    components_of,
     pre_tokenizers,
 )
 from mtkit.spec.decoders import Bytewise
@@ -99,8 +100,7 @@ def spec_of_base(parts: BaseParts) -> TokenizerSpec:
         letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         before = () if pre_tokenizer is None else (pre_tokenizer,)
         pre_tokenizer = pre_tokenizers.Sequence((*before, letters))
-    steps = () if parts.decoder is None else tuple(byte_decoders.flat_steps((parts.decoder,)))
-    chain = Bytewise(steps, model.unknown)
+    chain = Bytewise(tuple(components_of(parts.decoder)), model.unknown)
     tokens = _added_tokens(header, model, chain, parts.added)
     return TokenizerSpec(
         vocabulary=model.vocabulary,
@@ -213,9 +213,7 @@ def _added_tokens(
     listed = []
     for token_id in header.special:
         piece = pieces[token_id] if 0 <= token_id < len(pieces) else model.unknown
-        listed.append(
-            AddedToken(token_id, byte_decoders.single_piece_text(chain, piece), special=True)
-        )
+        listed.append(AddedToken(token_id, single_piece_text(chain, piece), special=True))
     first = AddedTokens(tuple(listed), match="first_listed") if listed else None
     tokens = tuple(
         AddedToken(

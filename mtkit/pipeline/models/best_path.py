@@ -158,10 +158,10 @@ class ShortestPath:
         for at in range(len(word) - 1, start - 1, -1):
             least = None
             for size in range(min(self.longest, len(word) - at), 0, -1):
-                found = costs.get(word[at : at + size])
-                if found is not None and (least is None or found[0] + best[at + size] < least):
-                    least = found[0] + best[at + size]
-                    choice[at] = size, found[1]
+                row = costs.get(word[at : at + size])
+                if row is not None and (least is None or row[0] + best[at + size] < least):
+                    least = row[0] + best[at + size]
+                    choice[at] = size, row[1]
             if least is None or UNKNOWN_COST + best[at + 1] < least:
                 least = UNKNOWN_COST + best[at + 1]
                 choice[at] = 1, None
@@ -184,14 +184,14 @@ class ShortestPath:
 
 def byte_token_ids(vocabulary: Vocabulary) -> list[int]:
     """Return the BYTE token of each byte."""
-    found: dict[bytes, int] = {}
+    ids: dict[bytes, int] = {}
     for token_id, piece in enumerate(vocabulary.pieces):
         if vocabulary.type_of(token_id) is TokenType.BYTE:
-            found.setdefault(piece, token_id)
-    missing = [piece for piece in BYTE_TOKENS if piece not in found]
+            ids.setdefault(piece, token_id)
+    missing = [piece for piece in BYTE_TOKENS if piece not in ids]
     if missing:
         raise FormatError(f"has no BYTE token {missing[0].decode()}", field="vocabulary")
-    return [found[piece] for piece in BYTE_TOKENS]
+    return [ids[piece] for piece in BYTE_TOKENS]
 
 
 def piece_costs(vocabulary: Vocabulary) -> dict[int, int]:

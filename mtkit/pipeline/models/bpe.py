@@ -87,9 +87,9 @@ def merge_symbols(
     heap: list[tuple[Rank, int, Key]] = []
     for left in range(count - 1):
         if left not in fixed and left + 1 not in fixed:
-            found = candidate(keys[left], keys[left + 1])
-            if found is not None:
-                heap.append((found[0], left, found[1]))
+            merge = candidate(keys[left], keys[left + 1])
+            if merge is not None:
+                heap.append((merge[0], left, merge[1]))
     heapify(heap)
     while heap:
         rank, left, joined = heappop(heap)
@@ -107,13 +107,13 @@ def merge_symbols(
         if observe is not None:
             observe(rank, *pair, *symbols_near(left, keys, preceding, following))
         if before >= 0 and before not in fixed:
-            found = candidate(keys[before], joined)
-            if found is not None:
-                heappush(heap, (found[0], before, found[1]))
+            merge = candidate(keys[before], joined)
+            if merge is not None:
+                heappush(heap, (merge[0], before, merge[1]))
         if after < count and after not in fixed:
-            found = candidate(joined, keys[after])
-            if found is not None:
-                heappush(heap, (found[0], left, found[1]))
+            merge = candidate(joined, keys[after])
+            if merge is not None:
+                heappush(heap, (merge[0], left, merge[1]))
     return [(keys[i], sizes[i]) for i in range(count) if not gone[i]]
 
 
@@ -133,12 +133,12 @@ def symbols_near(
     front, first = 0, at
     while front < near and preceding[first] >= 0:
         front, first = front + 1, preceding[first]
-    found: list[Key] = []
+    near_keys: list[Key] = []
     place = first
-    while place < count and len(found) <= front + near:
-        found.append(keys[place])
+    while place < count and len(near_keys) <= front + near:
+        near_keys.append(keys[place])
         place = following[place]
-    return found, (preceding[first] >= 0, place < count) if count > SYMBOLS_SHOWN else None
+    return near_keys, (preceding[first] >= 0, place < count) if count > SYMBOLS_SHOWN else None
 
 
 class BPE:
@@ -171,9 +171,9 @@ class BPE:
         """Fill the table of id pairs."""
         pieces, ids, cut = self.pieces, self.ids, len(self.prefix)
         for rank, (left, right) in enumerate(self.model.merges.pairs.pairs()):
-            made = ids.get(pieces[left] + pieces[right][cut:])
-            if made is not None:
-                self.by_id[left, right] = rank, made
+            token_id = ids.get(pieces[left] + pieces[right][cut:])
+            if token_id is not None:
+                self.by_id[left, right] = rank, token_id
 
     def encode(self, word: str) -> list[Symbol]:
         """Return the tokens of a word."""
@@ -211,8 +211,8 @@ class BPE:
             steps.append(MergeStep((pieces[left], pieces[right]), int(rank), None, texts, more))
 
         def joins_to(left: int, right: int) -> int | None:
-            found = by_id.get((left, right))
-            return None if found is None else found[1]
+            merge = by_id.get((left, right))
+            return None if merge is None else merge[1]
 
         if steps is not None:
             steps.append(tuple(pieces[token_id] for token_id, _ in tokens))
@@ -248,10 +248,10 @@ class BPE:
                 tokens.append((token_id, size))
                 continue
             if model.byte_fallback:
-                found = [self.byte_ids[byte] for byte in text]
-                spelled = [token for token in found if token is not None]
-                if len(spelled) == len(found):
-                    tokens += [(token, 1) for token in spelled]
+                byte_tokens = [self.byte_ids[byte] for byte in text]
+                bytes_ids = [token for token in byte_tokens if token is not None]
+                if len(bytes_ids) == len(byte_tokens):
+                    tokens += [(token, 1) for token in bytes_ids]
                     continue
             if model.unk is None and model.without_unk == "error":
                 raise no_token(text)
@@ -328,9 +328,9 @@ class RankBPE:
             return [data], [(ids[data], 0, len(word))]
 
         def candidate(left: bytes, right: bytes) -> tuple[int, bytes] | None:
-            made = left + right
-            token_id = ids.get(made)
-            return None if token_id is None else (token_id, made)
+            joined = left + right
+            token_id = ids.get(joined)
+            return None if token_id is None else (token_id, joined)
 
         def observe(rank: Rank, left: bytes, right: bytes, after: list[bytes], more: More) -> None:
             assert steps is not None
@@ -414,10 +414,10 @@ class LooseBPE:
             behind = following[at]
             if not alive[at] or behind >= count or (keys[at], keys[behind]) != (left, right):
                 continue
-            made = self.ids.get(self.pieces[left] + self.pieces[right])
-            if made is None:
+            token_id = self.ids.get(self.pieces[left] + self.pieces[right])
+            if token_id is None:
                 break
-            keys[at] = made
+            keys[at] = token_id
             sizes[at] += sizes[behind]
             alive[behind] = False
             after = following[at] = following[behind]
@@ -431,9 +431,9 @@ class LooseBPE:
             for place in (preceding[at], at):
                 if place >= 0 and following[place] < count:
                     pair_ids = keys[place], keys[following[place]]
-                    found = self.ranks.get(pair_ids)
-                    if found is not None:
-                        heappush(heap, (found, place, *pair_ids))
+                    pair_rank = self.ranks.get(pair_ids)
+                    if pair_rank is not None:
+                        heappush(heap, (pair_rank, place, *pair_ids))
         return [(keys[at], sizes[at]) for at in range(count) if alive[at]]
 
 
@@ -496,10 +496,10 @@ class SectionBPE:
         spans = []
         for at in range(0, len(data), SECTION_RUN_BYTES):
             run = data[at : at + SECTION_RUN_BYTES]
-            found = ids.get(
+            run_id = ids.get(
                 run.upper().ljust(SECTION_RUN_BYTES, SECTION_FILL) + SECTION_MARK,
                 self.model.unknown,
             )
-            spans.append((found, at, at + len(run)))
+            spans.append((run_id, at, at + len(run)))
         for token_id, start, end in in_characters(section, spans):
             yield token_id, first + start, first + end

@@ -34,13 +34,13 @@ class Trie:
         tokens: list[tuple[int, int]] = []
         at = 0
         while at < len(data):
-            found = self.prefixes.longest(data, at)
-            if found is None:
+            match = self.prefixes.longest(data, at)
+            if match is None:
                 if self.model.unk is None:
                     raise no_token(data[at : at + 1])
-                found = at + 1, self.model.unk
-            tokens.append((found[1], found[0] - at))
-            at = found[0]
+                match = at + 1, self.model.unk
+            tokens.append((match[1], match[0] - at))
+            at = match[0]
         return lay_out(word, tokens)
 
     def trace(self, word: str) -> WordTrace:

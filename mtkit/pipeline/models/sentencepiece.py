@@ -75,18 +75,18 @@ class PieceTables:
 
     def find(self, text: bytes) -> int | None:
         """Return the id of a text; reserved and UNUSED pieces are never found."""
-        found = self.segmented.get(text)
-        return None if found in self.unused else found
+        token_id = self.segmented.get(text)
+        return None if token_id in self.unused else token_id
 
     def byte_ids(self, *, singles: bool = False) -> dict[int, int]:
         """Return byte -> id of its ``<0xHH>`` token, or with ``singles`` of the byte itself."""
-        found: dict[int, int] = {}
+        ids: dict[int, int] = {}
         for byte, piece in enumerate(BYTE_TOKENS):
             for text in (piece, bytes((byte,)))[: 1 + singles]:
                 token_id = self.reserved.get(text, self.segmented.get(text))
                 if token_id is not None:
-                    found.setdefault(byte, token_id)
-        return found
+                    ids.setdefault(byte, token_id)
+        return ids
 
     def cut(self, data: bytes) -> tuple[list[bytes], set[int]]:
         """Cut into user-defined pieces and characters; also tell which are user-defined."""
@@ -94,10 +94,10 @@ class PieceTables:
         whole: set[int] = set()
         at = 0
         while at < len(data):
-            found = self.user_defined.longest(data, at)
-            if found is not None:
+            match = self.user_defined.longest(data, at)
+            if match is not None:
                 whole.add(len(parts))
-            end = at + character_size(data[at]) if found is None else found[0]
+            end = at + character_size(data[at]) if match is None else match[0]
             parts.append(data[at:end])
             at = end
         return parts, whole
@@ -112,17 +112,17 @@ class ScoreBPE:
         self.tables = PieceTables(spec.vocabulary)
         scores = spec.vocabulary.scores
         self.scores = [0.0] * len(spec.vocabulary) if scores is None else list(scores)
-        everything = self.model.mergeable == "any"
-        if everything:
-            self.made = spec.vocabulary.ids
+        takes_all = self.model.mergeable == "any"
+        if takes_all:
+            self.union_ids = spec.vocabulary.ids
             self.byte_ids = self.tables.byte_ids(singles=True)
         else:
-            self.made = self.tables.segmented
+            self.union_ids = self.tables.segmented
             self.byte_ids = self.tables.byte_ids()
 
     def find(self, text: bytes) -> int | None:
         """Return the id of a symbol."""
-        return self.made.get(text) if self.model.mergeable == "any" else self.tables.find(text)
+        return self.union_ids.get(text) if self.model.mergeable == "any" else self.tables.find(text)
 
     def encode(self, word: str) -> list[Symbol]:
         """Return the tokens of a text."""
@@ -136,14 +136,14 @@ class ScoreBPE:
 
     def _run(self, word: str, steps: list[MergeStep] | None) -> tuple[list[bytes], list[Symbol]]:
         """Return the start symbols and the tokens; with ``steps``, append each merge."""
-        model, made, scores = self.model, self.made, self.scores
+        model, ids, scores = self.model, self.union_ids, self.scores
         unused = self.tables.unused if model.mergeable == "listed" else set()
         floor = model.score_above
         halves: dict[bytes, tuple[bytes, bytes]] = {}
 
         def candidate(left: bytes, right: bytes) -> tuple[float, bytes] | None:
             union = left + right
-            token_id = made.get(union)
+            token_id = ids.get(union)
             if token_id is None or (floor is not None and not scores[token_id] > floor):
                 return None
             if token_id in unused:
@@ -164,7 +164,7 @@ class ScoreBPE:
             observe=None if steps is None else observe,
         )
         if model.missing == "before":
-            return start, lay_out(word, [(made[text], size) for text, size in merged])
+            return start, lay_out(word, [(ids[text], size) for text, size in merged])
         parts = [part for text, _ in merged for part in self._split(text, halves)]
         byte_ids = self.byte_ids if model.byte_fallback else None
         spans = spell_unknown(parts, unk=model.unk, byte_ids=byte_ids)
@@ -188,7 +188,7 @@ class ScoreBPE:
         sizes: list[int] = []
         pieces = self.vocabulary.pieces
         for part in parts:
-            if part in self.made:
+            if part in self.union_ids:
                 start.append(part)
                 sizes.append(len(part))
             elif self.model.byte_fallback:
@@ -271,10 +271,10 @@ class Unigram:
         path_scores = [0.0] * size if vocabulary.scores is None else list(vocabulary.scores)
         kinds = vocabulary.all_types()
         if model.candidates == "any":
-            counted = [s for s, kind in zip(path_scores, kinds, strict=True) if kind != 255]
+            assigned = [s for s, kind in zip(path_scores, kinds, strict=True) if kind != 255]
         else:
-            counted = [s for s, kind in zip(path_scores, kinds, strict=True) if kind == 1]
-        lowest = min(counted, default=FLOAT_MAX) - UNKNOWN_PENALTY
+            assigned = [s for s, kind in zip(path_scores, kinds, strict=True) if kind == 1]
+        lowest = min(assigned, default=FLOAT_MAX) - UNKNOWN_PENALTY
         self.unk_offer = lowest if model.candidates == "any" else round_to_f32(lowest)
         if model.user_defined != "score":
             for token_id, kind in enumerate(kinds):
@@ -370,8 +370,8 @@ class Characters:
 
     def encode(self, word: str) -> list[Symbol]:
         """Return the tokens of a text."""
-        found = [(part, self.tables.find(part)) for part in self.parts(to_bytes(word))]
-        spans = spell_unknown(found, unk=self.model.unk, byte_ids=self.byte_ids)
+        parts = [(part, self.tables.find(part)) for part in self.parts(to_bytes(word))]
+        spans = spell_unknown(parts, unk=self.model.unk, byte_ids=self.byte_ids)
         return in_characters(word, spans)
 
     def trace(self, word: str) -> WordTrace:

@@ -134,12 +134,12 @@ def no_token(data: bytes) -> NoToken:
 def piece_steps(vocabulary: Vocabulary, symbols: Iterable[Symbol]) -> tuple[PieceStep, ...]:
     """Describe tokens for a trace; an id outside the vocabulary has no piece."""
     pieces, scores = vocabulary.pieces, vocabulary.scores
-    known = range(len(pieces))
+    ids = range(len(pieces))
     return tuple(
         PieceStep(
             token_id,
-            pieces[token_id] if token_id in known else b"",
-            scores[token_id] if scores is not None and token_id in known else None,
+            pieces[token_id] if token_id in ids else b"",
+            scores[token_id] if scores is not None and token_id in ids else None,
             max(start, 0),
             max(end, 0),
         )
@@ -156,7 +156,7 @@ class Prefixes:
         for piece in ids:
             if piece:
                 lengths.setdefault(piece[0], set()).add(len(piece))
-        self.lengths = {first: tuple(sorted(found)) for first, found in lengths.items()}
+        self.lengths = {first: tuple(sorted(sizes)) for first, sizes in lengths.items()}
 
     def at(self, data: bytes, start: int) -> Iterator[tuple[int, int]]:
         """Yield (end, id) of each piece that begins at ``start``, shortest first."""
@@ -164,16 +164,16 @@ class Prefixes:
         for length in self.lengths.get(data[start], ()):
             if length > room:
                 return
-            found = self.ids.get(data[start : start + length])
-            if found is not None:
-                yield start + length, found
+            token_id = self.ids.get(data[start : start + length])
+            if token_id is not None:
+                yield start + length, token_id
 
     def longest(self, data: bytes, start: int) -> tuple[int, int] | None:
         """Return (end, id) of the longest piece that begins at ``start``."""
         room = len(data) - start
         for length in reversed(self.lengths.get(data[start], ())):
             if length <= room:
-                found = self.ids.get(data[start : start + length])
-                if found is not None:
-                    return start + length, found
+                token_id = self.ids.get(data[start : start + length])
+                if token_id is not None:
+                    return start + length, token_id
         return None

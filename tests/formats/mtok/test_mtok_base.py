@@ -13,7 +13,8 @@ from mtkit.base.binary import Source
 from mtkit.engine import load_engine
 from mtkit.errors import FormatError
 from mtkit.formats import mtok
-from mtkit.pipeline import Pipeline, byte_decoders
+from mtkit.pipeline import Pipeline
+from mtkit.pipeline.byte_decoders import decode_single_token
 
 if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
@@ -42,14 +43,13 @@ def spec_of(name: str) -> TokenizerSpec:
 @pytest.mark.parametrize("name", FILES)
 def test_decodes_as_upstream(name: str) -> None:
     spec = spec_of(name)
+    pipeline = Pipeline(spec)
     rows = shared_json_lines(f"mtok/{name}.jsonl.gz")
     assert len(rows) == 819
     for row in rows:
         ids = row["ids_nopost"]
-        assert byte_decoders.decode_bytewise(spec, ids) == base64.b64decode(row["decode_b64"]), row[
-            "text"
-        ]
-        singles = [byte_decoders.decode_single_token(spec, token_id) for token_id in ids]
+        assert pipeline.decode_bytes(ids) == base64.b64decode(row["decode_b64"]), row["text"]
+        singles = [decode_single_token(spec, token_id) for token_id in ids]
         assert b"".join(singles) == base64.b64decode(row["stream_b64"]), row["text"]
         assert [len(piece) for piece in singles] == row["stream_lens"]
 
@@ -103,11 +103,9 @@ def test_edge_cases_encode_and_decode_as_upstream() -> None:
                 plain = tokenizer.encode_ids(text, add_special_tokens=False)
                 assert plain == without, (case["name"], text)
         for ids, expected in zip(case["ids"], case["answers"]["dec"], strict=False):
-            assert byte_decoders.decode_bytewise(spec, ids) == base64.b64decode(expected), case[
-                "name"
-            ]
+            assert pipeline.decode_bytes(ids) == base64.b64decode(expected), case["name"]
         for token_id, expected in enumerate(case["answers"]["dec1"]):
-            found = byte_decoders.decode_single_token(spec, token_id)
+            found = decode_single_token(spec, token_id)
             assert found == base64.b64decode(expected), (case["name"], token_id)
 
 
