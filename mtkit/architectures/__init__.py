@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 __all__ = [
     "Architecture",
     "architecture_of",
+    "architecture_of_class",
     "architectures",
-    "described",
-    "of_class",
-    "of_name",
+    "architectures_of_name",
+    "describe_config",
     "packed_classes",
 ]
 
 _ENDS = re.compile(r"(ForCausalLM|LMHeadModel|ForConditionalGeneration|Model)$")
-"""Of a class's name: what says how it is used, not what it is."""
+"""Endings of class names, which say how a model is used, not what it is."""
 
 
 @cache
@@ -43,16 +43,16 @@ def architectures() -> dict[str, Architecture]:
 
     from mtkit.architectures import families
 
-    found = {}
+    classes = {}
     for module in iter_modules(families.__path__):
         family = import_module(f"{families.__name__}.{module.name}")
         for value in vars(family).values():
             if isinstance(value, Architecture):
-                found.update(dict.fromkeys(value.classes, with_loader_rows(value)))
-    return found
+                classes.update(dict.fromkeys(value.classes, with_loader_rows(value)))
+    return classes
 
 
-def of_class(name: str) -> Architecture:
+def architecture_of_class(name: str) -> Architecture:
     """Return the architecture of a class of transformers, as ``architectures`` names it.
 
     Raises:
@@ -62,7 +62,9 @@ def of_class(name: str) -> Architecture:
 
     known = architectures()
     if name not in known:
-        families = {_ENDS.sub("", one): one for one in reversed(known)}  # the first class counts
+        families = {
+            _ENDS.sub("", class_name): class_name for class_name in reversed(known)
+        }  # the first class counts
         near = get_close_matches(_ENDS.sub("", name), families, n=3)
         hint = f"the nearest that are known: {', '.join(families[n] for n in near)}" if near else ""
         what = f"{quoted(name)} is an architecture that mtkit does not convert"
@@ -77,12 +79,12 @@ def architecture_of(document: Mapping[str, Any]) -> Architecture:
         FormatError: It names none.
         UnsupportedError: It is none that mtkit converts.
     """
-    found = of_class(class_named(document))
-    is_packed = bool(found.packed) and quantization(document) == MXFP4
-    return replace(found, rows=found.packed) if is_packed else found
+    architecture = architecture_of_class(class_named(document))
+    is_packed = bool(architecture.packed) and quantization(document) == MXFP4
+    return replace(architecture, rows=architecture.packed) if is_packed else architecture
 
 
-def described(document: Mapping[str, Any], source: str) -> tuple[Architecture, Config]:
+def describe_config(document: Mapping[str, Any], source: str) -> tuple[Architecture, Config]:
     """Return the architecture of a model, and its fields with those that transformers fills in.
 
     Raises:
@@ -98,10 +100,12 @@ def described(document: Mapping[str, Any], source: str) -> tuple[Architecture, C
 
 def packed_classes() -> list[str]:
     """Return the classes of models that may have weights of 4 bits (MXFP4) in a folder."""
-    return [name for name, one in architectures().items() if one.packed]
+    return [name for name, architecture in architectures().items() if architecture.packed]
 
 
-def of_name(name: str) -> list[Architecture]:
-    """Return the architectures that a GGUF calls by a name, in the order of the table."""
-    found = [one for one in architectures().values() if one.name == name]
-    return list({id(one): one for one in found}.values())
+def architectures_of_name(name: str) -> list[Architecture]:
+    """Return the architectures that have this name in a GGUF, in the order of the table."""
+    namesakes = [
+        architecture for architecture in architectures().values() if architecture.name == name
+    ]
+    return list({id(architecture): architecture for architecture in namesakes}.values())

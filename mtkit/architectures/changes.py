@@ -1,10 +1,7 @@
 """What becomes of the values of a tensor between a HuggingFace folder and a GGUF, both ways.
 
-Arrays have the slowest axis first. What only moves values works on their bits, so that nothing is
-rounded; what computes does so in float32.
-
-Rows of attention's heads change their order; the experts of gpt-oss have gate and up in turn, and
-numbers of 4 bits (MXFP4).
+Arrays have the slowest axis first. A change that only moves values works on their bits, so that
+nothing is rounded; one that computes does so in float32.
 """
 
 from __future__ import annotations
@@ -26,13 +23,14 @@ if TYPE_CHECKING:
 
 
 class Change:
-    """Values as they are: those of several tensors stand one behind the other.
+    """No change: the values of several tensors are stacked one behind the other.
 
     Attributes:
         computes: It takes and gives float32; else it moves values of any type.
         keeps_order: The values of the sources, one tensor after the other, are those of the target.
         stores: Type in the GGUF, whose bytes it gives; empty: as for every tensor.
         slack: Tolerated difference, in units in the last place, between math libraries.
+        moves_rows: It moves whole rows, so it applies to the B of an adapter as well.
     """
 
     computes = False
@@ -42,11 +40,7 @@ class Change:
     moves_rows = False
 
     def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
-        """Return the shapes in the folder of what has these shapes in the GGUF.
-
-        Args:
-            count: How many tensors of the folder they are made of.
-        """
+        """Return the shapes in the folder of ``count`` tensors with these shapes in the GGUF."""
         return list(shapes) if count == 1 else [shapes[0][1:]] * count
 
     def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
@@ -323,13 +317,13 @@ class Mxfp4(Change):
         """Make blocks: the scale, then the numbers."""
         import numpy as np
 
-        made = []
+        tensors = []
         for number in range(len(shapes)):
-            numbers, scales = (one[:, number :: len(shapes)] for one in arrays)
+            numbers, scales = (array[:, number :: len(shapes)] for array in arrays)
             first, second = numbers[..., :8], numbers[..., 8:]
             blocks = np.empty((*scales.shape, 17), np.uint8)
             blocks[..., 0] = scales
             blocks[..., 1::2] = (first & 15) | (second << 4)
             blocks[..., 2::2] = (first >> 4) | (second & 0xF0)
-            made.append(blocks)
-        return made
+            tensors.append(blocks)
+        return tensors

@@ -1,4 +1,4 @@
-"""What a model's config.json says: its fields, checked as they are asked for."""
+"""The fields of a model's config.json, checked as they are read."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ROPE_BASE_LOCAL = (
 )  # fmt: skip
 _PARTIAL = ("partial_rotary_factor", "rope_pct", "rope_percent", "rotary_pct")
 _MOST = (1 << 31) - 1
-"""No count of a model reaches it; what is multiplied stays far below 2^64."""
+"""No count of a model reaches it; products of two stay below 2^64."""
 
 MXFP4 = "mxfp4"
-"""As ``quant_method`` of a quantization_config calls it."""
+"""``quant_method`` of a quantization_config."""
 
 
 class Config:
@@ -49,17 +49,17 @@ class Config:
         return Config({**self.fields, **missing}, self.source)
 
     def get(self, *names: str) -> Any:
-        """Return the first of the fields that is there, unchecked; else None."""
+        """Return the first of the fields that is not missing, unchecked; else None."""
         return next((self.fields[n] for n in names if self.fields.get(n) is not None), None)
 
     def count(self, *names: str) -> int:
         """Return a whole number above 0."""
-        found = self.whole(*names)
-        if found is None:
+        value = self.whole(*names)
+        if value is None:
             raise FormatError("is missing", source=self.source, field=names[0])
-        if not found:
+        if not value:
             raise self.wrong("is 0", *names)
-        return found
+        return value
 
     def whole(self, *names: str) -> int | None:
         """Return a whole number from 0 on, or None."""
@@ -100,7 +100,7 @@ class Config:
         return Config(value or {}, self.source)
 
     def rope(self, layers: str = "full_attention") -> Config:
-        """Return what is said of rotary positions, whichever way it is said.
+        """Return the fields of rotary positions, wherever they stand.
 
         Fields: rope_type, rope_theta, factor, original_max_position_embeddings …; transformers 5
         has them in ``rope_parameters`` (by kind of layer where kinds differ), transformers 4 in
@@ -108,38 +108,38 @@ class Config:
 
         Source: llama.cpp, conversion/base.py (``TextModel.__init__``).
         """
-        said = self.table("rope_parameters" if self.get("rope_parameters") else "rope_scaling")
-        if said.get("full_attention", "sliding_attention") is not None:
-            return said.table(layers)
+        table = self.table("rope_parameters" if self.get("rope_parameters") else "rope_scaling")
+        if table.get("full_attention", "sliding_attention") is not None:
+            return table.table(layers)
         if layers != "full_attention":
             return Config({"rope_theta": self.get(*_ROPE_BASE_LOCAL)}, self.source)
-        return said.with_defaults(
+        return table.with_defaults(
             {
                 "rope_theta": self.get(*_ROPE_BASE),
-                "rope_type": said.get("type"),
+                "rope_type": table.get("type"),
                 "partial_rotary_factor": self.get(*_PARTIAL),
                 "original_max_position_embeddings": self.get("original_max_position_embeddings"),
             }
         )
 
     def kinds_of_layers(self) -> list[str]:
-        """Return what ``layer_types`` says of each layer."""
-        found, layers = self.get("layer_types"), self.count("num_hidden_layers")
-        is_list = isinstance(found, list) and len(found) == layers
-        if is_list and all(isinstance(kind, str) for kind in found):
-            return list(found)
+        """Return ``layer_types``, one a layer."""
+        kinds, layers = self.get("layer_types"), self.count("num_hidden_layers")
+        is_list = isinstance(kinds, list) and len(kinds) == layers
+        if is_list and all(isinstance(kind, str) for kind in kinds):
+            return list(kinds)
         raise self.wrong(f"is not a list of names for {layers} layers", "layer_types")
 
     def wrong(self, what: str, *names: str) -> FormatError:
-        """Return an error about the first of the fields that is there."""
-        name = next((one for one in names if self.fields.get(one) is not None), names[0])
-        return FormatError(what, source=self.source, field=shown(name))
+        """Return an error about the first of the fields that is not missing."""
+        field = next((name for name in names if self.fields.get(name) is not None), names[0])
+        return FormatError(what, source=self.source, field=shown(field))
 
 
 def class_of(config: Mapping[str, Any]) -> str:
     """Return the class of transformers that a config.json names, or nothing."""
-    named = config.get("architectures")
-    return named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+    names = config.get("architectures")
+    return names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
 
 
 def class_named(config: Mapping[str, Any]) -> str:
@@ -151,11 +151,11 @@ def class_named(config: Mapping[str, Any]) -> str:
 
 
 def quantization(config: Mapping[str, Any]) -> str:
-    """Return how another program quantized the weights, as a config.json says it, or nothing."""
-    said = config.get("quantization_config")
-    if not isinstance(said, dict):
+    """Return the method by which another program quantized the weights, or nothing."""
+    settings = config.get("quantization_config")
+    if not isinstance(settings, dict):
         return ""
-    return str(said.get("quant_method") or said.get("quant_algo") or "unnamed")
+    return str(settings.get("quant_method") or settings.get("quant_algo") or "unnamed")
 
 
 def _text(value: object) -> str:

@@ -1,11 +1,8 @@
 """What most decoders share: rows of metadata, rows of tensors, and fields of config.json.
 
-Metadata have all the names that publishers use for a field.
-
-The first name of a row is the one that a config.json written from a GGUF gets.
-
-Some rows only several families have. ``silent`` and ``written`` are fields of config.json, family
-by family: what one may lack, what one made from a GGUF gets.
+A row of metadata lists all names that publishers use for a field; the first is written to a
+config.json made from a GGUF. ``default_fields`` are what a config.json may lack, ``config_fields``
+what one made from a GGUF gets.
 
 Source: llama.cpp, conversion/base.py (``TextModel.set_gguf_parameters``).
 """
@@ -14,7 +11,7 @@ from __future__ import annotations
 
 from mtkit.architectures.changes import SAME
 from mtkit.architectures.metadata import KeyRow, computed, f32, u32
-from mtkit.architectures.table import block, joined, row
+from mtkit.architectures.table import block, join_rows, row
 from mtkit.base.escape import shown
 from mtkit.errors import UnsupportedError
 
@@ -51,7 +48,7 @@ def _yarn(name: str, *fields: str) -> KeyRow:
     def value(config: Config) -> float | None:
         return config.rope().number(*fields) if _scaling(config) == "yarn" else None
 
-    return computed(f"rope.scaling.{name}", "f32", value, lambda found: _rope(fields[0], found))
+    return computed(f"rope.scaling.{name}", "f32", value, lambda number: _rope(fields[0], number))
 
 
 def _original_context(config: Config) -> int | None:
@@ -61,12 +58,12 @@ def _original_context(config: Config) -> int | None:
 
 
 def _sections(config: Config) -> list[int] | None:
-    found = config.table("rope_parameters" if config.get("rope_parameters") else "rope_scaling")
-    sections = found.get("mrope_section")
+    rope = config.table("rope_parameters" if config.get("rope_parameters") else "rope_scaling")
+    sections = rope.get("mrope_section")
     if sections is None:
         return None
     if not isinstance(sections, list) or not all(type(n) is int and n >= 0 for n in sections):
-        raise found.wrong("is not a list of whole numbers", "mrope_section")
+        raise rope.wrong("is not a list of whole numbers", "mrope_section")
     return [*sections, 0, 0, 0, 0][:4]
 
 
@@ -75,10 +72,10 @@ def _gating(config: Config) -> int | None:
         "score_function", "scoring_func", "score_func", "moe_router_activation",
         "moe_router_activation_func", "expert_selection_fn",
     )  # fmt: skip
-    said = config.text(*names)
-    if said is not None and said not in _GATING:
-        raise config.wrong(f"is {said}, not one of {', '.join(_GATING)}", *names)
-    return _GATING[said] if said is not None else None
+    function = config.text(*names)
+    if function is not None and function not in _GATING:
+        raise config.wrong(f"is {function}, not one of {', '.join(_GATING)}", *names)
+    return _GATING[function] if function is not None else None
 
 
 def _rope(field: str, value: Any) -> dict[str, Any]:
@@ -147,7 +144,7 @@ DECODER = (
     u32("attention.key_length", "head_dim"),
     u32("attention.value_length", "head_dim"),
 )  # fmt: skip
-"""What ``TextModel`` writes for every model that does not say otherwise."""
+"""What ``TextModel`` writes for every model, unless a family says otherwise."""
 
 
 _KINDS = ("full_attention", "sliding_attention")
@@ -155,25 +152,25 @@ _MOST_LAYERS = 1 << 16
 VOCAB_SIZE = u32("vocab_size", "vocab_size")
 SLIDING_WINDOW = u32("attention.sliding_window", "sliding_window")
 EXPERT_COUNT = u32("expert_count", "num_local_experts", "num_experts", written="num_experts")
-"""As most families of experts call it in config.json."""
+"""Under the name that most families of experts have in config.json."""
 EXPERT_FEED_FORWARD = u32("expert_feed_forward_length", "moe_intermediate_size")
 
 
 def layer_types(slides: Callable[[int], bool]) -> KeyRow:
-    """Return the row that says which layers see a window alone.
+    """Return the row of the layers whose attention sees a window alone.
 
     Args:
-        slides: Whether a layer does where config.json is silent.
+        slides: Whether a layer does by default.
     """
 
     def value(config: Config) -> list[bool] | None:
-        said = config.get("layer_types")
-        if said is None:
+        kinds = config.get("layer_types")
+        if kinds is None:
             layers = min(config.count("num_hidden_layers"), _MOST_LAYERS)
             return [slides(layer) for layer in range(layers)]
-        if not isinstance(said, list):
+        if not isinstance(kinds, list):
             raise config.wrong("is not a list", "layer_types")
-        return [kind == "sliding_attention" for kind in said]
+        return [kind == "sliding_attention" for kind in kinds]
 
     return KeyRow("attention.sliding_window_pattern", "bool[]", value, _layer_types)
 
@@ -183,20 +180,20 @@ def _layer_types(value: Any) -> dict[str, Any]:
 
 
 def only(field: str, *values: object) -> Check:
-    """Return the check of a field that has no key: llama.cpp runs what these values say, alone."""
+    """Return the check of a field that has no key: llama.cpp runs these values only."""
 
     def check(config: Config) -> None:
-        said = config.get(field)
-        if said is not None and said not in values:
-            what = f"is {shown(repr(said)[:40])}, which llama.cpp cannot run"
+        value = config.get(field)
+        if value is not None and value not in values:
+            what = f"is {shown(repr(value)[:40])}, which llama.cpp cannot run"
             raise UnsupportedError(what, source=config.source, field=field)
 
     return check
 
 
 def _end_of_turn(config: Config) -> int | None:
-    said, ids = config.get("eos_token_id"), config.whole("vocab_size") or 0
-    second = said[1] if isinstance(said, list) and len(said) > 1 else None
+    ends, ids = config.get("eos_token_id"), config.whole("vocab_size") or 0
+    second = ends[1] if isinstance(ends, list) and len(ends) > 1 else None
     return second if type(second) is int and 0 <= second < ids else None
 
 
@@ -207,43 +204,43 @@ _POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}
 
 
 def _pooling(config: Config) -> int | None:
-    said = config.text(SENTENCE_POOLING)
-    if said is None:
+    mode = config.text(SENTENCE_POOLING)
+    if mode is None:
         return None
-    if said not in _POOLING:
-        what = f"is {shown(said)}; llama.cpp pools by {', '.join(_POOLING)}"
+    if mode not in _POOLING:
+        what = f"is {shown(mode)}; llama.cpp pools by {', '.join(_POOLING)}"
         raise UnsupportedError(what, field=SENTENCE_POOLING)
-    return _POOLING[said]
+    return _POOLING[mode]
 
 
 SENTENCE_POOLING = "sentence_pooling"
-"""What sentence-transformers' files beside config.json say, as if it stood in there."""
+"""Field for the pooling that sentence-transformers' files beside config.json say."""
 POOLING = KeyRow("pooling_type", "u32", _pooling)
 
 
 IN_LAYER = "model.layers.{i}."
-"""Stands in front of what a layer has."""
-EMBEDDINGS = joined(
+"""Prefix of the names in a layer."""
+EMBEDDINGS = join_rows(
     row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
     row("model.norm", "output_norm", "embd"),
 )
 OUTPUT = row("lm_head", "output", "vocab embd", optional=True)
-"""Missing where the embedding serves for it."""
-NORMS = joined(
+"""Missing where the embedding is tied to it."""
+NORMS = join_rows(
     row("input_layernorm", "attn_norm", "embd"),
     row("post_attention_layernorm", "ffn_norm", "embd"),
 )
-HEAD_NORMS = joined(
+HEAD_NORMS = join_rows(
     row("self_attn.q_norm", "attn_q_norm", "key", bias=False),
     row("self_attn.k_norm", "attn_k_norm", "key", bias=False),
 )
 """Of queries and keys, head by head."""
-WIDE_NORMS = joined(
+WIDE_NORMS = join_rows(
     row("self_attn.q_norm", "attn_q_norm", "q", bias=False),
     row("self_attn.k_norm", "attn_k_norm", "k", bias=False),
 )
 """Of all queries, of all keys."""
-FEED_FORWARD = joined(
+FEED_FORWARD = join_rows(
     row("mlp.gate_proj", "ffn_gate", "ff embd"),
     row("mlp.up_proj", "ffn_up", "ff embd"),
     row("mlp.down_proj", "ffn_down", "embd ff"),
@@ -258,12 +255,12 @@ def decoder(*layer: Rows, head: Rows = OUTPUT) -> Rows:
     Args:
         layer: Those of a layer, without ``IN_LAYER``.
     """
-    return joined(EMBEDDINGS, head, block(IN_LAYER, *layer))
+    return join_rows(EMBEDDINGS, head, block(IN_LAYER, *layer))
 
 
 def attention(prefix: str = "self_attn.", q: Change = SAME, k: Change = SAME) -> Rows:
     """Return the four projections of attention."""
-    return joined(
+    return join_rows(
         row(f"{prefix}q_proj", "attn_q", "q embd", q),
         row(f"{prefix}k_proj", "attn_k", "k embd", k),
         row(f"{prefix}v_proj", "attn_v", "v embd"),
@@ -276,7 +273,7 @@ def experts(
 ) -> Rows:
     """Return the feed-forward parts of experts, each a tensor of its own in the folder."""
     gate, up, down = names
-    return joined(
+    return join_rows(
         row(f"{folder}.{gate}", "ffn_gate_exps", "expert ff_exp embd", bias=False),
         row(f"{folder}.{up}", "ffn_up_exps", "expert ff_exp embd", bias=False),
         row(f"{folder}.{down}", "ffn_down_exps", "expert embd ff_exp", bias=False),
@@ -285,7 +282,7 @@ def experts(
 
 def shared_expert(folder: str, *, bias: bool | None = False) -> Rows:
     """Return the feed-forward part that every token goes through besides its experts."""
-    return joined(
+    return join_rows(
         row(f"{folder}.gate_proj", "ffn_gate_shexp", "ff_shexp embd", bias=bias),
         row(f"{folder}.up_proj", "ffn_up_shexp", "ff_shexp embd", bias=bias),
         row(f"{folder}.down_proj", "ffn_down_shexp", "embd ff_shexp", bias=bias),
@@ -302,11 +299,11 @@ def is_sparse(dims: Dims) -> bool:
     return not is_dense(dims)
 
 
-def silent(context: int, **fields: Any) -> Callable[[Config], Mapping[str, Any]]:
-    """Return what transformers takes where a config.json is silent, as most decoders have it.
+def default_fields(context: int, **fields: Any) -> Callable[[Config], Mapping[str, Any]]:
+    """Return transformers' defaults for fields of config.json, as most decoders have them.
 
     Args:
-        fields: What else, and what is not as usual; a function is given the config.
+        fields: Further fields, or other values; a function is called with the config.
     """
     usual = {
         "max_position_embeddings": context,
@@ -316,17 +313,17 @@ def silent(context: int, **fields: Any) -> Callable[[Config], Mapping[str, Any]]
     return lambda config: _call_fields({**usual, **fields}, config)
 
 
-def written(**fields: Any) -> Writer:
-    """Return what writes fields of config.json; a function among the values is given the sizes."""
+def config_fields(**fields: Any) -> Writer:
+    """Return a writer of fields of config.json; a function is called with the sizes."""
     return lambda dims, tensor: _call_fields(fields, dims)
 
 
-def _call_fields(fields: Mapping[str, Any], given: object) -> dict[str, Any]:
-    return {name: one(given) if callable(one) else one for name, one in fields.items()}
+def _call_fields(fields: Mapping[str, Any], argument: object) -> dict[str, Any]:
+    return {name: value(argument) if callable(value) else value for name, value in fields.items()}
 
 
 def has(name: str) -> Callable[[Dims], bool]:
-    """Return what tells whether a tensor is there."""
+    """Return a test for a tensor."""
     return lambda dims: dims.has(name)
 
 

@@ -1,8 +1,8 @@
-"""Which of the tensors that a model may have llama.cpp's loader asks for, and which it refuses.
+"""Which optional tensors llama.cpp's loader requires, and which it accepts.
 
-The rows of the families say that most tensors can have a bias, as a class of transformers may. Of
-a GGUF the loader takes no tensor that it does not know and misses each that it wants: what it wants
-or takes beyond weights is here, by the name of the architecture.
+By the rows of the families most tensors can have a bias, as a class of transformers may. The loader
+accepts no tensor of a GGUF that it does not know, and requires others: what it requires or accepts
+beyond weights is here, by the name of the architecture.
 
 Source: llama.cpp, src/models (``load_arch_tensors``), llama-model.cpp (``create_tensor_qkv``);
 tests/checks/test_loaded.py asks llama.cpp itself.

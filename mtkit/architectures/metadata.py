@@ -1,10 +1,7 @@
-"""The metadata of a model: rows of keys, each with its fields of config.json, and sizes by name.
+"""The metadata of a model: rows of keys, and the sizes of axes by name.
 
-A row is a key of a GGUF, its type, and the fields of config.json that it is from.
-
-Sizes are what the metadata say of the axes of tensors.
-
-The same numbers serve a folder that becomes a GGUF, whose keys are computed first, and a GGUF.
+A row is a key of a GGUF, its type, and the fields of config.json that it comes from. Sizes of axes
+are computed from the keys, for a GGUF and for a folder, whose keys are computed first.
 """
 
 from __future__ import annotations
@@ -74,21 +71,21 @@ def computed(
     value: Callable[[Config], Any],
     back: str | Callable[[Any], dict[str, Any]] = "",
 ) -> KeyRow:
-    """Return the row of what is not a field by itself."""
+    """Return the row of a value computed from the config."""
     return KeyRow(name, kind, value, back)
 
 
 def always(name: str, kind: str, value: object) -> KeyRow:
-    """Return the row of what is the same in every model of the architecture."""
+    """Return the row of a value that every model of the architecture has."""
     return KeyRow(name, kind, lambda _: value)
 
 
-def without(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
-    """Return rows but for those of the given keys."""
+def without_keys(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
+    """Return rows but for those of some keys."""
     return tuple(row for row in rows if row.name not in names)
 
 
-def named(rows: tuple[KeyRow, ...], **fields: str) -> tuple[KeyRow, ...]:
+def with_fields(rows: tuple[KeyRow, ...], **fields: str) -> tuple[KeyRow, ...]:
     """Return rows of which some are written to other fields of config.json.
 
     Args:
@@ -98,20 +95,20 @@ def named(rows: tuple[KeyRow, ...], **fields: str) -> tuple[KeyRow, ...]:
     return tuple(replace(row, back=new[row.name]) if row.name in new else row for row in rows)
 
 
-def picked(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
-    """Return the rows of the given keys alone."""
+def pick_keys(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
+    """Return the rows of some keys alone."""
     return tuple(row for row in rows if row.name in names)
 
 
-def replaced(rows: tuple[KeyRow, ...], *new: KeyRow) -> tuple[KeyRow, ...]:
+def with_keys(rows: tuple[KeyRow, ...], *new: KeyRow) -> tuple[KeyRow, ...]:
     """Return rows with others in place of those of the same keys."""
-    return (*without(rows, *(one.name for one in new)), *new)
+    return (*without_keys(rows, *(row.name for row in new)), *new)
 
 
 def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iterator[Key]:
-    """Yield the keys that a config gives; a later row of a name counts."""
-    found = {row.name: (row.type, row.value(config)) for row in rows}
-    for name, (kind, value) in found.items():
+    """Yield the keys that a config gives; of two rows of one name the later counts."""
+    values = {row.name: (row.type, row.value(config)) for row in rows}
+    for name, (kind, value) in values.items():
         if value is not None:
             is_whole = name.startswith(TOKENIZER)
             yield Key(name if is_whole else f"{architecture}.{name}", kind, value)
@@ -124,7 +121,7 @@ def head_dim(config: Config) -> int:
 
 
 def rotary_dim(default: float, *, of_all_heads: bool = False) -> Callable[[Config], int]:
-    """Return what gives the part of a head that is rotated.
+    """Return a function for the number of a head's elements that are rotated.
 
     Args:
         default: Part of a head where a config.json does not say it.
@@ -133,8 +130,8 @@ def rotary_dim(default: float, *, of_all_heads: bool = False) -> Callable[[Confi
     """
 
     def value(config: Config) -> int:
-        said = config.rope().number("partial_rotary_factor")
-        part = default if said is None else said
+        factor = config.rope().number("partial_rotary_factor")
+        part = default if factor is None else factor
         if not 0 <= part <= 1:
             raise config.wrong(f"is {part}, not in the range 0 to 1", "partial_rotary_factor")
         width = config.count("hidden_size", "n_embd")
@@ -145,10 +142,7 @@ def rotary_dim(default: float, *, of_all_heads: bool = False) -> Callable[[Confi
 
 
 def rope_base_unless(usual: float) -> KeyRow:
-    """Return the row of rotary positions' base for a family whose converter does not write it.
-
-    llama.cpp takes 10000 where there is none.
-    """
+    """Return the row of the base of rotary positions, which is not written where it is usual."""
 
     def value(config: Config) -> float | None:
         base = config.rope().number("rope_theta")
@@ -197,14 +191,14 @@ class Dims:
             own: Name of an axis -> its size, besides the usual ones.
         """
         start = f"{architecture}."
-        found = {
+        keys = {
             name.removeprefix(start): _plain_value(value)
             for name, value in metadata.items()
             if name.startswith(start)
             # The tokenizer's arrays are no sizes, and they are long.
             or (name.startswith(TOKENIZER) and not isinstance(value, (GgufArray, list, tuple)))
         }
-        return cls({**found, "vocab": vocab}, own)
+        return cls({**keys, "vocab": vocab}, own)
 
     def at(self, layer: int) -> Dims:
         """Return the sizes in another layer."""

@@ -1,6 +1,6 @@
-"""Factors by which rotary positions turn slower, as a GGUF holds them: Llama 3's, and LongRoPE's.
+"""Factors by which rotary positions turn slower, as a GGUF holds them: Llama 3's and LongRoPE's.
 
-LongRoPE has factors of rotary positions for long and for short texts, one each for a pair.
+LongRoPE has one factor a pair for long texts and one for short texts.
 
 Source: llama.cpp, conversion/phi.py (``Phi3MiniModel.generate_extra_tensors``).
 """
@@ -26,7 +26,7 @@ _LLAMA_3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 8192,
 }
-"""What is taken where a config.json is silent."""
+"""Defaults."""
 
 
 def llama_3_factors(config: Config, dims: Dims) -> Any:
@@ -77,16 +77,16 @@ def llama_3_scaling(dims: Dims, factors: Any) -> dict[str, Any]:
         what = f"has {len(factors)} values, not {dims['rope/2']}"
         raise FormatError(what, field="tensor 'rope_freqs.weight'")
     for context in (8192, *(1 << power for power in range(5, 21))):
-        found = {
+        scaling = {
             **_LLAMA_3,
             "rope_type": "llama3",
             "factor": float(factors.max()),
             "original_max_position_embeddings": context,
         }
         base = {"rope_theta": dims.keys.get("rope.freq_base")}
-        made = llama_3_factors(Config({"rope_scaling": found, **base}), dims)
-        if np.array_equal(made, factors):
-            return {"rope_scaling": found}
+        computed_factors = llama_3_factors(Config({"rope_scaling": scaling, **base}), dims)
+        if np.array_equal(computed_factors, factors):
+            return {"rope_scaling": scaling}
     what = "no rope_scaling of a config.json gives these factors"
     raise UnsupportedError(what, field="tensor 'rope_freqs.weight'")
 
@@ -95,7 +95,7 @@ LONG, SHORT = "long_factor", "short_factor"
 
 
 def _factors(field: str) -> Callable[[Config, Dims], Any]:
-    """Return what gives the factors of a field, float32; None where the model does not scale so."""
+    """Return a function for the factors of a field, float32; None without such scaling."""
 
     def values(config: Config, dims: Dims) -> Any:
         import numpy as np
@@ -103,18 +103,18 @@ def _factors(field: str) -> Callable[[Config, Dims], Any]:
         rope = config.rope()
         if not rope.get(LONG):
             return None
-        found = rope.get(field)
-        if not isinstance(found, list) or len(found) != dims["rope/2"]:
+        factors = rope.get(field)
+        if not isinstance(factors, list) or len(factors) != dims["rope/2"]:
             raise rope.wrong(f"is not a list of {dims['rope/2']} numbers", field)
-        if not all(type(one) in (int, float) and abs(one) < 3e38 for one in found):
+        if not all(type(factor) in (int, float) and abs(factor) < 3e38 for factor in factors):
             raise rope.wrong("has what is not a number", field)
-        return np.array(found, dtype=np.float32)
+        return np.array(factors, dtype=np.float32)
 
     return values
 
 
 def _attention(config: Config) -> float | None:
-    """Return by how much longer texts than the model was first trained on sharpen attention."""
+    """Return the factor on attention for texts longer than those of the first training."""
     from math import log, sqrt
 
     rope = config.rope()
@@ -124,11 +124,8 @@ def _attention(config: Config) -> float | None:
     scale = config.count("n_positions", "max_position_embeddings") / first
     kind = (rope.text("rope_type") or "").lower()
     if kind not in ("su", "longrope", "yarn"):  # transformers takes the three for the same here
-        raise UnsupportedError(
-            f"{kind!r} is not a kind of scaling with factors for long texts",
-            source=config.source,
-            field="rope_scaling",
-        )
+        what = f"{kind!r} is not a kind of scaling with factors for long texts"
+        raise UnsupportedError(what, source=config.source, field="rope_scaling")
     return sqrt(1 + log(scale) / log(first)) if scale > 1.0 and first > 1 else 1.0
 
 
@@ -141,9 +138,13 @@ ATTENTION_FACTOR = KeyRow("rope.scaling.attn_factor", "f32", _attention)
 
 def long_rope_scaling(tensor: Callable[[str], Any]) -> dict[str, Any]:
     """Return the field of config.json that gives the factors, empty where there are none."""
-    found = {field: tensor(one.name) for field, one in zip((LONG, SHORT), LONG_ROPE, strict=True)}
-    if any(values is None for values in found.values()):
+    tensors = {
+        field: tensor(factor.name) for field, factor in zip((LONG, SHORT), LONG_ROPE, strict=True)
+    }
+    if any(values is None for values in tensors.values()):
         return {}
-    # The fewest digits that give a number of 32 bits.
-    factors = {field: [float(str(one)) for one in values] for field, values in found.items()}
+    # str: the fewest digits that give a 32-bit float.
+    factors = {
+        field: [float(str(factor)) for factor in values] for field, values in tensors.items()
+    }
     return {"rope_scaling": {"type": "longrope", **factors}}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WEIGHT, BIAS = ".weight", ".bias"
 ANY_LAYER, ANY_EXPERT = "{i}", "{e}"
-"""Stand in a name for the number of a layer, of an expert."""
+"""Placeholders in a name for the number of a layer, of an expert."""
 COUNTS = {
     ANY_EXPERT: "expert_count",
     "{h}": "attention.head_count",
@@ -84,17 +84,17 @@ class Architecture(Record):
 
     Attributes:
         classes: Names in ``architectures`` of config.json; the first is written back.
-        defaults: Fields that a config.json need not have, as transformers fills them in.
+        defaults: Fields that a config.json need not have, with transformers' defaults.
         checks: What else config.json must say, or must not.
         packed: Those of a folder with weights of 4 bits, which its quantization_config calls mxfp4;
             empty: there are no such folders.
-        prefix: Stands in front of most names in the folder, and may be missing there.
+        prefix: Of most names in the folder; it may be missing there.
         skips: Whether a tensor of the folder stays out of the GGUF, by its name and the config.
         fits: Whether a GGUF is of this class; asked where several classes share a name.
         dims: Name of an axis -> its size, besides the usual ones.
-        renamed: From a name in a folder to the one that the rows have: what older files call it.
-        copies: Names in a folder of one tensor, which the rows have by the first; of several that
-            are there the first counts.
+        renamed: From a name of older files to the name that the rows have.
+        copies: Names that one tensor may have in a folder; the rows have the first. Of several
+            copies the first counts.
         zeros: Ends of names in the folder that no GGUF has, as they hold zeros.
         adds_eos: Whether EOS ends every text where the tokenizer's files do not say so.
         config: Gives the fields of config.json that no row of ``keys`` gives back.
@@ -121,7 +121,7 @@ class Architecture(Record):
     config: Writer | None = None
 
     def filled(self, config: Config) -> Config:
-        """Return a config with what transformers takes where it is silent."""
+        """Return a config with transformers' defaults."""
         return config.with_defaults(self.defaults(config))
 
     def sizes(self, metadata: Mapping[str, Any], vocab: int) -> Dims:
@@ -141,25 +141,25 @@ def row(
     """Return the rows of a weight and of its bias.
 
     Args:
-        folder: Name in the folder, without its end; several are parted by spaces.
-        axes: Of the weight; the bias has the first. Several shapes are parted by commas.
-        bias: Whether there is one; None: there may be.
+        folder: Names in the folder, without their ends, separated by spaces.
+        axes: Of the weight; the bias has the first. Several shapes are separated by commas.
+        bias: Whether there is one; None: optional.
     """
-    names, ours = tuple(folder.split()), tuple(gguf.split())
+    names, gguf_names = tuple(folder.split()), tuple(gguf.split())
     shapes = tuple(part.strip() for part in axes.split(","))
-    made = Row(_ending(names, WEIGHT), _ending(ours, WEIGHT), shapes, change, optional)
+    weight = Row(_ending(names, WEIGHT), _ending(gguf_names, WEIGHT), shapes, change, optional)
     if bias is False:
-        return (made,)
+        return (weight,)
     # Norms and projections alike have a bias as long as what comes out of them.
     first = tuple(shape.split()[0] for shape in shapes)
     can_lack = bias is None or optional
-    return made, Row(_ending(names, BIAS), _ending(ours, BIAS), first, change, can_lack)
+    return weight, Row(_ending(names, BIAS), _ending(gguf_names, BIAS), first, change, can_lack)
 
 
 def plain(
     folder: str, gguf: str, axes: Axes, change: Change = SAME, *, optional: bool = False
 ) -> Rows:
-    """Return the row of tensors whose names are given whole."""
+    """Return the row of tensors by their whole names."""
     shapes = tuple(part.strip() for part in axes.split(","))
     return (Row(tuple(folder.split()), tuple(gguf.split()), shapes, change, optional),)
 
@@ -169,30 +169,30 @@ def _ending(names: tuple[str, ...], end: str) -> tuple[str, ...]:
 
 
 def block(folder: str, *rows: Rows, gguf: str = "blk.{i}.") -> Rows:
-    """Return rows of a layer: what stands in front of their names is given once."""
+    """Return rows with a prefix in front of their names."""
     return tuple(
         replace(
-            one,
-            folder=tuple(folder + name for name in one.folder),
-            gguf=tuple(gguf + name for name in one.gguf),
+            row,
+            folder=tuple(folder + name for name in row.folder),
+            gguf=tuple(gguf + name for name in row.gguf),
         )
-        for rows_of_one in rows
-        for one in rows_of_one
+        for group in rows
+        for row in group
     )
 
 
-def where(layers: Callable[[Dims], bool], *rows: Rows) -> Rows:
+def in_layers(layers: Callable[[Dims], bool], *rows: Rows) -> Rows:
     """Return rows that only some layers have."""
-    return tuple(replace(one, layers=layers) for group in rows for one in group)
+    return tuple(replace(row, layers=layers) for group in rows for row in group)
 
 
-def joined(*rows: Rows) -> Rows:
+def join_rows(*rows: Rows) -> Rows:
     """Return rows one after the other."""
-    return tuple(one for group in rows for one in group)
+    return tuple(row for group in rows for row in group)
 
 
 def tied_head(name: str, config: Config) -> bool:
-    """Tell whether a tensor is a head that is the embedding once more."""
+    """Tell whether a tensor is a head tied to the embedding."""
     return name.endswith("lm_head.weight") and config.flag("tie_word_embeddings") is True
 
 

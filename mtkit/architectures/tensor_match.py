@@ -1,18 +1,20 @@
 """Which tensors of a folder become which tensors of a GGUF, and the other way round.
 
-Every tensor that is there has its row, every row that a model must have its tensors, and every
-shape is the one that the metadata say: else it is an error that names the tensor.
-
-``every_match`` are the rows of an architecture in each layer, whether or not they are there;
-``match_names`` those of a few tensors without the others.
+Every tensor must belong to a row, every row that is not optional must have its tensors, and every
+shape must be the one that the metadata say: else an error names the tensor. ``every_match`` yields
+the rows of an architecture in each layer, whether or not their tensors are there; ``match_names``
+those of a few tensors without the others; ``recognize`` finds the architecture of a GGUF, where
+several share its name, by the fewest faults.
 """
 
 from __future__ import annotations
 
+from mtkit.architectures import architectures_of_name
 from mtkit.architectures.table import ANY_EXPERT, ANY_LAYER, COUNTS
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record, replace
-from mtkit.errors import FormatError, format_count
+from mtkit.errors import FormatError, UnsupportedError, format_count
+from mtkit.gguf.arrays import GgufArray
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from mtkit.architectures.changes import Shape
     from mtkit.architectures.metadata import Dims
     from mtkit.architectures.table import Architecture, Row
+    from mtkit.gguf.file import Metadata
 
 
 _MOST_LAYERS = 1 << 16
@@ -63,7 +66,7 @@ def every_match(
 
 
 def match_of(row: Row, dims: Dims, layer: int, most: int) -> Match:
-    """Return a row in a layer; a model with more than so many experts cannot be meant."""
+    """Return a row in a layer; more than ``most`` experts are refused."""
     folder = tuple(
         name.replace(ANY_LAYER, str(layer))
         for pattern in row.folder
@@ -79,7 +82,9 @@ def _each_name(name: str, dims: Dims, most: int) -> list[str]:
     """Return the names of all experts, or heads, where a name stands for several."""
     for part, key in COUNTS.items():
         if part in name:
-            return [name.replace(part, str(one)) for one in range(_bounded_count(dims, key, most))]
+            return [
+                name.replace(part, str(number)) for number in range(_bounded_count(dims, key, most))
+            ]
     return [name]
 
 
@@ -94,9 +99,8 @@ def _bounded_count(dims: Dims, key: str, most: int) -> int:
     """Return a count; one above the number of tensors cannot be true."""
     count = dims.key(key)
     if count > most:
-        raise FormatError(
-            f"is {count}, but the model has {format_count(most, 'tensor')}", field=key
-        )
+        what = f"is {count}, but the model has {format_count(most, 'tensor')}"
+        raise FormatError(what, field=key)
     return count
 
 
@@ -117,23 +121,23 @@ class Fault(Record):
     """What is wrong with the tensors of a model.
 
     Attributes:
-        kind: Tensors of a row are missing, one has another shape than the metadata say, or those
-            that are there belong to no row.
-        shape: Of the one with another shape, slowest axis first.
-        wanted: The shape that it should have.
+        kind: Tensors of a row are missing, one has another shape than the metadata say, or tensors
+            belong to no row.
+        shape: Of a tensor with the wrong shape, slowest axis first.
+        expected: Its shape by the metadata.
     """
 
     kind: Literal["missing", "shape", "unknown"]
     names: tuple[str, ...]
     shape: Shape = ()
-    wanted: Shape = ()
+    expected: Shape = ()
 
 
 class TensorMatches(Record):
-    """What belongs together, and what is wrong.
+    """Matches of tensors, and faults.
 
     Attributes:
-        matches: Rows whose tensors are all there, with the shapes that they should have.
+        matches: Rows whose tensors are all there, with the right shapes.
         faults: In the order of the rows, unknown tensors last; where there are very many, not all.
     """
 
@@ -149,20 +153,20 @@ def folder_matches(
     Args:
         shapes: Name of a tensor -> its shape, slowest axis first; in the order of the files.
     """
-    found = match_folder(architecture, dims, shapes)
-    refuse_faults(found, architecture, "config.json says")
+    tensors = match_folder(architecture, dims, shapes)
+    refuse_faults(tensors, architecture, "config.json says")
     place = {name: number for number, name in enumerate(shapes)}
-    return sorted(found.matches, key=lambda one: max(place[name] for name in one.folder))
+    return sorted(tensors.matches, key=lambda match: max(place[name] for name in match.folder))
 
 
-def refuse_faults(found: TensorMatches, architecture: Architecture, said: str) -> None:
-    """Refuse a model that is not whole.
+def refuse_faults(tensors: TensorMatches, architecture: Architecture, claim: str) -> None:
+    """Raise the first fault.
 
     Args:
-        said: Who says the shapes that they should have, with the verb.
+        claim: What says the right shapes, as "config.json says".
     """
-    for fault in found.faults:
-        raise _fault_error(fault, architecture, said)
+    for fault in tensors.faults:
+        raise _fault_error(fault, architecture, claim)
 
 
 def match_folder(
@@ -175,21 +179,23 @@ def match_folder(
     for name in shapes:
         new = architecture.renamed(name) if architecture.renamed else name
         names.setdefault(copies[0] if new in copies else new, name)
-    # A model without its head is published without the name of the part that it is.
+    # A model published without its head has no prefix in front of its names.
     if prefix:
-        names.update({prefix + n: one for n, one in names.items() if prefix + n not in names})
-    dims = dims.among({name: shapes[one] for name, one in names.items()})
-    found = _MatchCollector(shapes)
-    found.used.update(_tensor_names(architecture, layer_count(dims, len(shapes))))
-    found.has_faults(tuple(sorted(found.used - shapes.keys())), ())
-    for match in found.until_too_many(every_match(architecture, dims, len(shapes), len(shapes))):
-        there = tuple(names[name] for name in match.folder if name in names)
-        if there or not match.row.optional:
+        names.update({prefix + n: real for n, real in names.items() if prefix + n not in names})
+    dims = dims.among({name: shapes[real] for name, real in names.items()})
+    collector = _MatchCollector(shapes)
+    collector.used.update(_tensor_names(architecture, layer_count(dims, len(shapes))))
+    collector.add_faults(tuple(sorted(collector.used - shapes.keys())), ())
+    for match in collector.until_too_many(
+        every_match(architecture, dims, len(shapes), len(shapes))
+    ):
+        present = tuple(names[name] for name in match.folder if name in names)
+        if present or not match.row.optional:
             missing = tuple(name for name in match.folder if name not in names)
-            if not found.has_faults(missing, zip(there, match.folder_shapes, strict=False)):
-                found.matches.append(replace(match, folder=there))
-    found.used.update(copies)
-    return found.matched((*_BUFFERS, *architecture.zeros))
+            if not collector.add_faults(missing, zip(present, match.folder_shapes, strict=False)):
+                collector.matches.append(replace(match, folder=present))
+    collector.used.update(copies)
+    return collector.result((*_BUFFERS, *architecture.zeros))
 
 
 def match_gguf(
@@ -197,22 +203,24 @@ def match_gguf(
 ) -> TensorMatches:
     """Return where the tensors of a GGUF come from, in the order of the rows, and all faults."""
     dims = dims.among(shapes)
-    found = _MatchCollector(shapes)
-    for one in architecture.generated:
-        found.has_faults((), [(one.name, dims.shape(one.axes))] if one.name in shapes else ())
+    collector = _MatchCollector(shapes)
+    for tensor in architecture.generated:
+        collector.add_faults(
+            (), [(tensor.name, dims.shape(tensor.axes))] if tensor.name in shapes else ()
+        )
     longest = max((max(shape, default=0) for shape in shapes.values()), default=0)
-    for match in found.until_too_many(every_match(architecture, dims, len(shapes), longest)):
-        there = [name for name in match.gguf if name in shapes]
-        if there or not match.row.optional:
+    for match in collector.until_too_many(every_match(architecture, dims, len(shapes), longest)):
+        present = [name for name in match.gguf if name in shapes]
+        if present or not match.row.optional:
             missing = tuple(name for name in match.gguf if name not in shapes)
             pairs = zip(match.gguf, match.gguf_shapes, strict=True)
-            if not found.has_faults(missing, pairs):
-                found.matches.append(match)
-    return found.matched()
+            if not collector.add_faults(missing, pairs):
+                collector.matches.append(match)
+    return collector.result()
 
 
 class _MatchCollector:
-    """What was found so far in the tensors of a model."""
+    """Matches and faults of a model, while its tensors are matched."""
 
     def __init__(self, shapes: Mapping[str, Shape]) -> None:
         self.matches: list[Match] = []
@@ -221,27 +229,27 @@ class _MatchCollector:
         self._faults: list[Fault] = []
 
     def until_too_many(self, matches: Iterable[Match]) -> Iterator[Match]:
-        """Yield matches as long as there are not very many faults."""
+        """Yield matches until there are ``_MOST_FAULTS``."""
         for match in matches:
             if len(self._faults) >= _MOST_FAULTS:
                 return
             yield match
 
-    def has_faults(self, missing: tuple[str, ...], wanted: Iterable[tuple[str, Shape]]) -> bool:
-        """Keep what is wrong with the tensors of a row."""
+    def add_faults(self, missing: tuple[str, ...], expected: Iterable[tuple[str, Shape]]) -> bool:
+        """Add what is wrong with the tensors of a row; return whether anything is."""
         before = len(self._faults)
         if missing:
             self._faults.append(Fault("missing", missing))
-        for name, shape in wanted:
+        for name, shape in expected:
             self.used.add(name)
             is_there = name in self._shapes
-            # If tensors of a row are missing, names and wanted shapes cannot be paired.
+            # If tensors of a row are missing, names and expected shapes cannot be paired.
             if is_there and not missing and self._shapes[name] != shape:
                 self._faults.append(Fault("shape", (name,), self._shapes[name], shape))
         return len(self._faults) > before
 
-    def matched(self, ends: tuple[str, ...] = ()) -> TensorMatches:
-        """Return what was found; tensors that belong to no row are a fault, but for some ends."""
+    def result(self, ends: tuple[str, ...] = ()) -> TensorMatches:
+        """Return all; tensors that belong to no row are a fault, but for some endings."""
         if len(self._faults) >= _MOST_FAULTS:
             return TensorMatches(tuple(self.matches), tuple(self._faults))
         left = (name for name in self._shapes if name not in self.used)
@@ -252,17 +260,17 @@ class _MatchCollector:
 
 def _tensor_names(architecture: Architecture, layers: int) -> set[str]:
     return {
-        one.folder.replace(ANY_LAYER, str(layer))
-        for one in architecture.layer_numbers
+        row.folder.replace(ANY_LAYER, str(layer))
+        for row in architecture.layer_numbers
         for layer in range(layers)
     }
 
 
-def _fault_error(fault: Fault, architecture: Architecture, said: str) -> FormatError:
+def _fault_error(fault: Fault, architecture: Architecture, claim: str) -> FormatError:
     if fault.kind == "missing":
         return FormatError(f"there is no tensor {format_names(fault.names)}")
     if fault.kind == "shape":
-        what = f"has the shape {list(fault.shape)}, but {said} {list(fault.wanted)}"
+        what = f"has the shape {list(fault.shape)}, but {claim} {list(fault.expected)}"
         return FormatError(what, field=f"tensor {quoted(fault.names[0])}")
     what = f"{architecture.classes[0]} has no tensor {format_names(fault.names)}"
     return FormatError(what, hint="the weights belong to a different architecture")
@@ -286,25 +294,25 @@ def match_names(architecture: Architecture, dims: Dims, names: Collection[str]) 
             forms.setdefault(form, []).append(row)
     prefix, layers = architecture.prefix, max(dims.key("block_count"), 1)
     real = {prefix + name: name for name in names} | {name: name for name in names}
-    found: dict[tuple[int, int], Match] = {}
+    matches: dict[tuple[int, int], Match] = {}
     for name in names:
         form, layer = _row_name(name)
         at = dims.at(layer)
         rows = forms.get(form) or forms.get(prefix + form) or []
-        known = [row for row in rows if row.layers is None or row.layers(at)]
-        if not known or layer >= layers:
+        rows_of_layer = [row for row in rows if row.layers is None or row.layers(at)]
+        if not rows_of_layer or layer >= layers:
             what = f"{architecture.classes[0]} has no tensor {format_names([name])}"
             raise FormatError(what, hint="check that this is its base model")
-        for row in known:
-            if (id(row), layer) in found:
+        for row in rows_of_layer:
+            if (id(row), layer) in matches:
                 continue
             match = match_of(row, at, layer, len(names))
-            missing = [one for one in match.folder if one not in real]
+            missing = [part for part in match.folder if part not in real]
             if missing:
                 raise FormatError(f"there is no tensor {format_names(missing)}")
-            folder = tuple(real[one] for one in match.folder)
-            found[id(row), layer] = replace(match, folder=folder)
-    return list(found.values())
+            folder = tuple(real[part] for part in match.folder)
+            matches[id(row), layer] = replace(match, folder=folder)
+    return list(matches.values())
 
 
 def _row_name(name: str) -> tuple[str, int]:
@@ -315,3 +323,64 @@ def _row_name(name: str) -> tuple[str, int]:
     for place, stands in zip(at, (ANY_LAYER, ANY_EXPERT), strict=False):
         parts[place] = stands
     return ".".join(parts), layer
+
+
+ARCHITECTURE = "general.architecture"
+TOKENS = "tokenizer.ggml.tokens"
+EMBEDDING = "token_embd.weight"
+
+
+class Recognition(Record):
+    """A GGUF as one of an architecture."""
+
+    architecture: Architecture
+    dims: Dims
+    tensors: TensorMatches
+
+
+def recognize(metadata: Metadata, shapes: Mapping[str, Shape]) -> Recognition:
+    """Return the architecture of a GGUF: among those of its name the one with the fewest faults.
+
+    One whose ``fits`` refuses the metadata is left out; one that has a ``fits`` comes before those
+    without. Of classes that a GGUF does not tell apart it is the first of the table.
+
+    Args:
+        shapes: Name of a tensor -> its shape, slowest axis first.
+    """
+    name = metadata.get(ARCHITECTURE)
+    namesakes = architectures_of_name(name) if isinstance(name, str) else []
+    if not namesakes:
+        what = f"{quoted(str(name))} is an architecture that mtkit does not convert"
+        what = "is missing" if name is None else what
+        raise UnsupportedError(what, field=ARCHITECTURE)
+    vocab = _count_tokens(metadata, shapes)
+    candidates: list[Recognition] = []
+    errors: list[FormatError] = []
+    for architecture in namesakes:
+        dims = architecture.sizes(metadata, vocab).among(shapes)
+        try:
+            if architecture.fits is None or architecture.fits(dims):
+                candidates.append(
+                    Recognition(architecture, dims, match_gguf(architecture, dims, shapes))
+                )
+        except FormatError as error:
+            errors.append(error)
+    if candidates:
+        return min(candidates, key=_rank)
+    if errors:
+        raise errors[0]
+    raise UnsupportedError(f"is none of the {name} models that mtkit knows", field=ARCHITECTURE)
+
+
+def _rank(candidate: Recognition) -> tuple[int, int, bool]:
+    counts = dict.fromkeys(("missing", "shape", "unknown"), 0)
+    for fault in candidate.tensors.faults:
+        counts[fault.kind] += len(fault.names)
+    return sum(counts.values()), counts["unknown"], candidate.architecture.fits is None
+
+
+def _count_tokens(metadata: Metadata, shapes: Mapping[str, Shape]) -> int:
+    """Return the number of tokens; without a tokenizer, of rows of the embedding."""
+    tokens = metadata.get(TOKENS)
+    table = shapes.get(EMBEDDING) or (0,)
+    return len(tokens) if isinstance(tokens, GgufArray) else table[0]

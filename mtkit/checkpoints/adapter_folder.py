@@ -77,8 +77,8 @@ class AdapterFolder(Record):
     @property
     def base(self) -> str | None:
         """Name or path of the model that it was trained for, as far as it says."""
-        found = self.config.get("base_model_name_or_path")
-        return found if isinstance(found, str) and found else None
+        name = self.config.get("base_model_name_or_path")
+        return name if isinstance(name, str) and name else None
 
 
 def sniff(path: str) -> bool:
@@ -142,7 +142,7 @@ def _pairs(path: str) -> dict[str, Pair]:
         pair[_ENDS[end]] = stored
     if not halves:
         raise FormatError("holds no adapter", source=path)
-    found = {}
+    pairs = {}
     for layer, (a, b) in halves.items():
         if a is None or b is None:
             half = "lora_A" if a is None else "lora_B"
@@ -153,15 +153,15 @@ def _pairs(path: str) -> dict[str, Pair]:
             raise FormatError(what, source=path, field=quoted(layer))
         if not shapes[0][0]:
             raise FormatError("has the rank 0", source=path, field=quoted(layer))
-        found[layer] = Pair(a, b)
-    return found
+        pairs[layer] = Pair(a, b)
+    return pairs
 
 
 def _alpha(config: Mapping[str, Any], pairs: Mapping[str, Pair], source: str) -> float:
     """Return alpha as llama.cpp divides it: by the rank, where rsLoRA has the rank's root."""
-    said = config.get("lora_alpha")
+    value = config.get("lora_alpha")
     try:
-        alpha = float(said) if type(said) is int or type(said) is float else 0.0
+        alpha = float(value) if type(value) is int or type(value) is float else 0.0
     except OverflowError:
         alpha = 0.0
     if not 0 < abs(alpha) < _GREATEST:  # 0 is a scale of 1 in llama.cpp

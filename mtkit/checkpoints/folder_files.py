@@ -1,10 +1,9 @@
 """The files of a HuggingFace model folder: tensors, JSON, the pooling of sentences, the card.
 
-How a model of sentence-transformers makes one vector of a text: files beside config.json.
-
-What a model's card says of it: the front matter of README.md, as far as it is plain. Values are
-texts and lists of texts; anything else, a card that is no YAML, and what stands behind
-``MOST_CARD_BYTES`` is passed over: a conversion does not fail for its card.
+The pooling (how sentence-transformers makes one vector of a text) stands in files beside
+config.json. Of the card, the front matter of README.md is read, as far as its values are texts and
+lists of texts; anything else, a card that is no YAML, and what stands behind ``MOST_CARD_BYTES`` is
+passed over: a conversion does not fail because of its card.
 
 Source: sentence-transformers, models/Pooling.py; llama.cpp, conversion/base.py
 (``_try_set_pooling_type``).
@@ -82,12 +81,12 @@ def read_json(path: str) -> dict[str, Any]:
 
     data = Source.open(path).data
     try:
-        found = json.loads(str(data, "utf-8")) if len(data) <= _MOST_JSON_BYTES else None
+        document = json.loads(str(data, "utf-8")) if len(data) <= _MOST_JSON_BYTES else None
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise FormatError("is not a JSON object", source=path)
-    return found
+    return document
 
 
 def tensors_of(path: str) -> Iterator[StoredTensor]:
@@ -127,10 +126,9 @@ def pooling_of(path: str) -> str | None:
         if isinstance(kind, str) and kind.endswith("Pooling"):
             if not isinstance(place, str) or not _is_beside(place):
                 raise FormatError("is not a folder beside it", source=file, field="path")
-            said = read_json(os.path.join(path, place, "config.json"))
-            return next(
-                (POOLING_MODES[one] for one in POOLING_MODES if said.get(one)), _mode_name(said)
-            )
+            config = read_json(os.path.join(path, place, "config.json"))
+            modes = (mode for field, mode in POOLING_MODES.items() if config.get(field))
+            return next(modes, str(config.get("pooling_mode", "unknown")))
     return None
 
 
@@ -139,21 +137,17 @@ def _is_beside(place: str) -> bool:
     return not leaves and is_utf8(place) and "\0" not in place
 
 
-def _mode_name(said: dict[str, Any]) -> str:
-    return str(said.get("pooling_mode", "unknown"))
-
-
 def _modules(file: str) -> list[dict[str, Any]]:
     import json
 
     data = Source.open(file).data
     try:
-        found = json.loads(bytes(data)) if len(data) <= _MOST_MODULES_BYTES else None
+        modules = json.loads(bytes(data)) if len(data) <= _MOST_MODULES_BYTES else None
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        modules = None
+    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
         raise FormatError("is not a JSON list of objects", source=file)
-    return found
+    return modules
 
 
 CARD = "README.md"
@@ -165,7 +159,7 @@ Card = dict[str, "str | list[str]"]
 
 
 def read_card(folder: str) -> Card:
-    """Return name -> value; empty where there is no card that says something."""
+    """Return name -> value; empty where there is no readable card."""
     import yaml
 
     path = os.path.join(folder, CARD)
@@ -178,17 +172,17 @@ def read_card(folder: str) -> Card:
     front = "\n".join(lines[1 : lines.index(_FENCE, 1)]).replace("\t", "  ")
     try:
         # The base loader makes nothing but texts, lists and objects, and copies no alias.
-        found = yaml.load(front, yaml.BaseLoader)  # noqa: S506
+        document = yaml.load(front, yaml.BaseLoader)  # noqa: S506
     except (yaml.YAMLError, RecursionError, ValueError):
         return {}
     return {
         name: value
-        for name, value in (found.items() if isinstance(found, dict) else ())
+        for name, value in (document.items() if isinstance(document, dict) else ())
         if isinstance(name, str) and _is_plain_value(value)
     }
 
 
 def _is_plain_value(value: object) -> bool:
     if isinstance(value, list) and len(value) <= _MOST_ITEMS:
-        return all(isinstance(one, str) for one in value)
+        return all(isinstance(text, str) for text in value)
     return isinstance(value, str)

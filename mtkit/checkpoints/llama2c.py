@@ -15,6 +15,8 @@ Source: karpathy/llama2.c, run.c (``Config``, ``memory_map_weights``), export.py
 
 from __future__ import annotations
 
+from math import prod
+
 from mtkit.base.binary import Reader
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError
@@ -115,15 +117,15 @@ def read(source: Source) -> Checkpoint:
         "ffn_down": (hidden, dim),
         "ffn_up": (dim, hidden),
     }
-    per_layer = sum(_product(shape) for shape in kinds.values())
+    per_layer = sum(map(prod, kinds.values()))
     rotations = context * (dim // heads)  # half a head twice
     floats = vocab * dim * (1 + own_classifier) + layers * per_layer + dim + rotations
-    wanted, size = HEADER_BYTES + FLOAT_BYTES * floats, len(reader.data)
-    if size != wanted:
+    expected, size = HEADER_BYTES + FLOAT_BYTES * floats, len(reader.data)
+    if size != expected:
         raise FormatError(
-            f"has {size} bytes, but the header says {wanted}",
+            f"has {size} bytes, but the header says {expected}",
             field="size",
-            hint="the file is truncated" if size < wanted else "is this a llama2.c checkpoint?",
+            hint="the file is truncated" if size < expected else "is this a llama2.c checkpoint?",
         )
     tensors = [_take(reader, "token_embd", (dim, vocab))]
     for kind, shape in kinds.items():
@@ -144,7 +146,7 @@ def _check(numbers: list[int]) -> None:
 
 
 def _faults(numbers: list[int]) -> Iterator[tuple[str, int, str]]:
-    """Yield (name, offset, what is wrong); no number is divided by before it was looked at."""
+    """Yield (name, offset, what is wrong); no number is a divisor before it is checked."""
     for place, number in enumerate(numbers):
         if number <= 0:
             yield HEADER[place], 4 * place, f"is {number}, not a positive number"
@@ -155,13 +157,6 @@ def _faults(numbers: list[int]) -> Iterator[tuple[str, int, str]]:
         yield "n_kv_heads", 16, f"is {kv_heads}, which does not divide the {heads} heads"
 
 
-def _product(shape: tuple[int, ...]) -> int:
-    product = 1
-    for axis in shape:
-        product *= axis
-    return product
-
-
 def _take(reader: Reader, name: str, shape: tuple[int, ...]) -> NewTensor:
-    view = reader.view(FLOAT_BYTES * _product(shape), name)
+    view = reader.view(FLOAT_BYTES * prod(shape), name)
     return NewTensor(f"{name}.weight", shape, F32, view)

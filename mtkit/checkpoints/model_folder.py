@@ -1,10 +1,8 @@
-"""A HuggingFace model folder: all that it has and lacks, and the strict reading for a conversion.
+"""A HuggingFace model folder: ``survey_folder`` lists all faults, ``read`` refuses the first.
 
-All that a model folder has and lacks: every fault is a finding, and what is sound is read. ``read``
-is the strict reading, which ends at the first fault that conversion cannot live with.
-
-Only headers are read; weights stay in their mapped files until they are asked for. What is not
-weights in safetensors is refused by name: pickles, and checkpoints that another program quantized.
+In a survey every fault is a finding, and what is sound is read; ``read`` ends at the first fault
+that conversion cannot live with. Only headers are read; weights stay in their mapped files until
+they are needed. Pickles, and checkpoints that another program quantized, are refused by name.
 """
 
 from __future__ import annotations
@@ -93,16 +91,16 @@ class Survey(Record):
     @property
     def parameters(self) -> int:
         """Elements of all tensors that are there."""
-        return sum(one.weight.n_elements for one in self.tensors.values())
+        return sum(stored.weight.n_elements for stored in self.tensors.values())
 
     @property
     def types(self) -> dict[str, tuple[int, int, int]]:
         """Type -> number of tensors, of parameters and of bytes; most bytes first."""
         sums: dict[str, tuple[int, int, int]] = {}
         for stored in self.tensors.values():
-            one = stored.weight
-            count, parameters, n_bytes = sums.get(one.type, (0, 0, 0))
-            sums[one.type] = count + 1, parameters + one.n_elements, n_bytes + one.n_bytes
+            weight = stored.weight
+            count, parameters, n_bytes = sums.get(weight.type, (0, 0, 0))
+            sums[weight.type] = count + 1, parameters + weight.n_elements, n_bytes + weight.n_bytes
         return dict(sorted(sums.items(), key=lambda item: -item[1][2]))
 
 
@@ -112,57 +110,57 @@ def survey_folder(path: str, packed: Collection[str] = ()) -> Survey:
     Args:
         packed: Classes of models that may have weights of 4 bits (MXFP4).
     """
-    found = Findings(strict=False)
-    config = _config(path, packed, found)
+    findings = Findings(strict=False)
+    config = _config(path, packed, findings)
     names = files_in(path)
-    index = _index(os.path.join(path, INDEX), found) if INDEX in names else None
+    index = _index(os.path.join(path, INDEX), findings) if INDEX in names else None
     headers: dict[str, Header | None] = dict(index.files) if index else {}
     if not headers:
-        for name in _without_index(path, names, found):
-            headers[name] = _header(os.path.join(path, name), found)
+        for name in _without_index(path, names, findings):
+            headers[name] = _header(os.path.join(path, name), findings)
     files: dict[str, int | None] = {}
     tensors: dict[str, StoredTensor] = {}
     for name, header in sorted(headers.items()):
         source = Source.open(os.path.join(path, name)) if name in names else None
         files[name] = None if source is None else len(source.data)
         if source is not None and header is not None:
-            _keep_tensors(tensors_in(source, header), tensors, found)
+            _keep_tensors(tensors_in(source, header), tensors, findings)
     weight_map = index.weight_map if index else {}
     missing = {tensor: name for tensor, name in weight_map.items() if headers.get(name) is None}
-    _note_unread(path, names, files, found)
-    return Survey(path, config, tensors, files, missing, tuple(found.found))
+    _note_unread(path, names, files, findings)
+    return Survey(path, config, tensors, files, missing, tuple(findings.found))
 
 
-def _config(path: str, packed: Collection[str], found: Findings) -> Mapping[str, Any]:
+def _config(path: str, packed: Collection[str], findings: Findings) -> Mapping[str, Any]:
     source = os.path.join(path, MODEL_CONFIG)
     if not os.path.isfile(source):
-        found.add(Finding(CONFIG_JSON, MODEL_CONFIG, "is missing", source=source))
+        findings.add(Finding(CONFIG_JSON, MODEL_CONFIG, "is missing", source=source))
         return {}
     try:
         config = read_json(source)
     except FormatError as error:
-        found.add(Finding(CONFIG_JSON, MODEL_CONFIG, error.what, source=source))
+        findings.add(Finding(CONFIG_JSON, MODEL_CONFIG, error.what, source=source))
         return {}
     method = quantization(config)
     if method and not (method == MXFP4 and class_of(config) in packed):
         what = f"the weights are quantized ({shown(method)})"
-        found.add(Finding(QUANTIZED, QUANTIZED.field, what, source=source))
+        findings.add(Finding(QUANTIZED, QUANTIZED.field, what, source=source))
     return config
 
 
-def _index(path: str, found: Findings) -> Index | None:
+def _index(path: str, findings: Findings) -> Index | None:
     """Read the index and the headers of its files; keep what is wrong with them."""
     try:
         index = safetensors.read_index(Source.open(path), strict=False)
     except BrokenRule as error:
-        found.add(replace(error.finding, source=path))
+        findings.add(replace(error.finding, source=path))
         return None
     for finding in index.findings:
-        found.add(replace(finding, source=finding.source or path))
+        findings.add(replace(finding, source=finding.source or path))
     return index
 
 
-def _without_index(path: str, names: Collection[str], found: Findings) -> Iterator[str]:
+def _without_index(path: str, names: Collection[str], findings: Findings) -> Iterator[str]:
     if WEIGHTS in names:
         yield WEIGHTS
         return
@@ -174,54 +172,54 @@ def _without_index(path: str, names: Collection[str], found: Findings) -> Iterat
             if part and int(part[3]) <= _MOST_SHARDS:
                 numbered.add((part[1], part[3]))
     for start, count in sorted(numbered):
-        wanted = (f"{start}{n:05d}-of-{count}.safetensors" for n in range(1, int(count) + 1))
-        for name in wanted:
+        shards = (f"{start}{n:05d}-of-{count}.safetensors" for n in range(1, int(count) + 1))
+        for name in shards:
             if name not in names:
-                found.add(Finding(SHARD, SHARD.field, f"{shown(name)} is missing", source=path))
+                findings.add(Finding(SHARD, SHARD.field, f"{shown(name)} is missing", source=path))
 
 
-def _header(path: str, found: Findings) -> Header | None:
+def _header(path: str, findings: Findings) -> Header | None:
     """Read the header of a file; keep what is wrong with it."""
     try:
         header = safetensors.read(Source.open(path), strict=False)
     except BrokenRule as error:
-        found.add(replace(error.finding, source=path))
+        findings.add(replace(error.finding, source=path))
         return None
     for finding in header.findings:
-        found.add(replace(finding, source=path))
+        findings.add(replace(finding, source=path))
     return header
 
 
 def _keep_tensors(
-    more: Iterable[StoredTensor], tensors: dict[str, StoredTensor], found: Findings
+    more: Iterable[StoredTensor], tensors: dict[str, StoredTensor], findings: Findings
 ) -> None:
-    """Keep the tensors of a file but for those that another file has, too."""
-    for one in more:
-        name = one.weight.name
+    """Add the tensors of a file but for those that another file has, too."""
+    for stored in more:
+        name = stored.weight.name
         if name in tensors:
             what = f"is in {shown(os.path.basename(tensors[name].path))} as well"
-            found.add(Finding(TENSOR_TWICE, f"tensor {quoted(name)}", what, source=one.path))
+            findings.add(Finding(TENSOR_TWICE, f"tensor {quoted(name)}", what, source=stored.path))
         else:
-            tensors[name] = one
+            tensors[name] = stored
 
 
 def _note_unread(
-    path: str, names: Collection[str], files: Mapping[str, object], found: Findings
+    path: str, names: Collection[str], files: Mapping[str, object], findings: Findings
 ) -> None:
-    """Say what of the weights is not read: pickles, safetensors that nothing names."""
+    """Report weights that are not read: pickles, safetensors that nothing names."""
     pickles = [name for name in PICKLES if name in names]
     if not files and pickles:
-        found.add(Finding(PICKLE, PICKLE.field, pickle_fault(pickles[0]), source=path))
+        findings.add(Finding(PICKLE, PICKLE.field, pickle_fault(pickles[0]), source=path))
     elif not files:
         what = "the folder contains no weights"
-        found.add(Finding(NO_WEIGHTS, NO_WEIGHTS.field, what, source=path))
-    unused = [one for one in names if one.endswith(safetensors.SUFFIX) and one not in files]
+        findings.add(Finding(NO_WEIGHTS, NO_WEIGHTS.field, what, source=path))
     why = f"the weights are in {shown(next(iter(files), ''))}"
     if INDEX in names:
         why = "the index does not name it"
-    for name in unused:
-        source = os.path.join(path, name)
-        found.add(Finding(UNUSED, shown(name), f"is not read: {why}", source=source))
+    for name in names:
+        if name.endswith(safetensors.SUFFIX) and name not in files:
+            source = os.path.join(path, name)
+            findings.add(Finding(UNUSED, shown(name), f"is not read: {why}", source=source))
 
 
 REFUSED_RULES: dict[Rule, type[MtkitError]] = {
@@ -232,8 +230,8 @@ REFUSED_RULES: dict[Rule, type[MtkitError]] = {
     safetensors.INDEX_FILE: UsageError,
     safetensors.INDEX_UNLISTED: FormatError,
 }
-"""Broken rule that conversion cannot live with -> what is raised; of errors that are not here it is
-a FormatError."""
+"""Broken rule that conversion cannot live with -> what is raised; any other error is a
+FormatError."""
 
 
 class ModelFolder(Record):
@@ -268,8 +266,8 @@ def read(path: str, packed: Collection[str] = ()) -> ModelFolder:
     """
     if not os.path.isfile(os.path.join(path, MODEL_CONFIG)):
         raise UsageError(f"has no {MODEL_CONFIG}", source=path, hint="a model folder has one")
-    found = survey_folder(path, packed)
-    for finding in found.findings:
+    survey = survey_folder(path, packed)
+    for finding in survey.findings:
         kind = REFUSED_RULES.get(finding.rule, FormatError if finding.is_error else None)
         if kind is not None:
             raise kind(
@@ -279,4 +277,4 @@ def read(path: str, packed: Collection[str] = ()) -> ModelFolder:
                 offset=finding.offset,
                 hint=finding.advice or finding.rule.advice,
             )
-    return ModelFolder(path, found.config, found.tensors)
+    return ModelFolder(path, survey.config, survey.tensors)

@@ -1,19 +1,17 @@
-"""Safetensors: the header of a file, the index of a model in several, and how a file is written.
+"""Safetensors: the header of a file, the index of a model in several files, and writing.
 
 Layout: u64 length, then that many bytes of JSON, then data. JSON: name -> ``dtype``, ``shape``,
 ``data_offsets`` (begin and end behind the header), and ``__metadata__`` (text -> text). The data of
 the tensors, in the order of their offsets, fills the rest of the file without holes or overlaps.
 
-The index of a model in several safetensors files: which tensor is in which of them.
-``model.safetensors.index.json``: an object with ``weight_map`` (tensor -> file beside it) and
-``metadata``, whose ``total_size`` is the number of bytes of all tensors. The names of files come
-from whoever made it: one that leads out of the folder is refused.
+The index, ``model.safetensors.index.json``, is an object with ``weight_map`` (tensor -> file beside
+it) and ``metadata``, whose ``total_size`` is the number of bytes of all tensors. A file name that
+leads out of the folder is refused.
 
-Source: huggingface/safetensors, tensor.rs (``SafeTensors::read_metadata``, ``Metadata::validate``).
-Source: huggingface/transformers 5, modeling_utils.py (``save_pretrained``), utils/hub.py
+Source: huggingface/safetensors, tensor.rs (``SafeTensors::read_metadata``, ``Metadata::validate``;
+``prepare``: data in the order of the header, which is filled with spaces to a multiple of eight
+bytes); huggingface/transformers 5, modeling_utils.py (``save_pretrained``), utils/hub.py
 (``get_checkpoint_shard_files``).
-Source: huggingface/safetensors, tensor.rs (``prepare``): data in the order of the header, which is
-filled with spaces to a multiple of eight bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ SUFFIX = ".safetensors"
 MOST_HEADER_BYTES = 100_000_000
 LENGTH_BYTES = 8
 ALIGNED_BYTES = 8
-"""To a multiple of this a writer fills the header with spaces; a mapped array wants it so."""
+"""A writer fills the header with spaces to a multiple of this, for mapped arrays."""
 METADATA = "__metadata__"
 BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64,
@@ -130,7 +128,7 @@ def read(source: Source, *, strict: bool = True) -> Header:
     Raises:
         BrokenRule: The header is damaged, or the data is not what it says.
     """
-    found, reader = Findings(strict=strict), Reader(source.data)
+    findings, reader = Findings(strict=strict), Reader(source.data)
     length = reader.u64(LENGTH.field)
     if length > MOST_HEADER_BYTES:
         from mtkit.gguf.file import HEAD_BYTES, other_kind
@@ -140,69 +138,71 @@ def read(source: Source, *, strict: bool = True) -> Header:
         if other is not None:  # a Git LFS pointer, an error page
             what, hint = f"is none: {other[0]}", other[1]
         raise BrokenRule(Finding(LENGTH, LENGTH.field, what, 0, hint))
-    entries = _json(reader.take(length, "header"), found)
+    entries = _json(reader.take(length, "header"), findings)
     if length % ALIGNED_BYTES:
         what = f"is {length}, so the data does not begin at a multiple of {ALIGNED_BYTES}"
-        found.add(Finding(ALIGNMENT, ALIGNMENT.field, what, 0))
+        findings.add(Finding(ALIGNMENT, ALIGNMENT.field, what, 0))
     metadata = entries.pop(METADATA, None) or {}
     if not isinstance(metadata, dict) or not all(type(v) is str for v in metadata.values()):
-        found.add(Finding(TEXTS, METADATA, "is not text by name"))
+        findings.add(Finding(TEXTS, METADATA, "is not text by name"))
         metadata = {}
-    read = [_weight(name, entry, found) for name, entry in entries.items()]
-    weights = sorted((one for one in read if one), key=lambda one: (one.offset, one.n_bytes))
-    _check_places(weights, len(read), reader, found)
-    return Header(LENGTH_BYTES + length, metadata, tuple(weights), tuple(found.found))
+    read = [_weight(name, entry, findings) for name, entry in entries.items()]
+    weights = sorted(
+        (weight for weight in read if weight), key=lambda weight: (weight.offset, weight.n_bytes)
+    )
+    _check_places(weights, len(read), reader, findings)
+    return Header(LENGTH_BYTES + length, metadata, tuple(weights), tuple(findings.found))
 
 
-def _check_places(weights: list[Weight], count: int, reader: Reader, found: Findings) -> None:
+def _check_places(weights: list[Weight], count: int, reader: Reader, findings: Findings) -> None:
     """Hold the places of the data to the rules; those of ``count`` entries, if all were read."""
     at = 0
-    for one in weights:
-        if one.offset != at and len(weights) == count:
-            rule = OVERLAP if one.offset < at else HOLE
+    for weight in weights:
+        if weight.offset != at and len(weights) == count:
+            rule = OVERLAP if weight.offset < at else HOLE
             how = "overlaps what is before it" if rule is OVERLAP else "leaves a hole before it"
-            what = f"begins at {one.offset}, not at {at}: {how}"
-            found.add(Finding(rule, _field(one.name), what, reader.offset + one.offset))
-        at = max(at, one.offset + one.n_bytes)
+            what = f"begins at {weight.offset}, not at {at}: {how}"
+            findings.add(Finding(rule, _field(weight.name), what, reader.offset + weight.offset))
+        at = max(at, weight.offset + weight.n_bytes)
     if at != reader.left and (len(weights) == count or at > reader.left):
         what = f"ends at {at}, but the file has {reader.left} bytes after its header"
-        found.add(Finding(END, END.field, what, reader.offset))
+        findings.add(Finding(END, END.field, what, reader.offset))
 
 
 def _json(data: bytes, findings: Findings) -> dict[str, Any]:
     import json
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        entries = dict(pairs)
+        if len(entries) != len(pairs):
             findings.add(Finding(NAME_TWICE, NAME_TWICE.field, "has a name twice", LENGTH_BYTES))
-        return found
+        return entries
 
     try:
-        found = json.loads(data.decode(), object_pairs_hook=once)
+        document = json.loads(data.decode(), object_pairs_hook=unique)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise BrokenRule(Finding(JSON, JSON.field, "is not a JSON object", LENGTH_BYTES))
-    return found
+    return document
 
 
-def _weight(name: str, entry: object, found: Findings) -> Weight | None:
+def _weight(name: str, entry: object, findings: Findings) -> Weight | None:
     keys = ("dtype", "shape", "data_offsets")
     kind, shape, offsets = (entry.get(key) if isinstance(entry, dict) else None for key in keys)
     if type(kind) is not str or not _counts(shape) or not _counts(offsets) or len(offsets) != 2:
-        found.add(Finding(ENTRY, _field(name), "needs dtype, shape and two data_offsets"))
+        findings.add(Finding(ENTRY, _field(name), "needs dtype, shape and two data_offsets"))
         return None
     begin, end = offsets
     if end < begin:
-        found.add(Finding(ENTRY, _field(name), f"ends at {end} before it begins at {begin}"))
+        findings.add(Finding(ENTRY, _field(name), f"ends at {end} before it begins at {begin}"))
         return None
     bits = BITS.get(kind)
     if bits is None:
-        found.add(Finding(TYPE, _field(name), f"{quoted(kind)} is a type that is not known"))
+        findings.add(Finding(TYPE, _field(name), f"{quoted(kind)} is a type that is not known"))
     elif (end - begin) * 8 != prod(shape) * bits:
         what = f"has {end - begin} bytes, not what {kind} of shape {shape} takes"
-        found.add(Finding(SIZE, _field(name), what))
+        findings.add(Finding(SIZE, _field(name), what))
     return Weight(name, kind, tuple(shape), begin, end - begin)
 
 
@@ -254,11 +254,11 @@ def sniff_index(source: Source) -> bool:
 def read_index(source: Source, *, strict: bool = True) -> Index:
     """Read an index and the headers of the files beside it.
 
-    A file that is missing is kept as ``FILE`` by a strict reading, too.
+    A missing file is a finding (``INDEX_FILE``) even where reading is strict.
     """
     document = _index_document(source)
     weight_map, metadata = document["weight_map"], document.get("metadata") or {}
-    found = Findings(strict=strict)
+    findings = Findings(strict=strict)
     files: dict[str, Header | None] = {}
     sizes: dict[str, int] = {}
     missing: list[Finding] = []
@@ -266,11 +266,8 @@ def read_index(source: Source, *, strict: bool = True) -> Index:
     for name in counts:
         files[name], sizes[name] = None, 0
         if name != os.path.basename(name) or name in ("", ".", "..") or not _is_file_name(name):
-            found.add(
-                Finding(
-                    INDEX_PATH, INDEX_PATH.field, f"{quoted(name)} is not a file next to the index"
-                )
-            )
+            what = f"{quoted(name)} is not a file next to the index"
+            findings.add(Finding(INDEX_PATH, INDEX_PATH.field, what))
             continue
         path = os.path.join(os.path.dirname(source.name), name)
         try:
@@ -286,13 +283,13 @@ def read_index(source: Source, *, strict: bool = True) -> Index:
         try:
             header = read(shard, strict=strict)
         except BrokenRule as error:
-            found.add(replace(error.finding, source=path))
+            findings.add(replace(error.finding, source=path))
             continue
         files[name] = header
         for finding in header.findings:
-            found.add(replace(finding, source=path))
-    _compare_index(weight_map, files, metadata, found)
-    return Index(weight_map, files, sizes, metadata, (*missing, *found.found))
+            findings.add(replace(finding, source=path))
+    _compare_index(weight_map, files, metadata, findings)
+    return Index(weight_map, files, sizes, metadata, (*missing, *findings.found))
 
 
 def _is_file_name(name: str) -> bool:
@@ -318,9 +315,9 @@ def _compare_index(
     weight_map: Mapping[str, str],
     files: Mapping[str, Header | None],
     metadata: Mapping[str, object],
-    found: Findings,
+    findings: Findings,
 ) -> None:
-    """Hold the index to what is in the files."""
+    """Compare the index with what is in the files."""
     total = 0
     inside = {}
     for name, header in files.items():
@@ -329,19 +326,18 @@ def _compare_index(
             total += weight.n_bytes
             if weight_map.get(weight.name) != name:
                 elsewhere = weight_map.get(weight.name)
-                said = f"seeks in {shown(elsewhere)}" if elsewhere else "does not list"
-                what = f"{shown(name)} has {quoted(weight.name)}, which the index {said}"
-                found.add(Finding(INDEX_UNLISTED, INDEX_UNLISTED.field, what))
+                difference = f"seeks in {shown(elsewhere)}" if elsewhere else "does not list"
+                what = f"{shown(name)} has {quoted(weight.name)}, which the index {difference}"
+                findings.add(Finding(INDEX_UNLISTED, INDEX_UNLISTED.field, what))
     for tensor, name in weight_map.items():
-        there = inside[name]
-        if there is not None and tensor not in there:
-            found.add(
-                Finding(INDEX_TENSOR, INDEX_TENSOR.field, f"{shown(name)} has no {quoted(tensor)}")
-            )
+        names = inside[name]
+        if names is not None and tensor not in names:
+            what = f"{shown(name)} has no {quoted(tensor)}"
+            findings.add(Finding(INDEX_TENSOR, INDEX_TENSOR.field, what))
     size = metadata.get("total_size", total)
     if size != total and None not in inside.values():
         what = f"is {shown(str(size))}, but the tensors have {total} bytes"
-        found.add(Finding(INDEX_TOTAL, INDEX_TOTAL.field, what))
+        findings.add(Finding(INDEX_TOTAL, INDEX_TOTAL.field, what))
 
 
 class NewWeight(Record):
@@ -360,12 +356,16 @@ def file_chunks(weights: Sequence[NewWeight]) -> Iterator[Buffer]:
 
     header: dict[str, object] = {METADATA: {"format": "pt"}}
     at = 0
-    for one in weights:
-        place = [at, at + one.n_bytes]
-        header[one.name] = {"dtype": one.type, "shape": list(one.shape), "data_offsets": place}
-        at += one.n_bytes
+    for weight in weights:
+        place = [at, at + weight.n_bytes]
+        header[weight.name] = {
+            "dtype": weight.type,
+            "shape": list(weight.shape),
+            "data_offsets": place,
+        }
+        at += weight.n_bytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % ALIGNED_BYTES)
     yield len(text).to_bytes(LENGTH_BYTES, "little") + text
-    for one in weights:
-        yield from one.pieces()
+    for weight in weights:
+        yield from weight.pieces()

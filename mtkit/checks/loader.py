@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mtkit.architectures import of_name
+from mtkit.architectures import architectures_of_name
 from mtkit.architectures.loader import is_loaded, name_in_layer
-from mtkit.architectures.recognition import recognize
-from mtkit.architectures.tensor_match import Fault
+from mtkit.architectures.tensor_match import Fault, recognize
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import Finding, Rule
@@ -119,7 +118,7 @@ def _heads(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
                 what = f"is {shared}, which does not divide head_count {count}"
                 yield groups.key, what, groups.offset
     yield from _zero_heads(file, heads, _QUERIES, there)
-    if of_name(str(file.metadata.get("general.architecture"))):
+    if architectures_of_name(str(file.metadata.get("general.architecture"))):
         # Layers of other architectures can have keys, and no heads of attention (Kimi Linear).
         yield from _zero_heads(file, groups, _KEYS, there)
 
@@ -455,10 +454,10 @@ def tensor_findings(
         offset = tensor.place(rule.field)[1] if tensor else None
         return Finding(rule, f"tensor {quoted(name)}", what, offset)
 
-    fused = _fused_tensors(found.matched.faults, shapes)
+    fused = _fused_tensors(found.tensors.faults, shapes)
     faults = [
         fault
-        for fault in found.matched.faults
+        for fault in found.tensors.faults
         if not _is_loader_rule(fault)
         and not (fault.kind == "missing" and fused.keys() >= {*fault.names})
     ]
@@ -479,7 +478,7 @@ def tensor_findings(
 
 def _in_file_order(fault: Fault) -> Fault:
     """Return a fault whose shapes have the fastest axis first, as in a GGUF."""
-    return replace(fault, shape=fault.shape[::-1], wanted=fault.wanted[::-1])
+    return replace(fault, shape=fault.shape[::-1], expected=fault.expected[::-1])
 
 
 def _is_loader_rule(fault: Fault) -> bool:

@@ -13,8 +13,8 @@ llama.cpp (``prepare_tensors``), which writes vectors as F32 whatever is asked f
 
 from __future__ import annotations
 
-from mtkit.architectures import of_name
-from mtkit.architectures.recognition import ARCHITECTURE, EMBEDDING
+from mtkit.architectures import architectures_of_name
+from mtkit.architectures.tensor_match import ARCHITECTURE, EMBEDDING
 from mtkit.base.binary import pieces
 from mtkit.base.rules import Finding
 from mtkit.checks.report import MOST_OF_A_SURVEY, survey, survey_findings
@@ -50,7 +50,7 @@ def fault_findings(
         kind = ("missing", "shape", "unknown").index(fault.kind)
         what = texts[kind]
         if fault.kind == "shape":
-            what = f"has the shape {list(fault.shape)}, but {what} {list(fault.wanted)}"
+            what = f"has the shape {list(fault.shape)}, but {what} {list(fault.expected)}"
         for name in fault.names:
             counts[kind] += 1
             if counts[kind] <= MOST_OF_A_SURVEY:
@@ -68,7 +68,7 @@ _SINGLE_NAMES = ("conv1d.weight", "shortconv.conv.weight", "token_types.weight")
 
 def _wrong_types(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     name = file.metadata.get(ARCHITECTURE)
-    is_known = isinstance(name, str) and bool(of_name(name))
+    is_known = isinstance(name, str) and bool(architectures_of_name(name))
     for tensor in tensors:
         if not is_known and tensor.name != EMBEDDING:
             continue  # it may have tables of whole numbers

@@ -1,7 +1,7 @@
 """A LoRA adapter of PEFT as a GGUF that llama.cpp adds to a model.
 
-Names and order of rows are those of the base model's conversion: what moves the rows of a matrix
-moves those of B, which gives its rows.
+Names and order of rows are those of the base model's conversion: a change that moves the rows of a
+matrix moves those of B.
 Source: llama.cpp, convert_lora_to_gguf.py; src/llama-adapter.cpp.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from math import prod
 
-from mtkit.architectures import described
+from mtkit.architectures import describe_config
 from mtkit.architectures.changes import Transposed
 from mtkit.architectures.tensor_match import match_names
 from mtkit.base.escape import quoted
@@ -54,7 +54,7 @@ class AdapterPlan(Record):
     def tensors(self) -> list[NewTensor]:
         """Return the tensors of the GGUF."""
         kind = TYPES[self.type]
-        return [one for match in self.matches for one in _tensors(self.folder, match, kind)]
+        return [tensor for match in self.matches for tensor in _tensors(self.folder, match, kind)]
 
     def keys(self) -> list[Key]:
         """Return the metadata of the GGUF."""
@@ -106,7 +106,7 @@ def convert_adapter(
 
 
 def plan_adapter(path: str, base: str | None = None, kind: str = "auto") -> AdapterPlan:
-    """Look at an adapter: what becomes of everything in it; no weight is read.
+    """Plan the conversion of an adapter; no weight is read.
 
     Args:
         base: Folder of its base model, or ORG/NAME in the local HuggingFace cache; config.json
@@ -117,7 +117,7 @@ def plan_adapter(path: str, base: str | None = None, kind: str = "auto") -> Adap
     folder = adapter_folder.read(path)
     base = _base(folder, base)
     source = os.path.join(base, folder_files.MODEL_CONFIG)
-    architecture, config = described(folder_files.read_json(source), source)
+    architecture, config = describe_config(folder_files.read_json(source), source)
     try:
         keys = model_keys.architecture_keys(architecture, config, FILE_TYPES["f32"])
         vocab = config.count("vocab_size")
@@ -134,25 +134,22 @@ def plan_adapter(path: str, base: str | None = None, kind: str = "auto") -> Adap
     return AdapterPlan(folder, base, architecture, matches, "f32" if kind == "auto" else kind)
 
 
-def _base(folder: AdapterFolder, given: str | None) -> str:
+def _base(folder: AdapterFolder, option: str | None) -> str:
     """Return the folder of the base model."""
-    name = given or folder.base
+    name = option or folder.base
     if name is None:
         what = "does not say what its base model is"
         raise UsageError(what, source=folder.path, hint="add --base FOLDER")
     name = os.path.expanduser(name) if "\0" not in name else name
-    found = name if os.path.isdir(name) else hub.find(name)
-    if found is not None:
-        return found
-    if given is not None:
-        raise UsageError("is neither a folder nor in the local HuggingFace cache", source=given)
+    path = name if os.path.isdir(name) else hub.find(name)
+    if path is not None:
+        return path
+    if option is not None:
+        raise UsageError("is neither a folder nor in the local HuggingFace cache", source=option)
     what = f"its base model {quoted(name)} is neither a folder nor in the local HuggingFace cache"
     raise UsageError(
         what, source=folder.path, hint="add --base with a folder that has its config.json"
     )
-
-
-# -- tensors
 
 
 def _check(folder: AdapterFolder, match: Match, *, is_tied: bool) -> None:
@@ -170,26 +167,26 @@ def _check(folder: AdapterFolder, match: Match, *, is_tied: bool) -> None:
     for name, shape in zip(match.folder, match.folder_shapes, strict=True):
         pair = folder.pairs[name]
         rows, columns = reversed(shape) if isinstance(change, Transposed) else shape
-        found = [pair.b.weight.shape[0], pair.a.weight.shape[1]]
-        if found != [rows, columns]:
-            what = f"adds a matrix of {found}, but the base model has {[rows, columns]}"
+        pair_shape = [pair.b.weight.shape[0], pair.a.weight.shape[1]]
+        if pair_shape != [rows, columns]:
+            what = f"adds a matrix of {pair_shape}, but the base model has {[rows, columns]}"
             raise FormatError(what, field=quoted(name), hint="check that this is its base model")
         ranks.add(pair.a.weight.shape[0])
-        for one in (pair.a, pair.b):
-            if one.weight.type not in DTYPES:
-                what = f"has the type {one.weight.type}, which mtkit does not convert"
-                raise UnsupportedError(what, field=quoted(one.weight.name))
+        for stored in (pair.a, pair.b):
+            if stored.weight.type not in DTYPES:
+                what = f"has the type {stored.weight.type}, which mtkit does not convert"
+                raise UnsupportedError(what, field=quoted(stored.weight.name))
     if len(ranks) > 1:
         what = f"of one rank each, they have {', '.join(map(str, sorted(ranks)))}"
         raise UnsupportedError(f"experts have to be {what}", field=quoted(match.gguf[0]))
 
 
 def _is_whole(match: Match) -> bool:
-    """Tell whether tensors are the same in the GGUF, or stand there one behind the other."""
+    """Tell whether tensors are the same in the GGUF, or stacked there one behind the other."""
     if len(match.gguf) > 1:
         return False
-    wanted = match.gguf_shapes[0] if len(match.folder) == 1 else match.gguf_shapes[0][1:]
-    return all(shape == wanted for shape in match.folder_shapes)
+    part_shape = match.gguf_shapes[0] if len(match.folder) == 1 else match.gguf_shapes[0][1:]
+    return all(shape == part_shape for shape in match.folder_shapes)
 
 
 def _tensors(folder: AdapterFolder, match: Match, kind: TensorType) -> Iterator[NewTensor]:
@@ -200,7 +197,7 @@ def _tensors(folder: AdapterFolder, match: Match, kind: TensorType) -> Iterator[
 
         def rows(number: int = number) -> Any:
             arrays = [pair.b.floats() for pair in pairs]
-            # Where a matrix is transposed, the pair is not: it is that of what is computed.
+            # A transposed matrix (Conv1D) has an untransposed pair: only moved rows move in B.
             if match.row.change.moves_rows:
                 arrays = [match.row.change.forward(arrays, shapes, match.dims)[number]]
             return arrays
@@ -215,7 +212,7 @@ def _tensor(
 ) -> NewTensor:
     import numpy as np
 
-    # A row that no block fits has another type, as in ``model_tensors``.
+    # A row that is no multiple of the block is F16, as in ``model_tensors``.
     kind = F16 if shape[-1] % kind.block else kind
 
     def pieces() -> Iterator[Buffer]:

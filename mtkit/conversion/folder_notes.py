@@ -1,6 +1,6 @@
-"""What a folder with a tokenizer.json means to others.
+"""Where others read a folder with a tokenizer.json in another way.
 
-transformers may take another class of it, and a model may have more rows than there are tokens.
+transformers may choose another class for it, and the model may have more rows than tokens.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _OWN_TEXTS = (
     "``it''s  a\tb ",
     "\u00e9 \u00c9 e\u0301",
 )
-"""Texts in which the classes' own pipelines part most often."""
+"""Texts on which the classes' own pipelines differ most often."""
 _MOST_IDS = 6
 
 
 class TransformersDifference(Record):
-    """A text of which transformers makes other ids."""
+    """A text that gets other ids in transformers."""
 
     text: str
     here: list[int]
@@ -46,28 +46,28 @@ class TransformersDifference(Record):
     how: str
 
     def __str__(self) -> str:
-        ids = [
-            " ".join(map(str, one[:_MOST_IDS])) + (" …" if len(one) > _MOST_IDS else "")
-            for one in (self.there, self.here)
+        spellings = [
+            " ".join(map(str, ids[:_MOST_IDS])) + (" …" if len(ids) > _MOST_IDS else "")
+            for ids in (self.there, self.here)
         ]
-        return f"{self.how}: {self.text!r} gives {ids[0]} there, but {ids[1]} here"
+        return f"{self.how}: {self.text!r} gives {spellings[0]} there, but {spellings[1]} here"
 
 
 def compare_transformers(tokenizer: Tokenizer) -> TransformersDifference | None:
-    """Return the first text of which transformers 5 makes other ids; None where none was found."""
+    """Return the first text that gets other ids in transformers 5; None where all agree."""
     if tokenizer.format_name != "hf" or not os.path.isfile(tokenizer.source):
         return None
     reading = other_readings(get_format("hf"))[TRANSFORMERS]
     read = reading.read(Source.open(tokenizer.source))
-    if all(getattr(read.spec, one) == getattr(tokenizer.spec, one) for one in _STAGES):
+    if all(getattr(read.spec, name) == getattr(tokenizer.spec, name) for name in _STAGES):
         return None
     other = Tokenizer(read.spec, source=tokenizer.source, format_name="hf")
     how = f"{reading.title} {' '.join(read.assumptions) or 'adds tokens of the other files'}"
     for text in _texts(tokenizer, other):
         ids = []
-        for one in (tokenizer, other):
+        for name in (tokenizer, other):
             try:
-                ids.append(one.encode_ids(text))
+                ids.append(name.encode_ids(text))
             except MtkitError:  # an unknown part, for which there is no token
                 ids.append([])
         if ids[0] != ids[1]:
@@ -76,11 +76,11 @@ def compare_transformers(tokenizer: Tokenizer) -> TransformersDifference | None:
 
 
 def _texts(*tokenizers: Tokenizer) -> Iterator[str]:
-    """Yield built-in texts, those that spell special tokens, and tokens as text."""
+    """Yield built-in texts, texts that spell special tokens, and tokens as text."""
     yield from _OWN_TEXTS
     yield from comparison.probe_texts()
-    for one in tokenizers:
-        yield from comparison.special_token_texts(one.spec)
+    for tokenizer in tokenizers:
+        yield from comparison.special_token_texts(tokenizer.spec)
     size = tokenizers[0].vocab_size
     for number in range(0, size, max(size // _MOST_OWN_TOKENS, 1)):
         text = tokenizers[0].token_bytes(number).decode("utf-8", "ignore")
@@ -88,22 +88,22 @@ def _texts(*tokenizers: Tokenizer) -> Iterator[str]:
 
 
 def folder_notes(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Return what is worth knowing of the folder that a tokenizer was read from."""
+    """Return notes on the folder that a tokenizer was read from."""
     try:
-        unlike = compare_transformers(tokenizer)
+        difference = compare_transformers(tokenizer)
     except MtkitError as error:
-        said = [f"transformers 5 may make another tokenizer of the folder: {error.what}"]
+        notes = [f"transformers 5 may make another tokenizer of the folder: {error.what}"]
     else:
-        said = [] if unlike is None else [str(unlike)]
+        notes = [] if difference is None else [str(difference)]
     rows = embedding_rows(tokenizer)
     if rows is not None and rows > tokenizer.vocab_size:
         more = rows - tokenizer.vocab_size
-        said.append(f"{MODEL_CONFIG} has a vocab_size of {rows}: {more} ids have no token")
-    return tuple(said)
+        notes.append(f"{MODEL_CONFIG} has a vocab_size of {rows}: {more} ids have no token")
+    return tuple(notes)
 
 
 def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return what a tokenizer is as a JSON document, schema ``mtkit.inspect/1``."""
+    """Describe a tokenizer as a JSON document, schema ``mtkit.inspect/1``."""
     from mtkit.inspection.tokenizer import specification_document
 
     return {
@@ -118,8 +118,8 @@ def tokenizer_document(tokenizer: Tokenizer) -> dict[str, Any]:
 def embedding_rows(tokenizer: Tokenizer) -> int | None:
     """Return ``vocab_size`` of the config.json beside a tokenizer.json; None where it has none."""
     config = _config(tokenizer)
-    for one in (config, config.get("text_config")):
-        size = one.get("vocab_size") if isinstance(one, dict) else None
+    for part in (config, config.get("text_config")):
+        size = part.get("vocab_size") if isinstance(part, dict) else None
         if type(size) is int and size > 0:
             return size
     return None
@@ -133,7 +133,7 @@ def _config(tokenizer: Tokenizer) -> dict[str, Any]:
     data = Source.open(path).data
     try:
         config = parse_json(data, MODEL_CONFIG)
-    except FormatError:  # which others say
+    except FormatError:  # reading the model reports it
         return {}
     return config if isinstance(config, dict) else {}
 
@@ -172,15 +172,15 @@ def pad_vocabulary(tokenizer: Tokenizer) -> Tokenizer:
     rows, spec = embedding_rows(tokenizer), tokenizer.spec
     if rows is None or rows <= spec.vocab_size or is_sparse(rows, spec.vocab_size):
         return tokenizer
-    given = spec.vocabulary
-    more = rows - len(given)
-    types = [*given.all_types(), *[TokenType.ABSENT] * more]
-    scores = given.scores
+    old = spec.vocabulary
+    more = rows - len(old)
+    types = [*old.all_types(), *[TokenType.ABSENT] * more]
+    scores = old.scores
     vocabulary = Vocabulary(
-        Pieces.of([*given.pieces, *[b""] * more]),
+        Pieces.of([*old.pieces, *[b""] * more]),
         Numbers("B", bytes(types)),
         None if scores is None else Numbers.of(scores.code, [*scores, *[0.0] * more]),
-        given.hidden,
+        old.hidden,
     )
     return Tokenizer(
         replace(spec, vocabulary=vocabulary),

@@ -1,13 +1,9 @@
 """What a model folder holds and what GGUF it would become; no weight is read, nothing is written.
 
-The GGUF is there by its header: a sparse file of the true length takes no room, and whatever looks
-at headers alone looks at it as at any other.
-
-The same goes into a JSON document, and into a side of a comparison: a model folder with the names
-and the order that a GGUF has.
-
-Its metadata are those that conversion would give. A tensor's data is made as conversion makes it,
-in whichever type the other side has, so that a converted file is equal to the byte.
+The GGUF exists as its header in a sparse file of the true length, so that whatever reads headers
+reads it as any other. ``folder_document`` makes the JSON of it, ``folder_side`` a side of a
+comparison: there a tensor's data is converted as in a conversion, to whichever type the other side
+has, so that a converted file is equal to the byte.
 """
 
 from __future__ import annotations
@@ -51,7 +47,7 @@ if TYPE_CHECKING:
 
 
 SMALLER = "q8_0"
-"""The type whose size is told besides that of the weights as they are."""
+"""The type whose size is reported besides that of the weights as they are."""
 
 
 class FolderReport(Record):
@@ -60,7 +56,7 @@ class FolderReport(Record):
     Attributes:
         plan: How it becomes a GGUF; None where it does not.
         sizes: Type of matrices -> bytes of the GGUF, the type that the folder has first.
-        vocabulary: The tokenizer as a GGUF would say it; None where it cannot.
+        vocabulary: The tokenizer as in a GGUF; None where a GGUF cannot hold it.
     """
 
     survey: Survey
@@ -86,14 +82,14 @@ class FolderReport(Record):
 
 
 def folder_report(path: str) -> FolderReport:
-    """Look at a folder."""
-    found = survey_folder(path, packed_classes())
+    """Survey a folder and plan its conversion."""
+    survey = survey_folder(path, packed_classes())
     try:
         plan = plan_gguf(path)
     except MtkitError as error:
         vocabulary, without = _read_vocabulary(path)
         return FolderReport(
-            found,
+            survey,
             refused=error.located(path),
             vocabulary=vocabulary,
             without_tokenizer=without,
@@ -108,7 +104,7 @@ def folder_report(path: str) -> FolderReport:
     }
     report = inspect_gguf(source)
     return FolderReport(
-        found,
+        survey,
         plan,
         source,
         report,
@@ -121,7 +117,7 @@ def folder_report(path: str) -> FolderReport:
 
 
 def _draft_gguf(plan: GgufPlan) -> tuple[Draft, MtkitError | None]:
-    """Return the GGUF in the making; without a tokenizer where there is none that it can hold."""
+    """Draft the GGUF; without a tokenizer, and with the error, where it cannot hold one."""
     try:
         return prepare_gguf(plan.folder.path, plan.type, allow_loss=LOSS_CODES).draft, None
     except MtkitError as error:
@@ -130,7 +126,7 @@ def _draft_gguf(plan: GgufPlan) -> tuple[Draft, MtkitError | None]:
 
 
 def header_source(name: str, draft: Draft) -> Source:
-    """Return a GGUF in the making: its header, and zeros for its data."""
+    """Return a draft as a source: its header, and zeros for its data."""
     head, offsets = draft.header()
     return Source(name, sparse(name, bytearray(head), _size_with_head(head, offsets, draft)))
 
@@ -152,12 +148,12 @@ def _folder_notes(path: str) -> tuple[str, ...]:
 
     try:
         return folder_notes(load(path))
-    except MtkitError:  # which ``without_tokenizer`` has
+    except MtkitError:  # ``without_tokenizer`` has it
         return ()
 
 
 def _read_vocabulary(path: str) -> tuple[Vocabulary | None, MtkitError | None]:
-    """Return the tokenizer as a GGUF without weights says it, or why there is none."""
+    """Return the tokenizer as a GGUF without weights has it, or why there is none."""
     from mtkit.conversion.tokenizer import write_tokenizer
     from mtkit.formats import gguf
     from mtkit.formats.contract import WriteOptions
@@ -180,34 +176,36 @@ def weight_rows(report: FolderReport) -> Iterator[WeightRow]:
 
 
 def folder_document(report: FolderReport, rows: Sequence[WeightRow]) -> dict[str, object]:
-    """Return a folder as a JSON document, schema ``mtkit.inspect/1``; of some tensors, or all."""
-    found, refused = report.survey, report.refused
+    """Describe a folder with these tensors as a JSON document, schema ``mtkit.inspect/1``."""
+    survey, refused = report.survey, report.refused
     model = gguf_document(report.gguf, (), ()) if report.gguf else {}
     of_model = ("name", "architecture", "hyperparameters", "memory")
     return {
         "schema": "mtkit.inspect/1",
         "kind": "folder",
-        "path": printable(found.path),
+        "path": printable(survey.path),
         "class": report.class_name,
-        "bytes": found.n_bytes,
-        "parameters": found.parameters,
-        "files": {printable(name): size for name, size in found.files.items()},
-        "missing": [printable(name) for name, size in found.files.items() if size is None],
-        "types": {kind: dict(zip(SUMS, sums, strict=True)) for kind, sums in found.types.items()},
+        "bytes": survey.n_bytes,
+        "parameters": survey.parameters,
+        "files": {printable(name): size for name, size in survey.files.items()},
+        "missing": [printable(name) for name, size in survey.files.items() if size is None],
+        "types": {kind: dict(zip(SUMS, sums, strict=True)) for kind, sums in survey.types.items()},
         "gguf": dict(report.sizes),
         "refused": refused and {"what": printable(str(refused)), "exit_code": refused.exit_code},
         **{name: model.get(name) for name in of_model},
         "tokenizer": vocabulary_document(report.vocabulary),
         "notes": list(report.notes),
         "warnings": [
-            {"code": one.rule.code, "severity": one.rule.severity, "field": printable(one.field),
-             "what": printable(one.what), "file": printable(one.source)}
-            for one in found.findings
+            {"code": finding.rule.code, "severity": finding.rule.severity,
+             "field": printable(finding.field), "what": printable(finding.what),
+             "file": printable(finding.source)}
+            for finding in survey.findings
         ],
         "tensors": [
-            {"name": one.name, "type": one.type, "shape": list(one.shape), "offset": one.offset,
-             "bytes": one.n_bytes, "file": printable(row.file), "gguf": [*(row.gguf or ())]}
-            for row in rows for one in (row.weight,)
+            {"name": weight.name, "type": weight.type, "shape": list(weight.shape),
+             "offset": weight.offset, "bytes": weight.n_bytes, "file": printable(row.file),
+             "gguf": [*(row.gguf or ())]}
+            for row in rows for weight in (row.weight,)
         ],
     }  # fmt: skip
 
@@ -216,7 +214,7 @@ _BY_NAME = {kind.name: kind for kind in TYPES.values()}
 
 
 class GeneratedTensor:
-    """A tensor that config.json gives."""
+    """A tensor of the GGUF that is computed from config.json."""
 
     def __init__(self, tensor: NewTensor) -> None:
         self._tensor = tensor
@@ -224,7 +222,7 @@ class GeneratedTensor:
         self.type = tensor.type.name
 
     def data_as(self, kind: str) -> Iterator[Buffer] | None:
-        """Give its data in the type that it has."""
+        """Return its data, in its own type alone."""
         return self._tensor.pieces() if kind == self.type else None
 
     def values(self) -> Iterator[Any] | None:
@@ -233,29 +231,27 @@ class GeneratedTensor:
 
 
 class FolderTensor:
-    """A tensor that those of a folder become."""
+    """A tensor of the GGUF that tensors of a folder become."""
 
     def __init__(self, match: Match, number: int, tensors: Mapping[str, StoredTensor]) -> None:
         self._match, self._number = match, number
-        found = [tensors[name] for name in match.folder]
-        self._sources = [*map(Values.of, found)]
+        stored = [tensors[name] for name in match.folder]
+        self._sources = [*map(Values.of, stored)]
         self.name = match.gguf[number]
         self.shape = tuple(reversed(match.gguf_shapes[number]))
         self._stores = match.row.change.stores
-        self.type = self._stores or found[0].weight.type
+        self.type = self._stores or stored[0].weight.type
         many, whole = (sum(map(prod, shapes)) for shapes in (match.gguf_shapes, [self.shape]))
-        self.n_bytes = sum(one.weight.n_bytes for one in found) * whole // max(many, 1)
+        self.n_bytes = sum(tensor.weight.n_bytes for tensor in stored) * whole // max(many, 1)
 
     def data_as(self, kind: str) -> Iterator[Buffer] | None:
         """Give its data in a type that conversion writes."""
-        wanted = PACKED[kind] if kind == self._stores else _BY_NAME.get(kind)
-        if wanted is None or (self.shape and self.shape[0] % wanted.block):
+        tensor_type = PACKED[kind] if kind == self._stores else _BY_NAME.get(kind)
+        if tensor_type is None or (self.shape and self.shape[0] % tensor_type.block):
             return None
         match = self._match
-        made = make_data(
-            self._sources, match.row.change, match.forward, self._number, wanted, lambda _: None
-        )
-        return made()
+        data = make_data(self._sources, match.row.change, match.forward, self._number, tensor_type)
+        return data()
 
     def values(self) -> Iterator[Any] | None:
         """Give its elements as float32."""
@@ -275,11 +271,11 @@ def _float_pieces(parts: Iterable[Buffer]) -> Iterator[Any]:
 
 def folder_side(path: str) -> Side:
     """Return a folder as a side."""
-    made = prepare_gguf(path, allow_loss=LOSS_CODES)
-    metadata = open_gguf(header_source(path, made.draft)).metadata
-    plan = made.plan
-    found: list[GeneratedTensor | FolderTensor] = [*map(GeneratedTensor, plan.generated)]
+    gguf = prepare_gguf(path, allow_loss=LOSS_CODES)
+    metadata = open_gguf(header_source(path, gguf.draft)).metadata
+    plan = gguf.plan
+    rows: list[GeneratedTensor | FolderTensor] = [*map(GeneratedTensor, plan.generated)]
     for match in plan.matches:
         numbers = range(len(match.gguf))
-        found += (FolderTensor(match, number, plan.folder.tensors) for number in numbers)
-    return Side(path, metadata, {one.name: one for one in found}, is_file=False)
+        rows += (FolderTensor(match, number, plan.folder.tensors) for number in numbers)
+    return Side(path, metadata, {row.name: row for row in rows}, is_file=False)

@@ -1,10 +1,8 @@
 """A GGUF as a HuggingFace model folder: config.json, safetensors, tokenizer files; all or none.
 
-Values go back as they came: what was rearranged is put in its old order, what was computed is
-computed back. Quantized matrices become the numbers that they stand for.
-
-The tokenizer's files are written and proved as in every conversion; weights are streamed from the
-mapped file.
+What a conversion rearranged is put back in its old order, what it computed is computed back;
+quantized matrices are dequantized. The tokenizer's files are written and verified as in every
+conversion; weights are streamed from the mapped file.
 """
 
 from __future__ import annotations
@@ -13,8 +11,7 @@ import json
 import os
 from math import prod
 
-from mtkit.architectures.recognition import recognize
-from mtkit.architectures.tensor_match import refuse_faults
+from mtkit.architectures.tensor_match import recognize, refuse_faults
 from mtkit.base.process import ProgressCount
 from mtkit.base.record import Record
 from mtkit.checkpoints import safetensors
@@ -53,7 +50,7 @@ if TYPE_CHECKING:
 
 
 _MOST_COMPARED_BYTES = 1 << 24
-"""Of a tensor that is looked at before it is written: a file of F32 has large ones, too."""
+"""Of a tensor that is tried in a shorter type; those of a file of F32 can be large."""
 _DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
 
 
@@ -72,7 +69,7 @@ class FolderPlan(Record):
 
 
 def plan_folder(file: GgufFile, kind: str = "auto") -> FolderPlan:
-    """Look at a GGUF: what becomes of everything in it; no weight is read.
+    """Plan the conversion of a GGUF; no weight is read.
 
     Args:
         kind: f32, f16 or bf16; auto: as its matrices, bf16 for those that are quantized.
@@ -83,19 +80,23 @@ def plan_folder(file: GgufFile, kind: str = "auto") -> FolderPlan:
         raise UsageError(what, source=file.name)
     shapes = {tensor.name: tuple(reversed(tensor.shape)) for tensor in file.tensors}
     try:
-        found = recognize(file.metadata, shapes)
-        refuse_faults(found.matched, found.architecture, "the metadata says")
+        recognition = recognize(file.metadata, shapes)
+        refuse_faults(recognition.tensors, recognition.architecture, "the metadata says")
     except MtkitError as error:
         raise error.located(file.name) from None
     return FolderPlan(
-        file, found.architecture, found.dims, found.matched.matches, _weight_type(file, kind)
+        file,
+        recognition.architecture,
+        recognition.dims,
+        recognition.tensors.matches,
+        _weight_type(file, kind),
     )
 
 
 def _weight_type(file: GgufFile, kind: str) -> str:
     if kind != "auto":
         return kind
-    # Those that are F32 in every file tell nothing.
+    # Tensors that are F32 in every file say nothing of the type of the model.
     names = [
         tensor.type.name.lower()
         for tensor in file.tensors
@@ -107,36 +108,37 @@ def _weight_type(file: GgufFile, kind: str) -> str:
 def config_of(plan: FolderPlan) -> dict[str, Any]:
     """Return config.json."""
     architecture, metadata = plan.architecture, plan.file.metadata
-    found: dict[str, Any] = {
+    config: dict[str, Any] = {
         "architectures": [architecture.classes[0]],
         "model_type": architecture.model_type,
     }
-    for row in {row.name: row for row in architecture.keys}.values():  # as ``keys_of`` has it
+    # Of two rows of one name the last counts, as in keys_of.
+    for row in {row.name: row for row in architecture.keys}.values():
         value = plan.dims.keys.get(row.name)
         if value is not None:
             if row.back and not _is_of_type(value, row.type):
                 what = f"is not of the type {row.type}"
                 raise FormatError(what, source=plan.file.name, field=row.name)
-            _merge_config(found, row.fields(_shortest_number(value)))
+            _merge_config(config, row.fields(_shortest_number(value)))
     for role in ("bos", "eos", "pad"):
         name = "padding" if role == "pad" else role
         number = metadata.get(f"tokenizer.ggml.{name}_token_id")
         if number is not None:
-            found[f"{role}_token_id"] = number
+            config[f"{role}_token_id"] = number
     names = plan.file.names
-    found["tie_word_embeddings"] = "output.weight" not in names
-    found["vocab_size"] = plan.dims["vocab"]
+    config["tie_word_embeddings"] = "output.weight" not in names
+    config["vocab_size"] = plan.dims["vocab"]
     if architecture.config is not None:
         _merge_config(
-            found, architecture.config(plan.dims, lambda name: _tensor_values(plan.file, name))
+            config, architecture.config(plan.dims, lambda name: _tensor_values(plan.file, name))
         )
-    return {**found, "dtype": _DTYPES[plan.type]}
+    return {**config, "dtype": _DTYPES[plan.type]}
 
 
 def _is_of_type(value: Any, kind: str) -> bool:
-    """Tell whether a value of metadata is of a type; all numbers are of one."""
+    """Tell whether a value of metadata has a type; all types of numbers count as one."""
     if kind.endswith("[]"):
-        return isinstance(value, list) and all(_is_of_type(one, kind[:-2]) for one in value)
+        return isinstance(value, list) and all(_is_of_type(element, kind[:-2]) for element in value)
     types: dict[str, Any] = {"string": str, "bool": (bool, int)}
     return isinstance(value, types.get(kind, (int, float)))
 
@@ -145,10 +147,10 @@ def _tensor_values(file: GgufFile, name: str) -> Any:
     """Return a tensor as float32 of one axis; None where there is none."""
     import numpy as np
 
-    one = file.names.get(name)
-    if one is None:
+    tensor = file.names.get(name)
+    if tensor is None:
         return None
-    return decode_values(np.frombuffer(file.tensor_data(one), np.uint8), one.type.name)
+    return decode_values(np.frombuffer(file.tensor_data(tensor), np.uint8), tensor.type.name)
 
 
 def _merge_config(target: dict[str, Any], more: Mapping[str, Any]) -> None:
@@ -160,75 +162,75 @@ def _merge_config(target: dict[str, Any], more: Mapping[str, Any]) -> None:
 
 
 def _shortest_number(value: Any) -> Any:
-    """Return a number of 32 bits with the fewest digits that give it."""
+    """Return a 32-bit float as the number with the fewest digits that rounds to it."""
     import numpy as np
 
     if isinstance(value, list):
-        return [_shortest_number(one) for one in value]
+        return [_shortest_number(number) for number in value]
     return float(str(np.float32(value))) if type(value) is float else value
 
 
 def new_weights(
-    plan: FolderPlan, done: Callable[[int], object] = lambda _: None
+    plan: FolderPlan, progress: Callable[[int], object] = lambda _: None
 ) -> Iterator[NewWeight]:
-    """Yield the tensors of the folder; ``done`` is told each number of bytes that was made."""
-    wanted = TYPES[plan.type]
+    """Yield the tensors of the folder; ``progress`` gets the size of each piece written."""
+    target = TYPES[plan.type]
     yield from model_tensors.layer_number_weights(
         plan.architecture, plan.dims, plan.file.metadata, plan.type
     )
     for match in plan.matches:
-        found = (plan.file.names[name] for name in match.gguf)
+        tensors = (plan.file.names[name] for name in match.gguf)
         sources = [
-            Values(plan.file.tensor_data(one), one.type.name, tuple(reversed(one.shape)))
-            for one in found
+            Values(plan.file.tensor_data(tensor), tensor.type.name, tuple(reversed(tensor.shape)))
+            for tensor in tensors
         ]
         change, count = match.row.change, len(match.folder)
         for number, (name, shape) in enumerate(zip(match.folder, match.folder_shapes, strict=True)):
-            mine = sources
-            if change.keeps_order and count > 1:  # those of experts, one behind the other
-                (whole,) = sources
-                size = len(whole.data) // count
-                part = whole.data[number * size : (number + 1) * size]
-                mine = [Values(part, whole.type, shape)]
-            exact = wanted if wanted is F32 else _exact_type(mine, match, number, wanted)
-            pieces = make_data(mine, change, match.back, number, exact, done)
+            parts = sources
+            if change.keeps_order and count > 1:  # experts are stacked in the GGUF
+                (stack,) = sources
+                size = len(stack.data) // count
+                data = stack.data[number * size : (number + 1) * size]
+                parts = [Values(data, stack.type, shape)]
+            exact = target if target is F32 else _exact_type(parts, match, number, target)
+            pieces = make_data(parts, change, match.back, number, exact, progress)
             yield NewWeight(name, exact.name, shape, prod(shape) * exact.block_bytes, pieces)
 
 
-def _exact_type(sources: list[Values], match: Match, number: int, wanted: TensorType) -> TensorType:
+def _exact_type(sources: list[Values], match: Match, number: int, target: TensorType) -> TensorType:
     """Return the type in which a tensor is written: F32 where a shorter one would round.
 
     A GGUF has norms and the like in F32, whatever they were before.
     """
     import numpy as np
 
-    small = sum(len(one.data) for one in sources) <= _MOST_COMPARED_BYTES
-    if not small or any(one.type != "F32" for one in sources):
-        return wanted
-    arrays = [values_array(one, floating=True) for one in sources]
+    small = sum(len(source.data) for source in sources) <= _MOST_COMPARED_BYTES
+    if not small or any(source.type != "F32" for source in sources):
+        return target
+    arrays = [values_array(source, floating=True) for source in sources]
     array = arrays[0] if match.row.change.keeps_order else match.back(arrays)[number]
     flat = np.ascontiguousarray(array).reshape(-1)
-    rounded = decode_values(encode_values(flat, wanted), wanted.name)
+    rounded = decode_values(encode_values(flat, target), target.name)
     change = match.row.change
     if change.computes:
-        # What was computed may round on its way back: it is what gives the same numbers again.
+        # Computing back may round: what counts is that computing forward gives the same again.
         again = change.forward([rounded.reshape(array.shape)], match.gguf_shapes, match.dims)[0]
         same = _is_near(again, arrays[number], change.slack)
     else:
         same = np.array_equal(rounded, flat, equal_nan=True)
-    return wanted if same else F32
+    return target if same else F32
 
 
-def _is_near(one: Any, other: Any, slack: int) -> bool:
+def _is_near(left: Any, right: Any, slack: int) -> bool:
     import numpy as np
 
     if not slack:
-        return np.array_equal(one, other, equal_nan=True)
-    return bool((np.abs(one - other) <= slack * np.spacing(np.abs(other))).all())
+        return np.array_equal(left, right, equal_nan=True)
+    return bool((np.abs(left - right) <= slack * np.spacing(np.abs(right))).all())
 
 
 FOLDER_FORMAT = "hf-model"
-"""What ``--to`` calls it."""
+"""Its name in ``--to``."""
 MOST_FILE_BYTES = 5 * 10**9
 """Of the tensors of a file, as ``save_pretrained`` of transformers 4 has it."""
 
@@ -272,9 +274,9 @@ def convert_to_folder(
     file = open_whole(path)
     refuse_unfinished(file)
     plan = plan_folder(file, kind)
-    done = ProgressCount(progress)
-    weights = list(new_weights(plan, done))
-    done.total = sum(one.n_bytes for one in weights)
+    count = ProgressCount(progress)
+    weights = list(new_weights(plan, count))
+    count.total = sum(weight.n_bytes for weight in weights)
     tokenizer, assumptions, written = write_tokenizer(
         load(path), hf, options or WriteOptions(), allow_loss
     )
@@ -286,7 +288,7 @@ def convert_to_folder(
     with folder_for(folder):
         write_files({os.path.join(folder, name): files[name] for name in files}, force=force)
     if progress is not None:
-        progress(done.total, done.total)
+        progress(count.total, count.total)
     names = [os.path.join(folder, name) for name in files]
     return Conversion(
         path=os.path.join(folder, ""),
@@ -303,23 +305,25 @@ def convert_to_folder(
 def _weight_files(
     weights: Sequence[NewWeight], max_bytes: int
 ) -> dict[str, bytes | Iterator[Buffer]]:
-    """Return the files of weights by name, with their index where they are several."""
+    """Return the files of weights by name, with an index where they are several."""
     groups: list[list[NewWeight]] = [[]]
     used = 0
-    for one in weights:
-        if groups[-1] and used + one.n_bytes > max_bytes:
+    for weight in weights:
+        if groups[-1] and used + weight.n_bytes > max_bytes:
             groups.append([])
             used = 0
-        groups[-1].append(one)
-        used += one.n_bytes
+        groups[-1].append(weight)
+        used += weight.n_bytes
     if len(groups) == 1:
         return {WEIGHTS: safetensors.file_chunks(weights)}
     count = len(groups)
     names = [f"model-{number:05d}-of-{count:05d}.safetensors" for number in range(1, count + 1)]
-    where = {one.name: name for name, group in zip(names, groups, strict=True) for one in group}
-    index = {"metadata": {"total_size": sum(one.n_bytes for one in weights)}, "weight_map": where}
-    shards = zip(names, map(safetensors.file_chunks, groups), strict=True)
-    return {**dict(shards), INDEX: _json_bytes(index)}
+    shards = dict(zip(names, groups, strict=True))
+    weight_map = {weight.name: name for name, group in shards.items() for weight in group}
+    total = sum(weight.n_bytes for weight in weights)
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    files = {name: safetensors.file_chunks(group) for name, group in shards.items()}
+    return {**files, INDEX: _json_bytes(index)}
 
 
 def _json_bytes(document: Mapping[str, Any]) -> bytes:
@@ -336,6 +340,6 @@ def _end_fields(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _notes(plan: FolderPlan) -> Iterator[str]:
-    quantized = sorted({one.type.name for one in plan.file.tensors if one.type.block > 1})
+    quantized = sorted({tensor.type.name for tensor in plan.file.tensors if tensor.type.block > 1})
     if quantized:
         yield f"{', '.join(quantized)} dequantized"

@@ -1,18 +1,16 @@
-"""A model as one GGUF that llama.cpp runs: that of a HuggingFace folder, or a llama2.c checkpoint.
+"""A HuggingFace folder or a llama2.c checkpoint as one GGUF that llama.cpp runs.
 
-config.json gives the metadata, safetensors the weights, the tokenizer goes the way of every
-conversion: what would be lost is named or refused, and what was written is compared on the built-in
-texts before the file appears. Weights are streamed from the mapped files.
-
-``plan_gguf`` says what becomes of a folder and reads no weight. A checkpoint gets the tokenizer
-that is given beside it, written and proved in the same way.
+config.json gives the metadata, safetensors the weights; the tokenizer is converted as any other:
+losses are listed or refused, and the result is compared on the built-in texts before the file
+appears. Weights are streamed from the mapped files. ``plan_gguf`` reads no weight. A checkpoint
+gets the tokenizer that its caller passes, written and verified in the same way.
 """
 
 from __future__ import annotations
 
 import os
 
-from mtkit.architectures import described, packed_classes
+from mtkit.architectures import describe_config, packed_classes
 from mtkit.architectures.config import MXFP4, quantization
 from mtkit.architectures.decoder_rows import SENTENCE_POOLING
 from mtkit.architectures.tensor_match import folder_matches
@@ -63,7 +61,7 @@ class GgufPlan(Record):
     """How a folder becomes a GGUF.
 
     Attributes:
-        keys: What its metadata say, its tokenizer aside.
+        keys: Its metadata, without name and tokenizer.
         type: Of its matrices: f32, f16, bf16 or q8_0.
     """
 
@@ -76,14 +74,14 @@ class GgufPlan(Record):
     type: str
     vocab: int
 
-    def tensors(self, done: Callable[[int], object] = lambda _: None) -> list[NewTensor]:
-        """Return the tensors of the GGUF; ``done`` is told each number of bytes that was made."""
-        wanted = TYPES[self.type]
-        return [*self.generated, *new_tensors(self.matches, self.folder.tensors, wanted, done)]
+    def tensors(self, progress: Callable[[int], object] = lambda _: None) -> list[NewTensor]:
+        """Return the tensors of the GGUF; ``progress`` gets the size of each piece written."""
+        target = TYPES[self.type]
+        return [*self.generated, *new_tensors(self.matches, self.folder.tensors, target, progress)]
 
 
 def plan_gguf(path: str, kind: str = "auto") -> GgufPlan:
-    """Look at a folder: what becomes of everything in it; no weight is read.
+    """Plan the conversion of a folder; no weight is read.
 
     Args:
         kind: Type of matrices: f32, f16, bf16, q8_0, or auto for the one that they have.
@@ -92,12 +90,12 @@ def plan_gguf(path: str, kind: str = "auto") -> GgufPlan:
     folder = model_folder.read(path, packed_classes())
     source = os.path.join(path, folder_files.MODEL_CONFIG)
     pooling = folder_files.pooling_of(path)
-    architecture, config = described({**folder.config, SENTENCE_POOLING: pooling}, source)
+    architecture, config = describe_config({**folder.config, SENTENCE_POOLING: pooling}, source)
     try:
         shapes = weight_shapes(architecture, config, folder.tensors)
         if kind == "auto":
             kind = usual_type(
-                (one.weight.type, one.weight.shape) for one in folder.tensors.values()
+                (stored.weight.type, stored.weight.shape) for stored in folder.tensors.values()
             )
         is_packed = quantization(folder.config) == MXFP4
         types = PACKED_FILE_TYPES if is_packed else FILE_TYPES
@@ -105,7 +103,7 @@ def plan_gguf(path: str, kind: str = "auto") -> GgufPlan:
         vocab = config.count("vocab_size")
         dims = architecture.sizes({key.name: key.value for key in keys}, vocab)
         matches = tuple(folder_matches(architecture, dims, shapes))
-        # Sizes are those of tensors that are there: what is computed from them is not too large.
+        # After the tensors were matched: sizes that the weights bear out cannot be absurdly large.
         generated = tuple(_generated_tensors(architecture, config, dims))
         for match in matches:
             known = ("U8",) if match.row.change.stores else DTYPES
@@ -120,30 +118,30 @@ def plan_gguf(path: str, kind: str = "auto") -> GgufPlan:
 def weight_shapes(
     architecture: Architecture, config: Config, tensors: Mapping[str, StoredTensor]
 ) -> dict[str, tuple[int, ...]]:
-    """Return name -> shape, slowest axis first, of the tensors that become those of a GGUF."""
+    """Return name -> shape, slowest axis first, of the tensors that the GGUF gets."""
     skips = architecture.skips
     return {
-        name: one.weight.shape
-        for name, one in tensors.items()
+        name: stored.weight.shape
+        for name, stored in tensors.items()
         if skips is None or not skips(name, config)
     }
 
 
 def _refuse_types(tensors: Iterable[StoredTensor], known: Collection[str]) -> None:
-    """Refuse numbers that only the program which wrote them understands."""
-    for one in tensors:
-        if one.weight.type not in known:
-            what = f"has the type {shown(one.weight.type)}, which mtkit does not convert"
+    """Refuse number types that mtkit cannot read."""
+    for stored in tensors:
+        if stored.weight.type not in known:
+            what = f"has the type {shown(stored.weight.type)}, which mtkit does not convert"
             hint = "use the model in BF16, F16 or F32"
-            field = f"tensor {quoted(one.weight.name)}"
-            raise UnsupportedError(what, source=one.path, field=field, hint=hint)
+            field = f"tensor {quoted(stored.weight.name)}"
+            raise UnsupportedError(what, source=stored.path, field=field, hint=hint)
 
 
 def _refuse_nonzero(architecture: Architecture, folder: ModelFolder) -> None:
     import numpy as np
 
-    for name, one in folder.tensors.items():
-        if name.endswith(architecture.zeros) and np.frombuffer(one.data, np.uint8).any():
+    for name, stored in folder.tensors.items():
+        if name.endswith(architecture.zeros) and np.frombuffer(stored.data, np.uint8).any():
             what = f"is not zero, and llama.cpp has no such tensor in a {architecture.name} model"
             raise UnsupportedError(what, field=f"tensor {quoted(name)}")
 
@@ -151,25 +149,25 @@ def _refuse_nonzero(architecture: Architecture, folder: ModelFolder) -> None:
 def _generated_tensors(
     architecture: Architecture, config: Config, dims: Dims
 ) -> Iterator[NewTensor]:
-    for one in architecture.generated:
-        values = one.values(config, dims)
+    for row in architecture.generated:
+        values = row.values(config, dims)
         if values is not None:
-            shape = tuple(reversed(dims.shape(one.axes)))
-            yield NewTensor(one.name, shape, F32, encode_values(values, F32))
+            shape = tuple(reversed(dims.shape(row.axes)))
+            yield NewTensor(row.name, shape, F32, encode_values(values, F32))
 
 
 NAME_KEY = "general.name"
 
 
 class PreparedGguf(Record):
-    """A GGUF that is to be written."""
+    """A GGUF ready to be written."""
 
     plan: GgufPlan
     draft: Draft
     vocabulary: ModelVocabulary
 
     def conversion(self, paths: Sequence[str]) -> Conversion:
-        """Return what was done, once the files are there."""
+        """Return the result, once the files are written."""
         plan, tensors = self.plan, self.draft.tensors.values()
         return Conversion(
             path=paths[0],
@@ -198,19 +196,19 @@ def prepare_gguf(
     if plan.architecture.adds_eos and options.add_eos is None:
         options = replace(options, add_eos=True)
 
-    done = ProgressCount(progress)
-    tensors = plan.tensors(done)
-    done.total = sum(one.n_bytes for one in tensors)
+    count = ProgressCount(progress)
+    tensors = plan.tensors(count)
+    count.total = sum(tensor.n_bytes for tensor in tensors)
     about = model_keys.name_keys(path, tensors, options.name or None)
     name = next(str(key.value) for key in about if key.name == NAME_KEY)
     vocabulary = model_vocabulary(
         path, plan.config, plan.vocab, replace(options, name=name), allow_loss
     )
-    # llama.cpp takes rules of some tokenizers from the name: the writer may have added to it.
+    # llama.cpp derives rules of some tokenizers from the name: the writer may have added to it.
     name = vocabulary.name or name
-    named = [Key(NAME_KEY, "string", name) if key.name == NAME_KEY else key for key in about]
+    name_keys = [Key(NAME_KEY, "string", name) if key.name == NAME_KEY else key for key in about]
     architecture = Key("general.architecture", "string", plan.architecture.name)
-    keys = [architecture, *named, *plan.keys, *vocabulary.keys]
+    keys = [architecture, *name_keys, *plan.keys, *vocabulary.keys]
     return PreparedGguf(plan, Draft(keys, tensors), vocabulary)
 
 
@@ -247,24 +245,24 @@ def convert_model(
         ResourceError: The disk is full.
     """
     path = os.fspath(src)
-    made = prepare_gguf(path, kind, allow_loss=allow_loss, options=options, progress=progress)
-    target = gguf_target(path, made.plan.type, dst)
-    drafts, names = [made.draft], [target]
+    gguf = prepare_gguf(path, kind, allow_loss=allow_loss, options=options, progress=progress)
+    target = gguf_target(path, gguf.plan.type, dst)
+    drafts, names = [gguf.draft], [target]
     if max_bytes is not None:
-        drafts = cut_draft(made.draft, DEFAULT_ALIGNMENT, max_bytes=max_bytes)
+        drafts = cut_draft(gguf.draft, DEFAULT_ALIGNMENT, max_bytes=max_bytes)
         names = shard_file_names(target, len(drafts))
     make_folder(dst, target)
-    # A set is looked for by its first file.
-    files = {name: one.chunks() for name, one in reversed([*zip(names, drafts, strict=True)])}
+    # The first file comes last: a set is opened by it, and then all others are there.
+    files = {name: draft.chunks() for name, draft in reversed([*zip(names, drafts, strict=True)])}
     write_ggufs(files, force=force)
     if progress is not None:
-        total = sum(one.n_bytes for one in made.draft.tensors.values())
+        total = sum(draft.n_bytes for draft in gguf.draft.tensors.values())
         progress(total, total)
-    return made.conversion(names)
+    return gguf.conversion(names)
 
 
 def gguf_target(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
-    """Return the path of the GGUF of a folder: as ``dst`` says, else named like it, in it."""
+    """Return the path of the GGUF of a folder: at ``dst``, else named like the folder, in it."""
     stem = os.path.basename(os.path.abspath(path))
     folder = path
     if hub.holds(path):
@@ -354,28 +352,25 @@ def _checkpoint_target(path: str, stem: str, dst: str | os.PathLike[str] | None)
     if target.endswith(("/", os.sep)) or os.path.isdir(target):
         target = os.path.join(target, f"{stem}.gguf")
     if os.path.exists(target) and os.path.samefile(target, path):
-        raise UsageError(
-            "is the source file itself", source=path, hint="use -o to choose another file"
-        )
+        what = "is the source file itself"
+        raise UsageError(what, source=path, hint="use -o to choose another file")
     return target
 
 
 def _checkpoint_keys(
     model: Checkpoint, vocabulary: bytes, tokenizer: Tokenizer
 ) -> tuple[list[Key], tuple[str, ...]]:
-    """Return the keys of the model and of its vocabulary, and what was supplied."""
+    """Return the keys of the model and of its vocabulary, and what was assumed."""
     from mtkit.gguf import open_gguf
     from mtkit.gguf.writer import Key
 
     metadata = open_gguf(Source(".gguf", vocabulary)).metadata
     if metadata["general.architecture"] != CHECKPOINT_ARCHITECTURE:
-        raise UnsupportedError(
-            f"llama.cpp runs this tokenizer with {metadata['general.architecture']} models only",
-            source=tokenizer.source,
-        )
-    found = [Key(name, metadata.type_name(name), value) for name, value in metadata.items()]
-    head = [key for key in found if key.name.startswith("general.")]
-    keys = [*head, *model.gguf_keys(), *found[len(head) :]]
+        what = f"llama.cpp runs this tokenizer with {metadata['general.architecture']} models only"
+        raise UnsupportedError(what, source=tokenizer.source)
+    keys = [Key(name, metadata.type_name(name), value) for name, value in metadata.items()]
+    head = [key for key in keys if key.name.startswith("general.")]
+    keys[len(head) : len(head)] = model.gguf_keys()
     bos = tokenizer.spec.special_ids.bos
     if bos is None or END_OF_TURN_KEY in metadata:
         return keys, ()

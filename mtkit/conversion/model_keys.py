@@ -1,15 +1,11 @@
-"""The metadata of a model's GGUF: what it is called, what it is, and its tokenizer.
+"""The metadata of a model's GGUF: its name, its architecture's keys and its tokenizer.
 
-The tokenizer is that of the model's folder, as the keys of its GGUF.
+The tokenizer of the folder is written and verified as in every conversion (``model_vocabulary``).
+Then come tokens that files beside a SentencePiece model add, roles that config.json gives, and
+unused tokens up to the rows of the embedding.
 
-It is written and proved as in every conversion. Then it becomes the model's: tokens that were added
-to a SentencePiece model beside it, roles that config.json gives, and unused tokens up to the rows
-of the embedding.
-
-It may be another one's description: ``replace_vocabulary`` is ``mtkit edit --tokenizer``.
-
-The tokenizer is written as every conversion writes it, between the model's own keys, on which
-llama.cpp's rules depend as well, read back from there and compared on the built-in texts.
+``replace_vocabulary``, which is ``mtkit edit --tokenizer``, puts another tokenizer between the keys
+of a model. llama.cpp's rules depend on those as well, so it is read back from there to be verified.
 
 Source: llama.cpp, conversion/base.py (``_create_vocab_sentencepiece``), gguf-py/gguf/vocab.py
 (``SpecialVocab``).
@@ -60,19 +56,23 @@ _SAMPLING: Mapping[str, tuple[type, ...]] = {
     "penalty_last_n": (int,), "penalty_repeat": (int, float), "mirostat": (int,),
     "mirostat_tau": (int, float), "mirostat_eta": (int, float),
 }  # fmt: skip
-"""Fields of generation_config.json that a GGUF has -> what they may be."""
-_SPELLED = {"temperature": "temp"}
-_TYPES = {"STRING": "string", "UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool"}
+"""Fields of generation_config.json that a GGUF has -> their types."""
+_GGUF_NAMES = {"temperature": "temp"}
+_TYPES = {
+    "STRING": "string", "UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool",
+    "ARRAY": "string[]",
+}  # fmt: skip
+"""Types of the ``gguf`` package -> ours; its only arrays here are of strings."""
 
 
 def name_keys(
     folder: str, tensors: Iterable[NewTensor], name: str | None, *, is_adapter: bool = False
 ) -> list[Key]:
-    """Return who made a model and what it is called: of its card, its folder and its size.
+    """Return the keys of ``general``: name, author, size, sampling; from card, folder and tensors.
 
     Args:
-        name: What it is called; None: as the card or the folder says.
-        is_adapter: It is an adapter of tensors of these shapes, whose size is that of none.
+        name: None: as the card or the folder says.
+        is_adapter: It is an adapter for tensors of these shapes, and has no size label.
     """
     from pathlib import Path
 
@@ -81,23 +81,21 @@ def name_keys(
     total, shared, expert, experts = _count_parameters(tensors)
     path = Path(os.path.abspath(folder))
     signed = -total if is_adapter else total  # gguf takes a negative count for an adapter's
-    card, hub_name = (
-        folder_files.read_card(folder),
-        _folder_fields(folder, MODEL_CONFIG).get("_name_or_path"),
-    )
-    known = {"_name_or_path": hub_name} if isinstance(hub_name, str) else {}
-    found = gguf.Metadata.apply_metadata_heuristic(gguf.Metadata(), card, known, path, signed)
+    card = folder_files.read_card(folder)
+    hub_name = _folder_fields(folder, MODEL_CONFIG).get("_name_or_path")
+    fields = {"_name_or_path": hub_name} if isinstance(hub_name, str) else {}
+    metadata = gguf.Metadata.apply_metadata_heuristic(gguf.Metadata(), card, fields, path, signed)
     for field, value in _folder_fields(folder, GENERATION).items():
         if type(value) in _SAMPLING.get(field, ()):
-            setattr(found, f"sampling_{_SPELLED.get(field, field)}", value)
-    found.name = name or found.name or path.name
+            setattr(metadata, f"sampling_{_GGUF_NAMES.get(field, field)}", value)
+    metadata.name = name or metadata.name or path.name
     if not is_adapter:
-        found.size_label = found.size_label or gguf.size_label(total, shared, expert, experts)
+        metadata.size_label = metadata.size_label or gguf.size_label(total, shared, expert, experts)
     writer = gguf.GGUFWriter(None, "")
     writer.add_type(gguf.GGUFType.MODEL)
-    found.set_gguf_meta_model(writer)
+    metadata.set_gguf_meta_model(writer)
     return [
-        Key(name, _value_type(value), value.value)
+        Key(name, _TYPES[value.type.name], value.value)
         for name, value in writer.kv_data[0].items()
         if name != "general.architecture"
     ]
@@ -111,14 +109,8 @@ def _folder_fields(folder: str, name: str) -> Mapping[str, Any]:
         return {}
 
 
-def _value_type(value: Any) -> str:
-    if value.type.name != "ARRAY":
-        return _TYPES[value.type.name]
-    return "string[]"
-
-
 def _count_parameters(tensors: Iterable[NewTensor]) -> tuple[int, int, int, int]:
-    """Return numbers of parameters: all, those of every token, those of one expert; experts."""
+    """Count parameters: all, shared by all tokens, of one expert; and the experts."""
     from math import prod
 
     total = shared = expert = 0
@@ -135,7 +127,7 @@ def _count_parameters(tensors: Iterable[NewTensor]) -> tuple[int, int, int, int]
 
 
 def architecture_keys(architecture: Architecture, config: Config, file_type: int) -> list[Key]:
-    """Return what the model is."""
+    """Return the keys of the architecture, once its checks pass."""
     for check in architecture.checks:
         check(config)
     return [
@@ -156,36 +148,32 @@ _UNUSED, _UNUSED_SCORE = 5, -10000.0
 def replace_vocabulary(
     draft: Draft, file: GgufFile, tokenizer: Tokenizer, allow_loss: Collection[str] = ()
 ) -> Metadata:
-    """Describe another tokenizer in a draft of a model.
+    """Put another tokenizer into the draft of a model; return the new metadata.
 
     Ids that the embedding has and the tokenizer lacks become unused tokens. Chat templates stay
-    where the tokenizer brings none.
+    where the tokenizer has none.
 
     Args:
         allow_loss: Codes of losses that may happen although they change ordinary ids.
-
-    Returns:
-        The metadata as they are then.
     """
     from mtkit.base.record import replace
     from mtkit.formats import gguf
     from mtkit.formats.contract import WriteOptions
-    from mtkit.gguf import open_gguf
 
     name = str(file.metadata.get("general.name", ""))
     tokenizer, _, written = write_tokenizer(tokenizer, gguf, WriteOptions(name=name), allow_loss)
-    made = open_gguf(Source(".gguf", written.files[".gguf"])).metadata
+    metadata = open_gguf(Source(".gguf", written.files[".gguf"])).metadata
     new = {
-        name: Key(name, made.type_name(name), value)
-        for name, value in made.items()
+        name: Key(name, metadata.type_name(name), value)
+        for name, value in metadata.items()
         if name.startswith(PREFIX)
     }
     fill_vocabulary(new, _count_ids(file), file.name)
     draft.keys = _merge_keys(draft.keys, new)
     architecture = str(file.metadata.get("general.architecture", ""))
-    said = f"{architecture}.vocab_size"
-    if said in draft.keys:
-        draft.set(Key(said, file.metadata.type_name(said), len(new[TOKENS].value)))
+    size_key = f"{architecture}.vocab_size"
+    if size_key in draft.keys:
+        draft.set(Key(size_key, file.metadata.type_name(size_key), len(new[TOKENS].value)))
     vocabulary = b"".join(Draft(draft.keys.values(), (), draft.version).chunks())
     verify(tokenizer, gguf, replace(written, files={".gguf": vocabulary}), allow_loss)
     return open_gguf(Source(".gguf", vocabulary)).metadata
@@ -199,18 +187,18 @@ def _count_ids(file: GgufFile) -> int:
     return len(tokens) if isinstance(tokens, GgufArray) else 0
 
 
-def fill_vocabulary(new: dict[str, Key], wanted: int, source: str) -> None:
+def fill_vocabulary(new: dict[str, Key], size: int, source: str) -> None:
     """Add unused tokens up to the number of ids of a model."""
     tokens = list(new[TOKENS].value)
-    if len(tokens) > wanted:
+    if len(tokens) > size:
         raise UsageError(
-            f"has {wanted} ids, but the tokenizer has {len(tokens)}",
+            f"has {size} ids, but the tokenizer has {len(tokens)}",
             source=source,
             hint="give the tokenizer that the model was trained with",
         )
-    if len(tokens) == wanted:
+    if len(tokens) == size:
         return
-    numbers = range(len(tokens), wanted)
+    numbers = range(len(tokens), size)
     for name, values in (
         (TOKENS, [f"[PAD{number}]" for number in numbers]),
         (SCORES, [_UNUSED_SCORE] * len(numbers)),
@@ -225,27 +213,24 @@ def _merge_keys(
 ) -> dict[str, KeptKey | Key]:
     """Return the keys of a model with a new vocabulary in the place of the old one."""
     brings_templates = any(name.startswith(TEMPLATES) for name in new)
-    kept = [
+    old_keys = [
         key
         for name, key in old.items()
         if not name.startswith(PREFIX) or (name.startswith(TEMPLATES) and not brings_templates)
     ]
-    before = 0
-    for name in old:
-        if name.startswith(PREFIX):
-            break
-        before += 1
-    keys: list[KeptKey | Key] = [*kept[:before], *new.values(), *kept[before:]]
+    starts = (place for place, name in enumerate(old) if name.startswith(PREFIX))
+    before = next(starts, len(old))
+    keys: list[KeptKey | Key] = [*old_keys[:before], *new.values(), *old_keys[before:]]
     return {key.name: key for key in keys}
 
 
 SENTENCEPIECE = ("tokenizer.model", "spiece.model", "sentencepiece*.model")
-"""Come before a tokenizer.json: llama.cpp's tokenizer of this kind wants their scores."""
+"""Preferred to a tokenizer.json: llama.cpp's tokenizer of this kind needs their scores."""
 ROLES = {
     "bos": "bos", "eos": "eos", "unk": "unknown", "sep": "seperator", "pad": "padding",
     "cls": "cls", "mask": "mask",
 }  # fmt: skip
-"""Role in ``ROLE_token_id`` of config.json -> in the key of a GGUF, which misspells one."""
+"""Role in ``ROLE_token_id`` of config.json -> role in the key of a GGUF, which misspells one."""
 _ADDED_SCORE = -1000.0
 _MOST_DIGITS = 9
 
@@ -254,7 +239,7 @@ class ModelVocabulary(Record):
     """A tokenizer as a model's GGUF holds it.
 
     Attributes:
-        name: ``general.name``, from which llama.cpp takes rules of some tokenizers.
+        name: ``general.name``, from which llama.cpp derives rules of some tokenizers.
         losses: What the GGUF does not hold of the tokenizer's files.
     """
 
@@ -266,13 +251,9 @@ class ModelVocabulary(Record):
 
 
 def model_vocabulary(
-    folder: str,
-    config: Config,
-    wanted: int,
-    options: WriteOptions,
-    allow_loss: Collection[str] = (),
+    folder: str, config: Config, size: int, options: WriteOptions, allow_loss: Collection[str] = ()
 ) -> ModelVocabulary:
-    """Write the tokenizer of a folder and prove it.
+    """Write the tokenizer of a folder and verify it.
 
     Args:
         options: Choices of the writer, the model's name among them.
@@ -284,8 +265,8 @@ def model_vocabulary(
     if path is None:
         hint = "the tokenizer's files go beside config.json"
         raise UsageError("is a folder without a tokenizer", source=folder, hint=hint)
-    given = load(path)
-    tokenizer, assumptions, written = write_tokenizer(given, gguf, options, allow_loss)
+    source = load(path)
+    tokenizer, assumptions, written = write_tokenizer(source, gguf, options, allow_loss)
     verified = verify(tokenizer, gguf, written, allow_loss)
     metadata = open_gguf(Source(".gguf", written.files[".gguf"])).metadata
     keys = {
@@ -293,23 +274,23 @@ def model_vocabulary(
         for name, value in metadata.items()
         if name.startswith(PREFIX)
     }
-    is_trained = given.format_name == "spm"
+    is_trained = source.format_name == "spm"
     if is_trained:
-        _add_beside(keys, Source.open(path), wanted)
-    fill_vocabulary(keys, wanted, path)
-    for key in _role_keys(config, wanted):
-        # What a SentencePiece model calls its tokens is what it was trained with, no more.
+        _add_beside(keys, Source.open(path), size)
+    fill_vocabulary(keys, size, path)
+    for key in _role_keys(config, size):
+        # The roles in a SentencePiece model are those of its training; config.json's come first.
         if is_trained or key.name not in keys:
             keys[key.name] = key
     name = str(metadata.get("general.name", ""))
     return ModelVocabulary(tuple(keys.values()), name, written.losses, assumptions, verified)
 
 
-def _role_keys(config: Config, wanted: int) -> Iterator[Key]:
+def _role_keys(config: Config, size: int) -> Iterator[Key]:
     """Yield the ids with a role that config.json gives."""
     for role, name in ROLES.items():
         number = config.get(f"{role}_token_id")
-        if type(number) is int and 0 <= number < wanted:
+        if type(number) is int and 0 <= number < size:
             yield _role_key(name, number)
 
 
@@ -317,8 +298,8 @@ def _role_key(name: str, number: int) -> Key:
     return Key(f"tokenizer.ggml.{name}_token_id", "u32", number)
 
 
-def _add_beside(keys: dict[str, Key], source: Source, wanted: int) -> None:
-    """Take over what transformers' files add to a SentencePiece model: tokens, roles, templates."""
+def _add_beside(keys: dict[str, Key], source: Source, size: int) -> None:
+    """Add what transformers' files add to a SentencePiece model: tokens, roles, templates."""
     from mtkit.formats.gguf.writer import template_keys
     from mtkit.formats.hf.config import SideFiles, content_of
 
@@ -327,8 +308,8 @@ def _add_beside(keys: dict[str, Key], source: Source, wanted: int) -> None:
     settings = beside.documents.get(CONFIG, {})
     added = _read_added(source, settings)
     end = max(added, default=-1) + 1
-    if end > wanted:
-        what = f"adds a token with the id {end - 1}, but the model has {wanted} ids"
+    if end > size:
+        what = f"adds a token with the id {end - 1}, but the model has {size} ids"
         raise UsageError(what, source=source.name, field=CONFIG)
     fill_vocabulary(keys, max(end, len(keys[TOKENS].value)), source.name)
     tokens, scores, types = (list(keys[name].value) for name in (TOKENS, SCORES, TYPES))
@@ -338,9 +319,9 @@ def _add_beside(keys: dict[str, Key], source: Source, wanted: int) -> None:
         keys[name] = Key(name, keys[name].type, values)
     ids = {text: number for number, (text, _) in added.items()}
     for role, name in ROLES.items():
-        found = ids.get(content_of(settings.get(f"{role}_token")) or "")
-        if found is not None:
-            key = _role_key(name, found)
+        token_id = ids.get(content_of(settings.get(f"{role}_token")) or "")
+        if token_id is not None:
+            key = _role_key(name, token_id)
             keys[key.name] = key
 
 
@@ -349,12 +330,12 @@ def _read_added(source: Source, settings: Mapping[str, Any]) -> dict[int, tuple[
     from mtkit.formats.json_fields import Fields, parse_json
     from mtkit.formats.tokenizer_config import ADDED_TOKENS
 
-    found: dict[int, tuple[str, int]] = {}
+    tokens: dict[int, tuple[str, int]] = {}
     data = source.beside(ADDED_TOKENS)
     if data is not None:
         fields = Fields(parse_json(data, ADDED_TOKENS), ADDED_TOKENS)
         for text in fields.values:
-            found[fields.integer(text)] = text, TokenType.USER_DEFINED
+            tokens[fields.integer(text)] = text, TokenType.USER_DEFINED
     table = settings.get("added_tokens_decoder")
     if table is not None:
         for number, value in Fields(table, CONFIG).values.items():
@@ -363,14 +344,14 @@ def _read_added(source: Source, settings: Mapping[str, Any]) -> dict[int, tuple[
                 raise FormatError(f"{quoted(number)} is not an id", field=CONFIG)
             text = entry.string("content")
             if entry.boolean("special", default=False) or _looks_special(text):
-                found[int(number)] = text, TokenType.CONTROL
+                tokens[int(number)] = text, TokenType.CONTROL
             else:
-                found[int(number)] = text.replace("\u2581", " "), TokenType.USER_DEFINED
-    return found
+                tokens[int(number)] = text.replace("\u2581", " "), TokenType.USER_DEFINED
+    return tokens
 
 
 def _looks_special(text: str) -> bool:
-    """Tell tokens that publishers forgot to mark.
+    """Recognize special tokens that publishers forgot to mark.
 
     Source: llama.cpp, conversion/base.py (``does_token_look_special``).
     """

@@ -1,9 +1,10 @@
-"""The tensors of a folder as those of a GGUF: in which type each is, and made as it is written.
+"""The tensors of a folder as those of a GGUF: the type of each, and its data while it is written.
 
-What is the same in both files stays a view of the mapped file, which the system copies. At most one
-tensor that is rearranged is in memory, and a few megabytes.
+What is the same in both files stays a view of the mapped file, which the system copies; besides a
+few megabytes, at most one rearranged tensor is in memory.
 
-Some numbers a folder has as tensors, one a layer, and a GGUF as arrays of its metadata.
+Some numbers are tensors in a folder, one a layer, and an array of the metadata in a GGUF
+(``layer_number_keys``).
 """
 
 from __future__ import annotations
@@ -64,12 +65,12 @@ KEPT_EXACT = frozenset(
         "indexer.proj",
     )
 )  # fmt: skip
-"""Tensors that are F32 whatever the others are, by the name behind the number of the layer.
+"""Tensors that are F32 in every file, by the name behind the number of the layer.
 
 Source: llama.cpp, conversion/base.py (``prepare_tensors``)."""
 
 
-def tensor_type(name: str, shape: Shape, wanted: TensorType) -> TensorType:
+def tensor_type(name: str, shape: Shape, target: TensorType) -> TensorType:
     """Return the type that a tensor gets."""
     if len(shape) <= 1 or not name.endswith(".weight") or name.endswith("_norm.weight"):
         return F32
@@ -78,8 +79,8 @@ def tensor_type(name: str, shape: Shape, wanted: TensorType) -> TensorType:
         kind = kind.split(".", 2)[2]
     if kind in KEPT_EXACT:
         return F32
-    # A row that no block fits stays whole.
-    return F16 if shape[-1] % wanted.block else wanted
+    # A row that is no multiple of the block cannot be quantized.
+    return F16 if shape[-1] % target.block else target
 
 
 def check_type(kind: str, types: Collection[str] = tuple(TYPES)) -> None:
@@ -89,45 +90,45 @@ def check_type(kind: str, types: Collection[str] = tuple(TYPES)) -> None:
 
 
 def usual_type(shapes: Iterable[tuple[str, Sequence[int]]]) -> str:
-    """Return what ``auto`` stands for: the type of the first matrix, F16 where it has another one.
+    """Return what ``auto`` stands for: the type of the first matrix in BF16 or F16, else F16.
 
     Args:
-        shapes: Of each tensor its type, as safetensors names it, and its shape.
+        shapes: Type, as safetensors names it, and shape of each tensor.
     """
     first = (kind for kind, shape in shapes if len(shape) >= 2 and kind in ("BF16", "F16"))
     return next(first, "F16").lower()
 
 
 class Values(Record):
-    """The numbers of a tensor where they are."""
+    """The numbers of a tensor in their mapped file."""
 
     data: memoryview
     type: str
     shape: Shape
 
     @classmethod
-    def of(cls, one: StoredTensor) -> Values:
-        """Return those of a tensor of a folder."""
-        return cls(one.data, one.weight.type, one.weight.shape)
+    def of(cls, tensor: StoredTensor) -> Values:
+        """Return the values of a tensor of a folder."""
+        return cls(tensor.data, tensor.weight.type, tensor.weight.shape)
 
 
 def new_tensors(
     matches: Iterable[Match],
     tensors: Mapping[str, StoredTensor],
-    wanted: TensorType,
-    done: Callable[[int], object] = lambda _: None,
+    target: TensorType,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> Iterator[NewTensor]:
     """Yield the tensors of a GGUF that those of a folder become.
 
     Args:
-        done: Is told each number of bytes that was made.
+        progress: Called with the size of each piece that is written.
     """
     for match in matches:
         sources = [Values.of(tensors[name]) for name in match.folder]
         for number, (name, shape) in enumerate(zip(match.gguf, match.gguf_shapes, strict=True)):
             stores = match.row.change.stores
-            kind = PACKED[stores] if stores else tensor_type(name, shape, wanted)
-            pieces = make_data(sources, match.row.change, match.forward, number, kind, done)
+            kind = PACKED[stores] if stores else tensor_type(name, shape, target)
+            pieces = make_data(sources, match.row.change, match.forward, number, kind, progress)
             size = prod(shape) // kind.block * kind.block_bytes
             yield NewTensor(name, tuple(reversed(shape)), kind, LazyData(size, pieces))
 
@@ -135,46 +136,48 @@ def new_tensors(
 def make_data(
     sources: Sequence[Values],
     change: Change,
-    turned: Callable[[list[Any]], list[Any]],
+    transform: Callable[[list[Any]], list[Any]],
     number: int,
     kind: TensorType,
-    done: Callable[[int], object],
+    progress: Callable[[int], object] = lambda _: None,
 ) -> Callable[[], Iterator[Buffer]]:
-    """Return what makes the data of one of the tensors that others become.
+    """Return a function that yields the data of one of the tensors that others become.
 
     Args:
-        turned: The change in one direction: from their arrays to the new ones.
-        done: Is told each number of bytes that was made.
+        transform: The change in one direction: from the sources' arrays to the new ones.
+        progress: Called with the size of each piece.
     """
 
     def parts() -> Iterator[Buffer]:
         if change.keeps_order:
-            for one in sources:
-                yield from convert_data(one.data, one.type, kind)
+            for source in sources:
+                yield from convert_data(source.data, source.type, kind)
             return
-        arrays = [values_array(one, floating=change.computes) for one in sources]
+        arrays = [values_array(source, floating=change.computes) for source in sources]
         dtype = "F32" if arrays[0].dtype == "<f4" else change.stores or sources[0].type
-        data = array_bytes(turned(arrays)[number])
-        del arrays
+        data = array_bytes(transform(arrays)[number])
+        del arrays  # at most one rearranged tensor is in memory
         yield from convert_data(data, dtype, kind)
-        for one in sources:
-            give_back(one.data)
+        for source in sources:
+            give_back(source.data)
 
-    def made() -> Iterator[Buffer]:
+    def data_pieces() -> Iterator[Buffer]:
         for piece in parts():
             yield piece
-            done(memoryview(piece).nbytes)
+            progress(memoryview(piece).nbytes)
 
-    return made
+    return data_pieces
 
 
-def values_array(one: Values, *, floating: bool) -> Any:
-    """Return a tensor as an array: the bits of its type, float32 where asked for or quantized."""
+def values_array(tensor: Values, *, floating: bool) -> Any:
+    """Return a tensor as an array of its type's bits; of float32 if ``floating`` or quantized."""
     import numpy as np
 
-    if one.type not in DTYPES or floating:
-        return decode_values(np.frombuffer(one.data, np.uint8), one.type).reshape(one.shape)
-    return np.frombuffer(one.data, DTYPES[one.type]).reshape(one.shape)
+    if tensor.type not in DTYPES or floating:
+        return decode_values(np.frombuffer(tensor.data, np.uint8), tensor.type).reshape(
+            tensor.shape
+        )
+    return np.frombuffer(tensor.data, DTYPES[tensor.type]).reshape(tensor.shape)
 
 
 def array_bytes(array: Any) -> memoryview:
@@ -187,44 +190,44 @@ def array_bytes(array: Any) -> memoryview:
 def layer_number_keys(
     architecture: Architecture, dims: Dims, tensors: Mapping[str, StoredTensor]
 ) -> Iterator[Key]:
-    """Yield the keys of a GGUF; the tensors are there."""
-    for one in architecture.layer_numbers:
+    """Yield keys of a GGUF that a folder has as tensors of one number, which are all there."""
+    for row in architecture.layer_numbers:
         values = []
         for layer in range(dims.key("block_count")):
-            name = one.folder.replace(ANY_LAYER, str(layer))
-            found = tensors[name]
-            value = found.floats()
+            name = row.folder.replace(ANY_LAYER, str(layer))
+            stored = tensors[name]
+            value = stored.floats()
             if value.size != 1:
-                shape = list(found.weight.shape)
+                shape = list(stored.weight.shape)
                 raise FormatError(f"has the shape {shape}, not one number", field=f"tensor {name}")
             values.append(float(value.reshape(-1)[0]))
-        yield Key(one.key, "f32[]", values)
+        yield Key(row.key, "f32[]", values)
 
 
 def layer_number_weights(
     architecture: Architecture, dims: Dims, metadata: Metadata, kind: str
 ) -> Iterator[NewWeight]:
-    """Yield the tensors of a folder.
+    """Yield tensors of one number that a GGUF has as keys.
 
     Args:
         kind: Type of matrices: f32, f16 or bf16; a number that it would round is F32.
     """
     import numpy as np
 
-    for one in architecture.layer_numbers:
-        found = metadata.get(one.key)
+    for row in architecture.layer_numbers:
+        array = metadata.get(row.key)
         numbers = []
-        if isinstance(found, GgufArray) and found.element is BY_NAME["f32"]:
-            numbers = list(found.numbers())
+        if isinstance(array, GgufArray) and array.element is BY_NAME["f32"]:
+            numbers = list(array.numbers())
         if len(numbers) != dims.key("block_count"):
-            raise FormatError("is not an array of a number for each layer", field=one.key)
+            raise FormatError("is not an array of a number for each layer", field=row.key)
         values = np.array(numbers, np.float32)
-        wanted = TYPES[kind]
-        rounded = decode_values(encode_values(values, wanted), wanted.name)
+        weight_type = TYPES[kind]
+        rounded = decode_values(encode_values(values, weight_type), weight_type.name)
         if not np.array_equal(rounded, values, equal_nan=True):
-            wanted = F32
+            weight_type = F32
         for layer, value in enumerate(values):
-            data = bytes(encode_values(value.reshape(1), wanted))
-            name = one.folder.replace(ANY_LAYER, str(layer))
-            shape = dims.shape(one.axes)
-            yield NewWeight(name, wanted.name, shape, len(data), partial(iter, (data,)))
+            data = bytes(encode_values(value.reshape(1), weight_type))
+            name = row.folder.replace(ANY_LAYER, str(layer))
+            shape = dims.shape(row.axes)
+            yield NewWeight(name, weight_type.name, shape, len(data), partial(iter, (data,)))

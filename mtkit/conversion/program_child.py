@@ -1,8 +1,9 @@
-"""Another program's tokenizer library, in a process of its own: ``mtkit.conversion.programs``.
+"""Another program's tokenizer library in its own process, started by ``mtkit.conversion.programs``.
 
-From standard input comes one JSON object: the texts, and of each the ids to decode. A line of JSON
-goes back for the file, and one for each text as soon as it is answered, so that what ends the
-process is known. Libraries write what they like to standard output and error: neither is used.
+Standard input has one JSON array: each text with the ids to decode. A line of JSON goes back for
+the file, and one for each text as soon as it is answered, so that the text that ends the process is
+known. Libraries print to standard output and error as they like: the answers go to a copy of the
+descriptor.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
 
     Encode = Callable[[str], list[int]]
 
-    Opened = tuple[str, Encode, Encode | None, Callable[[list[int]], str] | None]
+    Library = tuple[str, Encode, Encode | None, Callable[[list[int]], str] | None]
 
-    """What it is, ids alone, ids with what stands around a text, and decoding."""
+    """Its name, encoding without and with special tokens around a text, and decoding."""
 
 
-def _transformers(path: str, _: str) -> Opened:
+def _transformers(path: str, _: str) -> Library:
     import os
 
     import transformers
@@ -38,7 +39,7 @@ def _transformers(path: str, _: str) -> Opened:
     )
 
 
-def _executorch(path: str, kind: str) -> Opened:
+def _executorch(path: str, kind: str) -> Library:
     import pytorch_tokenizers as library
 
     names = {"hf": "CppHFTokenizer", "spm": "CppSPTokenizer", "llama2c": "CppLlama2cTokenizer"}
@@ -53,24 +54,24 @@ def _executorch(path: str, kind: str) -> Opened:
     )
 
 
-def _onnxruntime(path: str, _: str) -> Opened:
+def _onnxruntime(path: str, _: str) -> Library:
     import os
 
     import onnxruntime_extensions
     from onnxruntime_extensions.pp_api import Tokenizer
 
     folder = os.path.dirname(path)
-    alone = Tokenizer(folder, {"add_special_tokens": False, "skip_special_tokens": False})
-    around = Tokenizer(folder, {"add_special_tokens": True})
+    plain = Tokenizer(folder, {"add_special_tokens": False, "skip_special_tokens": False})
+    framed = Tokenizer(folder, {"add_special_tokens": True})
     return (
         f"onnxruntime-extensions {onnxruntime_extensions.__version__}",
-        lambda text: list(map(int, alone.tokenize(text))),
-        lambda text: list(map(int, around.tokenize(text))),
-        lambda ids: str(alone.detokenize(ids)[0]),
+        lambda text: list(map(int, plain.tokenize(text))),
+        lambda text: list(map(int, framed.tokenize(text))),
+        lambda ids: str(plain.detokenize(ids)[0]),
     )
 
 
-def _sentencepiece(path: str, _: str) -> Opened:
+def _sentencepiece(path: str, _: str) -> Library:
     import sentencepiece
 
     read = sentencepiece.SentencePieceProcessor(model_file=path)
@@ -82,7 +83,7 @@ def _sentencepiece(path: str, _: str) -> Opened:
     )
 
 
-_OPEN: Mapping[str, Callable[[str, str], Opened]] = {
+_OPEN: Mapping[str, Callable[[str, str], Library]] = {
     "transformers": _transformers,
     "executorch": _executorch,
     "onnxruntime": _onnxruntime,
@@ -99,33 +100,33 @@ def main(program: str, kind: str, path: str) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)  # what libraries print must not stand between the answers
 
-    def tell(**what: Any) -> None:
-        answers.write(json.dumps(what) + "\n")
+    def reply(**fields: Any) -> None:
+        answers.write(json.dumps(fields) + "\n")
         answers.flush()
 
-    asked = json.load(sys.stdin)
+    requests = json.load(sys.stdin)
     try:
-        name, alone, around, decode = _OPEN[program](path, kind)
+        name, encode, encode_framed, decode = _OPEN[program](path, kind)
     except ImportError as error:
-        tell(missing=str(error))
+        reply(missing=str(error))
         return
     except Exception as error:  # noqa: BLE001  each library has errors of its own
-        tell(refused=_error_text(error))
+        reply(refused=_error_text(error))
         return
-    tell(name=name)
-    for text, ids in asked:
+    reply(name=name)
+    for text, ids in requests:
         try:
-            found = alone(text)
-            more = around(text) if around is not None else None
+            plain = encode(text)
+            framed = encode_framed(text) if encode_framed is not None else None
         except Exception as error:  # noqa: BLE001  as above
-            tell(error=_error_text(error))
+            reply(error=_error_text(error))
             continue
         try:
             back = decode(ids) if decode is not None and ids else None
         except Exception as error:  # noqa: BLE001  as above
-            tell(ids=found, around=more, undecoded=_error_text(error))
+            reply(ids=plain, around=framed, undecoded=_error_text(error))
         else:
-            tell(ids=found, around=more, text=back)
+            reply(ids=plain, around=framed, text=back)
 
 
 def _error_text(error: Exception) -> str:

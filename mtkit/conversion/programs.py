@@ -1,8 +1,8 @@
-"""Programs that tokenize, and asking them: ``check --runs-on``, ``compare --as``, ``convert``.
+"""Programs that tokenize, and their answers: ``check --runs-on``, ``compare --as``, ``convert``.
 
-mtkit has the rules of llama.cpp and MNN itself: they are its formats gguf and mtok. The others are
-asked: their own library reads the file in a process of its own (``program_child``), because native
-code can end it.
+mtkit has the rules of llama.cpp and MNN itself: they are its formats gguf and mtok. For the others,
+their own library reads the file in its own process (``program_child``), since native code can end
+a process.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def find_program(name: str) -> Program:
 
 
 LIBRARY_SECONDS = 300
-"""For a library to be imported, to read a file and to answer; it takes some five."""
+"""Time for a library to be imported, to read a file and to answer; it takes about five."""
 _OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -60,12 +60,12 @@ _OFFLINE = {
 
 
 class Answer(Record):
-    """What a tokenizer says of a text.
+    """What a tokenizer makes of a text.
 
     Attributes:
-        ids: Without what stands around a text; None: it refuses the text.
-        around: With it; None: not asked.
-        decoded: What the ids of the file's own tokenizer are decoded to; None: not asked.
+        ids: Without special tokens around the text; None: it refuses the text.
+        around: With them; None: unknown.
+        decoded: Text of the ids of the file's own tokenizer; None: not decoded.
         undecoded: Why it does not decode the ids.
     """
 
@@ -77,79 +77,73 @@ class Answer(Record):
 
 
 def tokenizer_answers(
-    tokenizer: Tokenizer, texts: Sequence[str], asked: Sequence[Answer] | None = None
+    tokenizer: Tokenizer, texts: Sequence[str], references: Sequence[Answer] | None = None
 ) -> list[Answer]:
-    """Ask one of mtkit's tokenizers.
+    """Return the answers of one of mtkit's tokenizers.
 
     Args:
-        asked: What the file's own tokenizer said, whose ids are decoded; None: that is this one.
+        references: Answers of the file's own tokenizer, whose ids are decoded; None: this one.
     """
-    found = []
+    answers = []
     for number, text in enumerate(texts):
         try:
             ids = tuple(tokenizer.encode_ids(text, add_special_tokens=False))
             around = tuple(tokenizer.encode_ids(text))
         except NoToken as error:
-            found.append(Answer(None, error=error.what))
+            answers.append(Answer(None, error=error.what))
             continue
-        wanted = ids if asked is None else asked[number].ids
+        decodable = ids if references is None else references[number].ids
         try:
-            back = wanted and tokenizer.decode_bytes(list(wanted), skip_special_tokens=False)
+            back = decodable and tokenizer.decode_bytes(list(decodable), skip_special_tokens=False)
         except MtkitError as error:
-            found.append(Answer(ids, around, undecoded=error.what))
+            answers.append(Answer(ids, around, undecoded=error.what))
         else:
             decoded = back.decode("utf-8", "replace") if back else None
-            found.append(Answer(ids, around, decoded))
-    return found
+            answers.append(Answer(ids, around, decoded))
+    return answers
 
 
 def library_answers(
-    program: Program, kind: str, path: str, texts: Sequence[str], asked: Sequence[Answer]
+    program: Program, kind: str, path: str, texts: Sequence[str], references: Sequence[Answer]
 ) -> tuple[str, list[Answer]]:
-    """Ask a program's own library about a file.
-
-    Returns:
-        What read the file, and what it said of each text.
-    """
+    """Return the name of a program's own library and its answers for a file."""
     import json
     import subprocess
 
     from mtkit.base.process import command_line
 
-    request = json.dumps([(text, one.ids) for text, one in zip(texts, asked, strict=True)])
+    pairs = [(text, answer.ids) for text, answer in zip(texts, references, strict=True)]
     arguments = (program.name, kind, os.path.abspath(path))
     try:
-        done = subprocess.run(  # noqa: S603  this interpreter
+        process = subprocess.run(  # noqa: S603  this interpreter
             command_line("mtkit.conversion.program_child", arguments),
-            input=request.encode(), capture_output=True, check=False, timeout=LIBRARY_SECONDS,
-            env={**os.environ, **_OFFLINE},
+            input=json.dumps(pairs).encode(), env={**os.environ, **_OFFLINE},
+            capture_output=True, check=False, timeout=LIBRARY_SECONDS,
         )  # fmt: skip
     except OSError as error:
         raise ResourceError(f"no process for {program.name}: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise ResourceError(f"{program.name} took more than {LIBRARY_SECONDS} s") from None
-    lines = done.stdout.split(b"\n")[:-1]  # each line is whole, or its process ended
-    head, *answers = [json.loads(line) for line in lines] or [{}]
+    lines = process.stdout.split(b"\n")[:-1]  # each line is whole, or its process ended
+    head, *replies = [json.loads(line) for line in lines] or [{}]
     if "missing" in head:
         missing = f"its library is not installed ({head['missing']})"
         raise MissingExtra(missing, hint=f"pip install {program.package}")
     if "refused" in head:
         raise FormatError(head["refused"])
-    how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
+    code = process.returncode
+    how = f"signal {-code}" if code < 0 else f"status {code}"
     if "name" not in head:
         raise FormatError(f"its process ended with {how}")
-    found = [_parse_answer(answer) for answer in answers]
-    found += [Answer(None, error=f"its process ended with {how}")] * (len(found) < len(texts))
-    return str(head["name"]), found
+    answers = [_parse_answer(reply) for reply in replies]
+    answers += [Answer(None, error=f"its process ended with {how}")] * (len(answers) < len(texts))
+    return str(head["name"]), answers
 
 
 def library_answers_in_memory(
-    program: Program, files: Mapping[str, bytes], texts: Sequence[str], asked: Sequence[Answer]
+    program: Program, files: Mapping[str, bytes], texts: Sequence[str], references: Sequence[Answer]
 ) -> tuple[str, list[Answer]]:
-    """Ask a program's own library about files in memory, the main one first.
-
-    Returns, Raises: As ``said_by_library``.
-    """
+    """As ``library_answers``, for files in memory, the main one first."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -157,15 +151,15 @@ def library_answers_in_memory(
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(content)
         path = os.path.join(folder, next(iter(files)))
-        return library_answers(program, program.writes, path, texts, asked)
+        return library_answers(program, program.writes, path, texts, references)
 
 
-def _parse_answer(answer: dict[str, Any]) -> Answer:
-    ids, around = answer.get("ids"), answer.get("around")
+def _parse_answer(reply: dict[str, Any]) -> Answer:
+    ids, around = reply.get("ids"), reply.get("around")
     return Answer(
         None if ids is None else tuple(ids),
         None if around is None else tuple(around),
-        answer.get("text"),
-        answer.get("error", ""),
-        answer.get("undecoded", ""),
+        reply.get("text"),
+        reply.get("error", ""),
+        reply.get("undecoded", ""),
     )

@@ -1,12 +1,9 @@
-"""Conversion of a tokenizer: read, write, verify, and only then let files appear where they go.
+"""Conversion of a tokenizer: read, write, verify, and only then put the files in place.
 
-The loss law: a writer holds a field exactly, lists it as lost, or refuses. A loss of ordinary ids
+The loss law: a writer keeps a field exactly, lists it as lost, or refuses. A loss of ordinary ids
 stops the conversion unless it was allowed by name; so does a possible one when the built-in texts
-(see ``probes``) show it. What was written is read back from its bytes and encodes those texts
-before anything reaches the disk.
-
-``Refusal`` is what a conversion that was refused would have changed: how many texts, and one of
-them.
+(``tokenizer.comparison``) show it. The result is read back from its bytes and encodes those texts
+before anything reaches the disk. ``find_refusal`` measures what a refused conversion would change.
 """
 
 from __future__ import annotations
@@ -47,11 +44,11 @@ _FORMATS = (
     (".tiktoken", "tiktoken"),
     (".bin", "llama2c"),
 )
-"""End of a file's name -> the format that it is called for; the first counts."""
+"""End of a file's name -> format; the first match counts."""
 
 
 def target_format(dst: str | os.PathLike[str] | None) -> str:
-    """Return the format that the name of a file to be written says, or an empty text."""
+    """Return the format by the name of the file to write, or an empty text."""
     name = os.path.basename(os.fspath(dst or "")).lower()
     return next((format_name for end, format_name in _FORMATS if name.endswith(end)), "")
 
@@ -85,25 +82,25 @@ def _target_name(name: str, stem: str) -> str:
 
 
 def make_folder(dst: str | os.PathLike[str] | None, target: str) -> None:
-    """Make the folder that ``dst`` names; around a file that it names there has to be one."""
+    """Create the folder that ``dst`` names; the folder of a file that it names has to exist."""
     folder = os.path.dirname(target)
     if dst is not None and folder and os.path.normpath(os.fspath(dst)) == os.path.normpath(folder):
         os.makedirs(folder, exist_ok=True)
 
 
 def is_same_file(path: str, source: str) -> bool:
-    """Tell whether two paths lead to one file that is there."""
+    """Tell whether two paths lead to the same existing file."""
     return os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source)
 
 
 STOPPING = ("ids",)
 """Losses that stop a conversion unless they are allowed."""
-NAMED = 5
-"""How many of them a message names."""
+MOST_NAMED = 5
+"""Losses that a message names."""
 
 
 class Model(Record):
-    """What was written of a whole model."""
+    """Facts about a model that was written."""
 
     architecture: str
     type: str
@@ -119,8 +116,8 @@ class Model(Record):
         tensors: Collection[NewTensor] | Collection[NewWeight],
         notes: Iterable[str] = (),
     ) -> Model:
-        """Return what was written."""
-        parameters = sum(prod(one.shape) for one in tensors)
+        """Count tensors and parameters."""
+        parameters = sum(prod(tensor.shape) for tensor in tensors)
         return cls(architecture, kind.upper(), len(tensors), parameters, tuple(notes))
 
 
@@ -174,27 +171,26 @@ def convert(
     """
     from mtkit.formats.contract import WriteOptions
 
-    wanted = to or target_format(dst)
-    if not wanted:
-        said = f"{str(dst)!r} does not say a format" if dst else "no format is given"
-        raise UsageError(said, field="to", hint=f"one of {', '.join(sorted(FORMATS))}")
-    module = get_format(wanted)
+    name = to or target_format(dst)
+    if not name:
+        what = f"{str(dst)!r} does not say a format" if dst else "no format is given"
+        raise UsageError(what, field="to", hint=f"one of {', '.join(sorted(FORMATS))}")
+    module = get_format(name)
     if not hasattr(module, "write"):
         raise UnsupportedError(f"{module.TITLE} can be read but not written")
     options = options or WriteOptions()
-    given = src if isinstance(src, Tokenizer) else load(src)
-    if not options.name and not given.spec.name:
-        options = replace(options, name=hub.name_of(given.source))
+    tokenizer = src if isinstance(src, Tokenizer) else load(src)
+    if not options.name and not tokenizer.spec.name:
+        options = replace(options, name=hub.name_of(tokenizer.source))
     if module.NAME == "gguf":
         from mtkit.conversion.folder_notes import pad_vocabulary, with_architecture
 
-        given = with_architecture(pad_vocabulary(given))
-    source, assumptions, written = write_tokenizer(given, module, options, allow_loss)
+        tokenizer = with_architecture(pad_vocabulary(tokenizer))
+    source, assumptions, written = write_tokenizer(tokenizer, module, options, allow_loss)
     targets = target_paths(source.source, dst, written)
     if any(is_same_file(path, source.source) for path in targets):
-        raise UsageError(
-            "is the source file itself", source=source.source, hint="use -o to choose another file"
-        )
+        what = "is the source file itself"
+        raise UsageError(what, source=source.source, hint="use -o to choose another file")
     verified = verify(source, module, written, allow_loss)
     make_folder(dst, next(iter(targets)))
     write_ggufs(targets, force=force)
@@ -203,7 +199,8 @@ def convert(
         paths=tuple(targets),
         format_name=module.NAME,
         losses=written.losses,
-        assumptions=assumptions + (written.assumptions if given.format_name != module.NAME else ()),
+        assumptions=assumptions
+        + (written.assumptions if tokenizer.format_name != module.NAME else ()),
         verified=verified,
         sizes=_sizes(module, written),
     )
@@ -212,10 +209,10 @@ def convert(
 def write_tokenizer(
     source: Tokenizer, module: Format, options: WriteOptions, allowed: Collection[str]
 ) -> tuple[Tokenizer, tuple[str, ...], Written]:
-    """Return what is written, what was assumed, and the files."""
+    """Write a tokenizer in memory; return it with the options applied, assumptions and files."""
     from mtkit.conversion.folder_notes import folder_notes
 
-    noted = folder_notes(source)
+    notes = folder_notes(source)
     source, assumptions = apply_options(source, module, options)
     try:
         written = module.write(source.spec, options)
@@ -225,13 +222,13 @@ def write_tokenizer(
     except MtkitError as error:
         raise error.located(source.source) from None
     refuse_losses(written.losses, allowed, source.source, module.NAME)
-    return source, assumptions + noted, written
+    return source, assumptions + notes, written
 
 
 def apply_options(
     source: Tokenizer, module: Format, options: WriteOptions
 ) -> tuple[Tokenizer, tuple[str, ...]]:
-    """Return the tokenizer to be written, with BOS and EOS as asked for, and what was assumed."""
+    """Return the tokenizer to write, with BOS and EOS as the options say, and assumptions."""
     from mtkit.spec.special_tokens import with_special_ids
 
     try:
@@ -257,16 +254,11 @@ def refuse_losses(losses: tuple[Loss, ...], allowed: Collection[str], source: st
     """Stop where a loss changes ordinary ids and is not allowed."""
     stopping = [loss for loss in losses if loss.code in STOPPING and loss.code not in allowed]
     if stopping:
-        shown = stopping[:NAMED]
-        named = ", ".join(f"{loss.field}: {loss.effect}" for loss in shown)
-        if len(stopping) > NAMED:
-            named += f" and {len(stopping) - NAMED} more"
-        code = stopping[0].code
-        raise LossError(
-            f"{to} would change ids ({named})",
-            source=source,
-            hint=f"add --allow-loss {code} to convert anyway",
-        )
+        effects = ", ".join(f"{loss.field}: {loss.effect}" for loss in stopping[:MOST_NAMED])
+        if len(stopping) > MOST_NAMED:
+            effects += f" and {len(stopping) - MOST_NAMED} more"
+        hint = f"add --allow-loss {stopping[0].code} to convert anyway"
+        raise LossError(f"{to} would change ids ({effects})", source=source, hint=hint)
 
 
 def _sizes(module: Format, written: Written) -> tuple[tuple[str, int], ...]:
@@ -280,13 +272,13 @@ def _sizes(module: Format, written: Written) -> tuple[tuple[str, int], ...]:
 
 
 class Refusal(Record):
-    """What would have been lost.
+    """What a refused conversion would have changed.
 
     Attributes:
         losses: Those that change the ids of ordinary texts, or can.
-        different: Texts with other ids.
-        text: The shortest of those with other ids; empty where there is none.
-        there: Its ids in what would have been written.
+        different: Number of texts with other ids.
+        text: The shortest text with other ids; empty where there is none.
+        there: Its ids in the refused file.
     """
 
     losses: tuple[Loss, ...]
@@ -310,13 +302,13 @@ def find_refusal(source: Tokenizer, to: str, options: WriteOptions) -> Refusal |
     except MtkitError:
         return None
     losses = tuple(loss for loss in written.losses if loss.code in ("ids", "ids-possible"))
-    found = Comparison(
+    comparison = Comparison(
         source, back, written.losses, [*probe_texts(), *special_token_texts(source.spec)]
     )
     shortest: tuple[str, tuple[int, ...], tuple[int, ...]] = ("", (), ())
-    for text in sorted(found.ordinary, key=len):
-        here, there = (plain_ids(one, text) or [] for one in (source, back))
+    for text in sorted(comparison.ordinary, key=len):
+        here, there = (plain_ids(tokenizer, text) or [] for tokenizer in (source, back))
         if here != there:
             shortest = text, tuple(here), tuple(there)
             break
-    return Refusal(losses, len(found.ordinary), found.total, *shortest)
+    return Refusal(losses, len(comparison.ordinary), comparison.total, *shortest)

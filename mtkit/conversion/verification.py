@@ -1,11 +1,11 @@
-"""Verification: what was written answers as its source does, in every way in which it is run.
+"""Verification: a written file gives what its source gives, in every way in which it can be run.
 
-A file is read back from its bytes in each way that there is: as a specification, by the engine's
-tables where it carries them, by another program's rules where the format has such a reader. On
-the built-in texts and those that spell the tokenizer's own special tokens, each is compared with
-what was to be written: ids without and with what stands around a text, with special tokens
-recognized and not, ids with their offsets, and the text that ids decode to. Of a .model that was
-read or written, the sentencepiece library has to say the same as mtkit.
+The file is read back from its bytes in each way that there is: as a specification, by the engine's
+tables where it carries them, by another program's rules where the format has such a reader. Each is
+compared with the source, on the built-in texts and on texts that spell the tokenizer's own special
+tokens: ids without and with special tokens around the text, with special tokens recognized and not,
+ids with their offsets, and the decoded text. Where a .model is read or written, the sentencepiece
+library has to agree with mtkit.
 """
 
 from __future__ import annotations
@@ -42,57 +42,56 @@ if TYPE_CHECKING:
 
 LIBRARY = PROGRAMS["sentencepiece"]
 LIBRARY_VERSION = "0.2.3"
-"""Others give some unusual models other ids, as those with preferred pieces."""
+"""Other versions give unusual models other ids, such as those with preferred pieces."""
 
 
 def ask_library(
     source: Tokenizer, back: Tokenizer, module: Format, written: Written
 ) -> tuple[str, str] | None:
-    """Hold the library against what mtkit makes of the same .model.
+    """Compare sentencepiece with mtkit on the same .model.
 
     Returns:
-        The library with its version, and why it could not be asked; None: there is no .model.
+        The library with its version, and why it could not be run; None: there is no .model.
     """
     from mtkit.conversion.programs import (
         library_answers,
         library_answers_in_memory,
         tokenizer_answers,
     )
-    from mtkit.tokenizer.comparison import probe_texts, special_token_texts
 
     is_written = module.NAME in LIBRARY.reads
     is_read = source.format_name in LIBRARY.reads and os.path.isfile(source.source)
     if not is_written and not is_read:
         return None
-    asked = [*probe_texts(), *special_token_texts(source.spec)]
-    here = tokenizer_answers(back if is_written else source, asked)
+    texts = [*comparison.probe_texts(), *comparison.special_token_texts(source.spec)]
+    here = tokenizer_answers(back if is_written else source, texts)
     try:
         if is_written:
-            name, there = library_answers_in_memory(LIBRARY, written.files, asked, here)
+            name, there = library_answers_in_memory(LIBRARY, written.files, texts, here)
         else:
-            name, there = library_answers(LIBRARY, "spm", source.source, asked, here)
+            name, there = library_answers(LIBRARY, "spm", source.source, texts, here)
     except FormatError as error:
         if not is_written:
             return LIBRARY.name, f"refused: {error.what}"
         raise _library_error(source, f"{LIBRARY.name} refuses the result: {error.what}") from None
     except (MissingExtra, ResourceError) as error:
         return LIBRARY.name, error.what
-    unlike = list(_find_differences(asked, here, there))
-    if unlike:
-        many = format_texts(len(unlike), len(asked), f"get different ids in {name}")
-        raise _library_error(source, f"{many}, the first is {unlike[0]!r}")
+    differences = list(_find_differences(texts, here, there))
+    if differences:
+        many = format_texts(len(differences), len(texts), f"get different ids in {name}")
+        raise _library_error(source, f"{many}, the first is {differences[0]!r}")
     return name, ""
 
 
 def _find_differences(
     texts: Sequence[str], here: Sequence[Answer], there: Sequence[Answer]
 ) -> Iterator[str]:
-    """Yield the texts about which two differ: their ids, or what those are decoded to."""
-    for number, (text, one) in enumerate(zip(texts, here, strict=True)):
-        other = there[number] if number < len(there) else None
-        if one.ids is None:
+    """Yield the texts with other ids, or whose ids decode to another text."""
+    for number, (text, left) in enumerate(zip(texts, here, strict=True)):
+        right = there[number] if number < len(there) else None
+        if left.ids is None:
             continue
-        if other is None or one.ids != other.ids or one.decoded not in (None, other.decoded):
+        if right is None or left.ids != right.ids or left.decoded not in (None, right.decoded):
             yield text
 
 
@@ -105,16 +104,16 @@ def _library_error(source: Tokenizer, what: str) -> AnswerNo:
 
 
 class Verification(Record):
-    """How what was written compares with its source, for one reader.
+    """How a written file compares with its source, for one reader.
 
     Attributes:
         reader: Who read it back: "mtkit", its tables, another program's rules or library.
         explained: Texts with other ids that a listed loss foresees.
         examples: The first texts with other ids.
-        spec_equal: Whether the specification came back equal, losses aside; None when not asked.
+        spec_equal: Whether the specification came back equal, losses aside; None: not compared.
         losses: What this reader does not get, where it gets less than the file holds.
         decoded: Texts whose ids decode to the same bytes.
-        refused: Texts that the source itself has no tokens for: they say nothing.
+        refused: Texts that the source itself has no tokens for, which are not compared.
         unable: Why another program's reading of the file cannot be run; empty where it can.
     """
 
@@ -139,7 +138,7 @@ def memory_source(written: Written) -> Source:
 def verify(
     source: Tokenizer, module: Format, written: Written, allowed: Collection[str]
 ) -> tuple[Verification, ...]:
-    """Read back what was written and compare it with what was to be written."""
+    """Read back a written file and compare it with its source."""
     from mtkit.formats import other_readings
     from mtkit.tokenizer.load import mapped
 
@@ -147,33 +146,35 @@ def verify(
     spec = module.read(main, {}).spec
     back = Tokenizer(spec, source=main.name)
     texts = [*comparison.probe_texts(), *comparison.special_token_texts(source.spec)]
-    found = Comparison(source, back, written.losses, texts)
-    found.refuse_unforeseen(allowed)
+    check = Comparison(source, back, written.losses, texts)
+    check.refuse_unforeseen(allowed)
     equal = spec_equal(source.spec, spec, written.losses)
-    verified = [found.verified("mtkit", spec_equal=equal)]
+    verifications = [check.verified("mtkit", spec_equal=equal)]
     tabled, _ = mapped(main)
     if tabled is not None:
-        found = Comparison(back, tabled, (), texts)
-        found.refuse_unforeseen(())
-        verified.append(found.verified("mtkit by its tables"))
+        check = Comparison(back, tabled, (), texts)
+        check.refuse_unforeseen(())
+        verifications.append(check.verified("mtkit by its tables"))
     for name, reading in other_readings(module).items():
-        if reading.length is None:  # what it makes of the file is not what the file says
+        if reading.length is None:  # transformers, which need not follow the file
             continue
         other = Tokenizer(reading.read(main).spec, source=main.name)
         losses = dict(written.partial).get(name, written.losses)
         try:
-            found = Comparison(source, other, losses, texts, parses=(None,))
+            check = Comparison(source, other, losses, texts, parses=(None,))
         except UnsupportedError as error:
-            verified.append(Verification(reading.title, 0, 0, 0, losses=losses, unable=str(error)))
+            verifications.append(
+                Verification(reading.title, 0, 0, 0, losses=losses, unable=str(error))
+            )
         else:
-            verified.append(found.verified(reading.title, losses=losses))
+            verifications.append(check.verified(reading.title, losses=losses))
     library = ask_library(source, back, module, written)
     if library is not None:
         name, unable = library
-        # It gives what mtkit gives for the .model: it compares with the other side as mtkit does.
-        alike = replace(verified[0], reader=name, spec_equal=None)
-        verified.append(Verification(name, 0, 0, 0, unable=unable) if unable else alike)
-    return tuple(verified)
+        # The library agrees with mtkit on the .model, so it compares with the source as mtkit does.
+        alike = replace(verifications[0], reader=name, spec_equal=None)
+        verifications.append(Verification(name, 0, 0, 0, unable=unable) if unable else alike)
+    return tuple(verifications)
 
 
 def spec_equal(spec: TokenizerSpec, back: TokenizerSpec, losses: tuple[Loss, ...]) -> bool:
@@ -220,8 +221,8 @@ class Comparison:
             self._compare(text, parses)
 
     def _compare(self, text: str, parses: tuple[bool | None, ...]) -> None:
-        wanted = plain_ids(self.left, text)
-        if wanted is None:
+        ids = plain_ids(self.left, text)
+        if ids is None:
             self.refused.append(text)
             return
         if any(self._differs(text, parse) for parse in parses):
@@ -232,13 +233,13 @@ class Comparison:
         if around is not None and self.right.encode(text).ids != around:
             self.broken.append(text)
         if any(
-            _decoded(self.left, wanted, skip=skip) != _decoded(self.right, wanted, skip=skip)
+            _decoded(self.left, ids, skip=skip) != _decoded(self.right, ids, skip=skip)
             for skip in (True, False)
         ):
             self.bytes.append(text)
 
     def _differs(self, text: str, parse: bool | None) -> bool:
-        """Tell whether the ids differ; what stands in front whatever one asks for aside."""
+        """Tell whether the ids differ behind the prefix, which stands in front in any case."""
         sides = zip((self.left, self.right), self._prefixes, strict=True)
         left, right = (
             None if (ids := plain_ids(side, text, parse_special=parse)) is None else ids[prefix:]
@@ -247,7 +248,7 @@ class Comparison:
         return left != right
 
     def refuse_unforeseen(self, allowed: Collection[str]) -> None:
-        """Stop where no loss explains a difference, or one that does is not allowed."""
+        """Stop where no loss explains a difference, or a possible loss shows and is not allowed."""
         self._explain("get different ids", self.ids, self.foreseen)
         fields = {loss.field.split(".")[0] for loss in self.losses}
         around = self.ends if "post_processor" in fields else self.foreseen
@@ -267,8 +268,8 @@ class Comparison:
                 hint="add --allow-loss ids-possible to convert anyway",
             )
 
-    def _explain(self, what: str, unlike: list[str], foreseen: list[str]) -> None:
-        rest = [text for text in unlike if text not in foreseen]
+    def _explain(self, what: str, texts: list[str], foreseen: list[str]) -> None:
+        rest = [text for text in texts if text not in foreseen]
         if rest:
             raise AnswerNo(
                 f"verification failed: {format_texts(len(rest), self.total, what)}, the first is "
@@ -324,7 +325,7 @@ def plain_ids(
     add_special_tokens: bool = False,
     parse_special: bool | None = None,
 ) -> list[int] | None:
-    """Return the ids of a text, None where there is no token for what it has."""
+    """Return the ids of a text; None where a part of it has no token."""
     try:
         return tokenizer.encode_ids(
             text, add_special_tokens=add_special_tokens, parse_special=parse_special
@@ -334,7 +335,7 @@ def plain_ids(
 
 
 def _decoded(tokenizer: Tokenizer, ids: list[int], *, skip: bool) -> bytes | None:
-    """Return the bytes of ids, None where they cannot be decoded or one was left out."""
+    """Return the bytes of ids; None where they cannot be decoded."""
     try:
         return tokenizer.decode_bytes(ids, skip_special_tokens=skip)
     except (UnsupportedError, UsageError):

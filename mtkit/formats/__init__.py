@@ -1,4 +1,4 @@
-"""Tokenizer file formats: which there are, and how one is recognized.
+"""Tokenizer file formats, and recognizing them.
 
 Adding a format is a module (see ``contract``) and a row in ``FORMATS``.
 """
@@ -35,8 +35,8 @@ FORMATS = {
 }
 """Name -> module, in the order in which content is tried: strong marks first."""
 FOLDERS = {"hf-model": "HuggingFace model folder, weights included"}
-"""Name -> what it is, of what ``mtkit.conversion`` reads and writes besides: whole models."""
-_MEANT = {
+"""Name -> title of the formats of whole models, which ``mtkit.conversion`` reads and writes."""
+_SYNONYMS = {
     "hf": "json tokenizer.json huggingface tokenizers transformers fast",
     "spm": "model tokenizer.model sentencepiece sp",
     "gguf": "llama.cpp llama-cpp ggml",
@@ -47,30 +47,28 @@ _MEANT = {
     "vocab-merges": "vocab.json merges.txt gpt2",
     "wordpiece": "bert vocab.txt",
 }
-"""Name -> what else people call the format."""
+"""Name -> other names for the format."""
 MARKS = {"gguf": b"GGUF", "mtok": b"430 "}
 """Name -> first bytes, of formats whose files are used in place, however long they are."""
 LONGEST_BYTES = UNMAPPED_BYTES
-"""Of a file in another format, which becomes a Python object for each token."""
+"""Of a file in another format, whose tokens become Python objects."""
 
 
 def get_format(name: str) -> Format:
     """Return the format module called ``name``."""
     if name not in FORMATS:
         known = f"known: {', '.join(sorted((*FORMATS, *FOLDERS)))}"
-        meant = next((right for right, names in _MEANT.items() if name in names.split()), "")
-        hint = f"is it {meant}? {known}" if meant else known
+        matches = (key for key, synonyms in _SYNONYMS.items() if name in synonyms.split())
+        match = next(matches, "")
+        hint = f"is it {match}? {known}" if match else known
         raise UsageError(f"unknown format {name!r}", hint=hint)
     module: Any = import_module(FORMATS[name])
-    found: Format = module
-    return found
+    format_module: Format = module
+    return format_module
 
 
 def engine_tables(source: Source) -> tuple[Format, Mapping[str, memoryview]] | None:
-    """Return the format of a file and the engine's tables in it; None where there are none.
-
-    Nothing is read but the place of the tables.
-    """
+    """Return the format of a file and the engine's tables in it, located but not read; or None."""
     for name, mark in MARKS.items():
         if bytes(source.data[: len(mark)]) == mark:
             module: Any = get_format(name)
@@ -82,18 +80,22 @@ def engine_tables(source: Source) -> tuple[Format, Mapping[str, memoryview]] | N
 def read_as(source: Source, reader: str) -> tuple[Format, Reading]:
     """Read a file as another program does."""
     module = recognize(source)
-    known = other_readings(module)
-    if reader not in known:
-        every = [f"{one} ({name})" for name in FORMATS for one in other_readings(get_format(name))]
+    readings = other_readings(module)
+    if reader not in readings:
+        programs = [
+            f"{program} ({name})"
+            for name in FORMATS
+            for program in other_readings(get_format(name))
+        ]
         what = f"no program {reader!r} reads this format ({module.NAME})"
-        raise UsageError(what, source=source.name, hint=f"known: {', '.join(every)}")
-    return module, known[reader].read(source)
+        raise UsageError(what, source=source.name, hint=f"known: {', '.join(programs)}")
+    return module, readings[reader].read(source)
 
 
 def other_readings(module: Format) -> Mapping[str, OtherReading]:
     """Return how other programs read files of a format: name -> reading."""
-    found: Mapping[str, OtherReading] = getattr(module, "other_readings", dict)()
-    return found
+    readings: Mapping[str, OtherReading] = getattr(module, "other_readings", dict)()
+    return readings
 
 
 def recognize(source: Source) -> Format:
@@ -117,7 +119,7 @@ def recognize(source: Source) -> Format:
 
 
 def _hint(name: str) -> str:
-    """Return what to do with a file that is known by its name alone."""
+    """Return what to do with a file that only its name tells."""
     folder, name = os.path.split(name)
     if name.lower().endswith(".mnn"):
         return "mtkit reads MNN's tokenizers (.mtok, tokenizer.txt), not its models"

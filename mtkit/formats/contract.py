@@ -1,17 +1,15 @@
 """What a format module provides and what reading and writing give.
 
 A format module ``mtkit/formats/NAME.py`` has ``NAME``, ``TITLE``, ``sniff`` and ``read``. It never
-imports another format module and never tokenizes. What else it may have, and has where the format
-can do it:
+imports another format module and never tokenizes. Where the format can do it, it also has:
 
 * ``write(spec, options) -> Written``
-* ``ADDS_SPECIAL_TOKENS = True``: whoever reads the file adds tokens around a text by what it says,
-  so that for a source which leaves that to its caller the conversion has to decide.
-* ``engine_tables(source) -> Mapping[str, memoryview]``: the engine's tables as they lie in the
-  file, found without reading it; empty where it carries none. The format stands in
-  ``formats.MARKS``, too.
-* ``other_readings() -> Mapping[str, OtherReading]``: how other programs read a file that holds more
-  than they know, or that they read by rules of their own, by the name that a user gives.
+* ``ADDS_SPECIAL_TOKENS = True``: the file says which tokens its reader adds around a text, so a
+  conversion has to decide it for a source that leaves it to the caller.
+* ``engine_tables(source) -> Mapping[str, memoryview]``: the engine's tables in the file, located
+  without reading it; empty where there are none. The format is in ``formats.MARKS``, too.
+* ``other_readings() -> Mapping[str, OtherReading]``: name -> how another program reads the file,
+  where it ignores a part of it or has rules of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ LOSS_CODES = ("ids", "ids-possible", "ids-special", "decoding", "chat", "metadat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Literal, Protocol
 
     from mtkit.base.binary import Source
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
         NAME: str
         """Name on the command line."""
         TITLE: str
-        """What people call it, for messages and tables."""
+        """Its name in messages and tables."""
 
         def sniff(self, source: Source) -> bool:
             """Tell from the content (a few fields) whether the source is this format."""
@@ -65,7 +63,7 @@ if TYPE_CHECKING:
 
 
 class OtherReading(Record):
-    """How another program reads a file: one that holds more than it knows, or by its own rules.
+    """How another program reads a file, of which it ignores a part or has rules of its own.
 
     Attributes:
         length: Return how many bytes of the file are its part; None: it reads the whole file.
@@ -82,7 +80,7 @@ class Loss(Record):
     Attributes:
         code: ``ids``: ordinary text can get different ids. ``ids-special``: only texts that spell
             out special tokens, U+2581 or invalid UTF-8 can. ``ids-possible``: the same components,
-            but another reference runs them. ``decoding``, ``chat``, ``metadata``: what it says.
+            but run by another reference. ``decoding``, ``chat``, ``metadata``: of these alone.
     """
 
     code: LossCode
@@ -91,23 +89,21 @@ class Loss(Record):
 
 
 class Losses:
-    """The losses of a writer in the order in which it finds them, each once."""
+    """The losses of a writer in the order in which it adds them, each once."""
 
     def __init__(self) -> None:
-        self._found: dict[Loss, None] = {}
+        self._losses: dict[Loss, None] = {}
 
     def add(self, code: LossCode, field: str, effect: str) -> None:
-        """List a loss."""
-        self._found.setdefault(Loss(code, field, effect))
+        """Add a loss."""
+        self._losses.setdefault(Loss(code, field, effect))
 
-    @property
-    def found(self) -> tuple[Loss, ...]:
-        """All of them."""
-        return tuple(self._found)
+    def __iter__(self) -> Iterator[Loss]:
+        return iter(self._losses)
 
 
 class Reading(Record):
-    """A specification, and what the reader supplied because the file does not hold it."""
+    """A specification, and what the reader assumed where the file does not say it."""
 
     spec: TokenizerSpec
     assumptions: tuple[str, ...] = ()
@@ -143,12 +139,12 @@ class WriteOptions(Record):
 
 
 class Written(Record):
-    """What a writer made.
+    """The files of a writer, and their losses.
 
     Attributes:
         files: File name -> content; the first is the main file, the others lie beside it.
             A name that begins with a dot is a suffix for the stem of the source.
-        partial: For another reading, what it does not get of the files: (name, losses).
+        partial: Name of another reading -> the losses of that reading.
         assumptions: What the files say although the specification does not.
     """
 

@@ -1,7 +1,7 @@
-"""JSON as ``tokenizers`` takes it: strict UTF-8, bounded depth, typed fields, named places.
+"""JSON as ``tokenizers`` accepts it: strict UTF-8, bounded depth, typed fields, errors with a path.
 
-Where a key occurs twice the last one counts, as in serde_json's maps. ``NaN``, lone surrogates and
-numbers beyond a double are damage here, as they are there.
+Of two equal keys the last counts, as in serde_json's maps. ``NaN``, lone surrogates and numbers
+beyond a double are damage, as they are there.
 
 Source: huggingface/tokenizers with serde and serde_json 1.0 (recursion limit 128).
 """
@@ -21,7 +21,7 @@ DEPTH_LIMIT = 128
 U32 = (1 << 32) - 1
 U64 = (1 << 64) - 1
 _MOST_DIGITS = 4300
-"""Of an integer that Python reads; a double is full long before."""
+"""Of an integer that Python reads; a double overflows long before."""
 REQUIRED: Any = object()
 
 
@@ -65,17 +65,17 @@ def _wrong_number(text: str) -> tuple[str, int]:
     """Return what is wrong with the first number that JSON or a double cannot hold, and where."""
     import re
 
-    for found in re.finditer(
+    for match in re.finditer(
         r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?', text
     ):
-        token = found[0]
+        token = match[0]
         if token[-1] in "Ny":
-            return f"{token} is not a JSON number", found.start()
+            return f"{token} is not a JSON number", match.start()
         if token[0] != '"' and (
             len(token) > _MOST_DIGITS or float(token) in (float("inf"), -float("inf"))
         ):
-            shown = token if len(token) <= 40 else f"{token[:20]}… ({len(token)} digits)"
-            return f"the number {shown} is out of range", found.start()
+            digits = token if len(token) <= 40 else f"{token[:20]}… ({len(token)} digits)"
+            return f"the number {digits} is out of range", match.start()
     return "a number is out of range", 0
 
 
@@ -150,11 +150,10 @@ class Fields:
             raise FormatError("is missing", field=self.path(key))
         return value
 
-    def wrong(self, key: str, wanted: str) -> FormatError:
-        """Make the error of a field with the wrong type or value."""
-        return FormatError(
-            f"is {format_value(self.values[key])}, not {wanted}", field=self.path(key)
-        )
+    def wrong(self, key: str, expectation: str) -> FormatError:
+        """Return the error of a field with the wrong type or value."""
+        what = f"is {format_value(self.values[key])}, not {expectation}"
+        return FormatError(what, field=self.path(key))
 
     def string(self, key: str, default: Any = REQUIRED) -> str:
         """Return a string."""
@@ -197,7 +196,7 @@ class Fields:
         return None if self.values.get(key) is None else self.integer(key, most=most)
 
     def choice(self, key: str, choices: dict[str, Any], default: Any = REQUIRED) -> Any:
-        """Return what stands for one of a few names."""
+        """Return the value for one of a few names."""
         if default is not REQUIRED and key not in self.values:
             return default
         value = self.string(key)

@@ -8,14 +8,13 @@ ExecuTorch puts u32 count, u32 BOS, u32 EOS in front and spells BOS and EOS with
 that the file has no token for are ``<pad>``; tokens behind the count are not read. Only llama2.c's
 layout is written.
 
-What the program that uses the file takes for granted is supplied and listed as assumed: BOS is 1,
-EOS 2, byte tokens begin at 3, every text that is not empty gets a space and BOS in front. Of tokens
-with the same text the first counts; the program finds any of them.
+What run.c has fixed in its code is listed as an assumption: BOS is 1, EOS 2, byte tokens begin at
+3, every text that is not empty gets a space and BOS in front. Of tokens with the same text the
+first counts; run.c finds any of them.
 
 Source: karpathy/llama2.c, run.c (``build_tokenizer``, ``encode``, ``decode``), tokenizer.py
 (``export``); meta-pytorch/tokenizers, llama2c_tokenizer.cpp; pytorch/executorch,
 extension/llm/tokenizer/tokenizer.py (``export``).
-Source: karpathy/llama2.c, run.c: its ids 1, 2 and 3 to 258 are fixed in the code.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 
 
 def score_spec(spec: TokenizerSpec) -> TokenizerSpec:
-    """Return the specification with scores, or refuse what would not be this tokenizer any more."""
+    """Return the specification with scores, or refuse one that the file cannot hold."""
     if isinstance(spec.model, BPE) and space_rule(spec):
         spec = score_form(spec)
     if not isinstance(spec.model, ScoreBPE):
@@ -67,50 +66,37 @@ def score_spec(spec: TokenizerSpec) -> TokenizerSpec:
     if TokenType.ABSENT in types:
         raise UnsupportedError("ids have gaps, and it numbers tokens by place", field="vocabulary")
     for role, token_id, spelling in (("bos", 1, b"<s>"), ("eos", 2, b"</s>")):
-        given = getattr(spec.special_ids, role)
-        if given is None and spec.vocabulary.pieces[token_id : token_id + 1] == [spelling]:
-            continue  # nobody says so, and the name leaves no doubt
-        if given != token_id:
-            raise UnsupportedError(
-                f"the id is {given}, and it takes {token_id}",
-                field=f"special_ids.{role}",
-            )
+        number = getattr(spec.special_ids, role)
+        if number is None and spec.vocabulary.pieces[token_id : token_id + 1] == [spelling]:
+            continue  # the role is not set, but the name leaves no doubt
+        if number != token_id:
+            what = f"the id is {number}, and it takes {token_id}"
+            raise UnsupportedError(what, field=f"special_ids.{role}")
     own = isinstance(spec.decoder, AfterBos)
     if not own and spec.vocabulary.pieces[3:259] != list(BYTE_TOKENS):
-        raise UnsupportedError(
-            "the <0xHH> tokens are not at ids 3 to 258",
-            field="vocabulary",
-        )
+        raise UnsupportedError("the <0xHH> tokens are not at ids 3 to 258", field="vocabulary")
     return spec
 
 
 def _vocabulary_losses(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
     if spec.vocabulary.pieces != back.vocabulary.pieces:
-        yield Loss(
-            "ids-special", "vocabulary.pieces", "U+2581 in a text is no longer treated as a space"
-        )
+        effect = "U+2581 in a text is no longer treated as a space"
+        yield Loss("ids-special", "vocabulary.pieces", effect)
     if spec.vocabulary.scores != back.vocabulary.scores:
-        yield Loss(
-            "ids-possible", "vocabulary.scores", "scores are replaced by the order of the merges"
-        )
+        effect = "scores are replaced by the order of the merges"
+        yield Loss("ids-possible", "vocabulary.scores", effect)
     if spec.vocabulary.types != back.vocabulary.types:
         kinds = set(spec.vocabulary.types or ())
-        told_apart = kinds & {TokenType.USER_DEFINED, TokenType.UNUSED}
-        yield Loss(
-            "ids-possible" if told_apart else "metadata",
-            "vocabulary.types",
-            "unused and user-defined tokens are treated like any other",
-        )
+        distinct = kinds & {TokenType.USER_DEFINED, TokenType.UNUSED}
+        effect = "unused and user-defined tokens are treated like any other"
+        yield Loss("ids-possible" if distinct else "metadata", "vocabulary.types", effect)
 
 
 def _model_losses(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
     if not getattr(spec.model, "byte_fallback", False):
         yield Loss("ids", "model.byte_fallback", "unknown characters become byte tokens")
-    yield Loss(
-        "ids-possible",
-        "model",
-        "llama2.c merges any two parts whose result is a token, so ids can differ",
-    )
+    effect = "llama2.c merges any two parts whose result is a token, so ids can differ"
+    yield Loss("ids-possible", "model", effect)
 
 
 def _normalizer_losses(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
@@ -123,18 +109,14 @@ def _normalizer_losses(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
         effect = "a space is added before every text"
         yield Loss("ids", "normalizer.add_dummy_prefix", effect)
     else:
-        yield Loss(
-            "ids-special",
-            "normalizer",
-            "U+2581 is not treated as a space, and invalid UTF-8 is not replaced",
-        )
+        effect = "U+2581 is not treated as a space, and invalid UTF-8 is not replaced"
+        yield Loss("ids-special", "normalizer", effect)
 
 
 def _pre_tokenizer_losses(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
     if space_rule(spec):
-        yield Loss(
-            "ids-special", "pre_tokenizer", "spaces next to special tokens are handled differently"
-        )
+        effect = "spaces next to special tokens are handled differently"
+        yield Loss("ids-special", "pre_tokenizer", effect)
     else:
         yield Loss("ids", "pre_tokenizer", "text is not split into words before merging")
 
@@ -159,7 +141,7 @@ _LOSS_RULES: Mapping[str, Rule] = {
     "invalid_utf8": ("ids-special", "text that is not valid UTF-8 is encoded byte by byte"),
     "prefix_ids": ("ids", "only BOS is added before a text"),
 }
-"""What it means that a field does not come back."""
+"""Field -> its loss, where it does not come back."""
 
 
 NAME = "llama2c"
@@ -168,7 +150,7 @@ ADDS_SPECIAL_TOKENS = True
 
 UNK, BOS, EOS, FIRST_BYTE = 0, 1, 2, 3
 WRAPPED = {BOS: b"\n<s>\n", EOS: b"\n</s>\n"}
-"""The exporter writes these whatever the pieces are called."""
+"""The exporter writes these, whatever the pieces are."""
 MOST_TOKENS = 1 << 24
 LOWEST_SCORE = struct.unpack("<f", struct.pack("<f", -1e10))[0]
 TOKEN = struct.Struct("<fi")
@@ -181,10 +163,10 @@ ASSUMED_LONG = ("id 0 is the unknown token", ASSUMED[1])
 
 
 class Header(Record):
-    """What stands before the tokens.
+    """The header in front of the tokens.
 
     Attributes:
-        count: Number of tokens; None: as many as there are.
+        count: Number of tokens; None: up to the end of the file.
     """
 
     longest: int
@@ -202,14 +184,16 @@ def _is_plain(source: Source) -> bool:
     try:
         reader = Reader(source.data)
         tokens = _tokens(reader, Header(reader.u32("max_token_length")))
-        found = [raw for _, (_, raw) in zip(range(3), tokens, strict=False)]
+        pieces = [raw for _, (_, raw) in zip(range(3), tokens, strict=False)]
     except FormatError:
         return False
-    return len(found) == 3 and b"<unk>" in found[0] and b"<s>" in found[1] and b"</s>" in found[2]
+    return (
+        len(pieces) == 3 and b"<unk>" in pieces[0] and b"<s>" in pieces[1] and b"</s>" in pieces[2]
+    )
 
 
 def _is_executorch(source: Source) -> bool:
-    """Tell by BOS and EOS, which the exporter spells alike whatever their ids; padding may lead."""
+    """Tell by BOS and EOS, which the exporter spells alike; ``<pad>`` may stand in front."""
     try:
         reader = Reader(source.data)
         header = _long_header(reader)
@@ -217,12 +201,12 @@ def _is_executorch(source: Source) -> bool:
         if not last < (header.count or 0) <= MOST_TOKENS:
             return False
         tokens = _tokens(reader, header)
-        found = [raw for _, (_, raw) in zip(range(last + 2), tokens, strict=False)]
+        pieces = [raw for _, (_, raw) in zip(range(last + 2), tokens, strict=False)]
     except FormatError:
         return False
-    first = found[:1] == [b"<pad>"]
+    first = pieces[:1] == [b"<pad>"]
     places = (header.bos + first, b"<s>"), (header.eos + first, b"</s>")
-    return all(found[place : place + 1] == [text] for place, text in places)
+    return all(pieces[place : place + 1] == [text] for place, text in places)
 
 
 def _long_header(reader: Reader) -> Header:
@@ -239,9 +223,9 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """
     reader = Reader(source.data)
     if _is_executorch(source):
-        header, assumed = _long_header(reader), [*ASSUMED_LONG]
+        header, assumptions = _long_header(reader), [*ASSUMED_LONG]
     else:
-        header, assumed = Header(reader.u32("max_token_length")), [*ASSUMED]
+        header, assumptions = Header(reader.u32("max_token_length")), [*ASSUMED]
     tokens = list(_tokens(reader, header))
     if len(tokens) <= max(header.bos, header.eos):
         raise FormatError(
@@ -253,16 +237,16 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     if header.count is not None:
         tokens += [(0.0, b"<pad>")] * _missing(header.count, len(tokens))
         if reader.left:
-            assumed.append(f"{reader.left} bytes behind token {header.count - 1} do not count")
+            assumptions.append(f"{reader.left} bytes behind token {header.count - 1} do not count")
     pieces = [raw for _, raw in tokens]
     types = bytearray([TokenType.NORMAL]) * len(pieces)
     types[UNK] = TokenType.UNKNOWN
     types[header.bos] = types[header.eos] = TokenType.CONTROL
     byte_ids = range(FIRST_BYTE, FIRST_BYTE + 256)
-    found = [i for i in byte_ids if i < len(pieces) and pieces[i] == _byte_piece(i)]
-    for token_id in found:
+    byte_tokens = [i for i in byte_ids if i < len(pieces) and pieces[i] == _byte_piece(i)]
+    for token_id in byte_tokens:
         types[token_id] = TokenType.BYTE
-    complete = len(found) == 256
+    complete = len(byte_tokens) == 256
     vocabulary = Vocabulary(
         Pieces.of(pieces), Numbers("B", bytes(types)), Numbers.of("f", [s for s, _ in tokens])
     )
@@ -270,12 +254,12 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     spec = _frame(vocabulary, header, byte_fallback=complete)
     if not exact:
         spec = replace(spec, extras=((EXTRAS, {"max_token_length": header.longest}),))
-    assumed.append(
+    assumptions.append(
         "bytes are the ids 3 to 258"
         if complete
         else "unknown characters are the unknown token: ids 3 to 258 are not the bytes"
     )
-    return Reading(spec, tuple(assumed))
+    return Reading(spec, tuple(assumptions))
 
 
 def _missing(count: int, there: int) -> int:
@@ -296,9 +280,8 @@ def _tokens(reader: Reader, header: Header) -> Iterator[tuple[float, bytes]]:
         at = reader.offset
         length = reader.i32("length")
         if not 0 <= length <= longest:
-            raise FormatError(
-                f"is {length}, outside 0..{longest} (max_token_length)", field="length", offset=at
-            )
+            what = f"is {length}, outside 0..{longest} (max_token_length)"
+            raise FormatError(what, field="length", offset=at)
         yield score, reader.take(length, "bytes")
     raise FormatError(f"are more than {MOST_TOKENS}", field="tokens", offset=reader.offset)
 
@@ -335,9 +318,9 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a vocabulary."""
     tokens = list(_spell_tokens(score_spec(spec)))
     longest = max(len(raw) for _, raw in tokens)
-    kept = dict(spec.extras).get(EXTRAS)
-    if isinstance(kept, dict):
-        longest = max(longest, min(int(kept.get("max_token_length", 0)), 0xFFFFFFFF))
+    extras = dict(spec.extras).get(EXTRAS)
+    if isinstance(extras, dict):
+        longest = max(longest, min(int(extras.get("max_token_length", 0)), 0xFFFFFFFF))
     data = struct.pack("<I", longest) + b"".join(
         TOKEN.pack(score, len(raw)) + raw for score, raw in tokens
     )
@@ -346,7 +329,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
 
 
 def _spell_tokens(spec: TokenizerSpec) -> Iterator[tuple[float, bytes]]:
-    """Yield (score, bytes) as the file spells them; a specification read from one does already."""
+    """Yield (score, bytes) in the file's spelling, which a specification read from one has."""
     vocabulary = spec.vocabulary
     own = isinstance(spec.decoder, AfterBos)
     for token_id, (piece, score) in enumerate(
@@ -358,7 +341,7 @@ def _spell_tokens(spec: TokenizerSpec) -> Iterator[tuple[float, bytes]]:
 
 
 def listing(spec: TokenizerSpec) -> Iterator[bytes]:
-    """Yield the lines that a print-out of the vocabulary has, pieces spelled as in the file."""
+    """Yield the lines of a print-out of the vocabulary, pieces spelled as in the file."""
     vocabulary = spec.vocabulary
     if vocabulary.scores is None:
         raise UnsupportedError("has no scores to list")

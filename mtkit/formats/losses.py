@@ -1,9 +1,8 @@
-"""What a written file does not hold, found by reading it back: fields that come back otherwise.
+"""Losses of a written file, found by reading it back: fields that do not come back.
 
-A writer lists by hand what it leaves out while it writes; the rest (roles, templates, flags that
-only describe) is the difference between the specification and what the reader makes of the file. A
-table of the format says what a difference in a field means; the one here says it for the fields
-that mean the same everywhere.
+A writer lists some losses while it writes; the rest (roles, templates, flags that only describe) is
+the difference between the specification and that of the written file. A table of the format says
+what a difference in a field means; ``EFFECTS`` says it for fields that mean the same everywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     Rule = Union[tuple[LossCode, str], Callable[[TokenizerSpec, TokenizerSpec], Iterable[Loss]]]
 
-    """Code and effect of the loss; or what yields the losses, from what is written and its copy."""
+    """Code and effect of the loss; or a function of both specifications that yields the losses."""
 
 
 EFFECTS: Mapping[str, Rule] = {
@@ -57,15 +56,15 @@ def losses_between(
     listed: Iterable[Loss] = (),
     rules: Mapping[str, Rule] = EFFECTS,
 ) -> tuple[Loss, ...]:
-    """Return the listed losses, and those of each other field that comes back otherwise.
+    """Return the listed losses, and those of each other field that does not come back.
 
     Args:
-        rules: Field -> what it means that it differs, where the format says it more exactly.
+        rules: Field -> its loss, where the format says it more exactly than ``EFFECTS``.
     """
     losses = list(listed)
-    named = {loss.field.split(".")[0] for loss in losses}
+    fields_of_losses = {loss.field.split(".")[0] for loss in losses}
     for name in fields(spec):
-        if name == "name" or name in named or getattr(spec, name) == getattr(back, name):
+        if name == "name" or name in fields_of_losses or getattr(spec, name) == getattr(back, name):
             continue
         rule = rules.get(name) or EFFECTS.get(name, _OTHER_EFFECT)
         losses += [Loss(rule[0], name, rule[1])] if isinstance(rule, tuple) else rule(spec, back)
@@ -89,13 +88,13 @@ def other_spellings(spec: TokenizerSpec) -> Loss:
 
 
 def _added_texts(spec: TokenizerSpec) -> dict[int, str]:
-    """Return what added tokens decode to that are not decoded as they are spelled, by id."""
+    """Return id -> decoded text of the added tokens that do not decode to their content."""
     tokens = [token for token in spec.added_tokens.tokens if token.normalized]
     if not tokens or spec.normalizer is None:
         return {}
     from mtkit.pipeline.added_tokens import Cutter
     from mtkit.pipeline.normalizers import compile_normalizer
 
-    found = Cutter(AddedTokens(tuple(tokens)), compile_normalizer(spec.normalizer, ())).normalized
-    spelled = {token.id: token.content.decode("utf-8", "surrogateescape") for token in tokens}
-    return {number: text for number, text in found.items() if text != spelled[number]}
+    texts = Cutter(AddedTokens(tuple(tokens)), compile_normalizer(spec.normalizer, ())).normalized
+    contents = {token.id: token.content.decode("utf-8", "surrogateescape") for token in tokens}
+    return {number: text for number, text in texts.items() if text != contents[number]}

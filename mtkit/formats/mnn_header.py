@@ -26,7 +26,7 @@ _INT_MAX = (1 << 31) - 1
 
 
 class Header(Record):
-    """What the three lines say; ``end`` is the offset of the first byte behind them."""
+    """The three lines; ``end`` is the offset of the first byte behind them."""
 
     kind: int
     special: tuple[int, ...]
@@ -36,7 +36,7 @@ class Header(Record):
 
 
 def sniff_kind(data: Buffer) -> int | None:
-    """Return the kind that the first line names, or None when it has not the magic number."""
+    """Return the kind that the first line names; None without the magic number."""
     numbers = _numbers(bytes(data[:64]).split(b"\n", 1)[0])
     return numbers[1] if len(numbers) > 1 and numbers[0] == MAGIC else None
 
@@ -51,13 +51,10 @@ def read_header(data: Buffer) -> Header:
     counts = [*_numbers(second), 0, 0, 0][:3]
     ids = _numbers(third)
     for count in counts:
-        # A missing id is 0: more of them than the file has bytes are a forged count.
+        # A missing id is 0, so nothing else bounds a forged count.
         if not 0 <= count <= len(view):
-            raise FormatError(
-                f"is {count}, but the file has {len(view)} bytes",
-                field="id count",
-                offset=counts_at,
-            )
+            what = f"is {count}, but the file has {len(view)} bytes"
+            raise FormatError(what, field="id count", offset=counts_at)
     total = sum(counts)
     ids = (ids + [0] * (total - len(ids)))[:total]
     for token_id in ids:
@@ -75,7 +72,7 @@ def read_header(data: Buffer) -> Header:
 
 def _lines(view: memoryview, count: int) -> list[tuple[bytes, int]]:
     """Return the first lines without their LF, each with its offset."""
-    found: list[tuple[bytes, int]] = []
+    lines: list[tuple[bytes, int]] = []
     at = 0
     for number in range(count):
         window = bytes(view[at : at + LINE_LIMIT])
@@ -84,14 +81,14 @@ def _lines(view: memoryview, count: int) -> list[tuple[bytes, int]]:
             raise FormatError(
                 "does not end", field=f"line {number + 1}", offset=at, hint="the file is truncated"
             )
-        found.append((window[:end], at))
+        lines.append((window[:end], at))
         at += end + 1
-    return found
+    return lines
 
 
 def _numbers(line: bytes) -> list[int]:
     """Read blank-separated decimal integers until something else comes."""
-    found: list[int] = []
+    numbers: list[int] = []
     at = 0
     while True:
         while at < len(line) and line[at] in _BLANKS:
@@ -103,6 +100,6 @@ def _numbers(line: bytes) -> list[int]:
         while at < len(line) and 48 <= line[at] <= 57:
             at += 1
         if at == digits:
-            return found
-        # Thirteen digits are as far out of range as any more.
-        found.append(int(line[start : min(at, start + 14)]))
+            return numbers
+        # Thirteen digits are out of range already.
+        numbers.append(int(line[start : min(at, start + 14)]))

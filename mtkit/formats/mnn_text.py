@@ -7,12 +7,10 @@ The three header lines (mnn_header), then by kind, one entry a line:
 * 2 BERT: count, then base64 by id;
 * 3 HuggingFace: ``vocabulary merges``, then tokens as they are, then ``left right`` by rank.
 
-Each kind has rules of its own, which are the runtime's and not those of the libraries whose names
-they bear: no kind knows added tokens, a normalizer or a post-processor; the header's special tokens
-are looked for in the text, and decoding keeps them.
-
-A kind has its normalizer, its split and its model for good. What the file means is read back, and
-where that is another tokenizer the specification is refused; fields that decide no ids are listed.
+Each kind has a fixed normalizer, split and model, by the runtime's rules, not by those of the
+libraries that the kinds are named after. No kind has added tokens or a post-processor; the header's
+special tokens are found in the text, and decoding keeps them. A written file is read back: another
+tokenizer is refused, and differences in fields that decide no ids are losses.
 
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (``Sentencepiece``, ``Tiktoken``,
 ``BertTokenizer``, ``HuggingfaceTokenizer``), by their behavior.
@@ -67,12 +65,8 @@ class _Lines:
     def line(self, field: str) -> bytes:
         """Return the next line."""
         if self.at >= len(self.data):
-            raise FormatError(
-                "the file ends before",
-                field=field,
-                offset=self.offset,
-                hint="the file is truncated",
-            )
+            what = "the file ends before"
+            raise FormatError(what, field=field, offset=self.offset, hint="the file is truncated")
         end = self.data.find(b"\n", self.at)
         end = len(self.data) if end < 0 else end
         line = self.data[self.at : end]
@@ -84,20 +78,16 @@ class _Lines:
         """Offset of the next line in the file."""
         return self.start + min(self.at, len(self.data))
 
-    def counts(self, wanted: int) -> list[int]:
+    def counts(self, size: int) -> list[int]:
         """Read a line of counts; no file has more entries than bytes left."""
         at = self.offset
-        words = self.line("counts").split()[:wanted]
-        if len(words) < wanted or not all(w.isdigit() and len(w) < 12 for w in words):
-            raise FormatError(f"is not {wanted} numbers", field="counts", offset=at)
+        words = self.line("counts").split()[:size]
+        if len(words) < size or not all(w.isdigit() and len(w) < 12 for w in words):
+            raise FormatError(f"is not {size} numbers", field="counts", offset=at)
         counts = [int(word) for word in words]
         if sum(counts) > len(self.data) - self.at + 1:
-            raise FormatError(
-                f"{sum(counts)} entries, the file has {len(self.data) - self.at} bytes left",
-                field="counts",
-                offset=at,
-                hint="the file is damaged or cut",
-            )
+            what = f"{sum(counts)} entries, the file has {len(self.data) - self.at} bytes left"
+            raise FormatError(what, field="counts", offset=at, hint="the file is damaged or cut")
         return counts
 
     def base64(self) -> bytes:
@@ -119,13 +109,13 @@ class _Lines:
 
 
 def _read_tokens(lines: _Lines, count: int) -> Iterator[bytes]:
-    """Yield tokens that stand as they are."""
+    """Yield tokens that are lines as they are."""
     for _ in range(count):
         yield lines.line("token")
 
 
 def _read_merges(lines: _Lines, count: int, pieces: Pieces) -> Merges:
-    """Read ``left right`` lines; what is cut at the first blank need not be tokens."""
+    """Read ``left right`` lines, cut at the first blank; the parts need not be tokens."""
     ids = pieces.ids
     unlisted: dict[bytes, int] = {}
     pairs = array("I")
@@ -173,11 +163,8 @@ def _format_file(spec: TokenizerSpec) -> bytes:
         case models.BPE():
             kind, body = 3, _merges_file(spec, spec.model)
         case other:
-            raise UnsupportedError(
-                f"MNN's text formats do not support {model_name(other)}",
-                field="model",
-                hint="write a .mtok",
-            )
+            what = f"MNN's text formats do not support {model_name(other)}"
+            raise UnsupportedError(what, field="model", hint="write a .mtok")
     special = [token.id for token in spec.added_tokens.tokens]
     ids = [*special, *spec.special_ids.stop, *spec.prefix_ids]
     counts = f"{len(special)} {len(spec.special_ids.stop)} {len(spec.prefix_ids)}"
@@ -217,7 +204,7 @@ TITLE = "MNN text tokenizer (before .mtok)"
 
 KINDS = 4
 UNKNOWN_ID = 100
-"""The id that kind 2 takes for unknown where there is no [UNK]."""
+"""The unknown token of kind 2 where there is no [UNK]."""
 # The pattern of the Qwen family over bytes, written in the byte alphabet: white space is the six
 # of ASCII, every byte above is neither letter nor digit nor white space.
 _SPACE = "\u0120\u0109\u010a\u010b\u010c\u010d"
@@ -321,10 +308,7 @@ def _huggingface(lines: _Lines) -> dict[str, Any]:
         "vocabulary": Vocabulary(pieces),
         "model": mo.BPE(_read_merges(lines, merge_count, pieces), missing="after"),
         "pre_tokenizer": pr.Sequence(
-            (
-                pr.ByteLevel(add_prefix_space=False, use_regex=False),
-                pr.Split(Regex(BYTE_PATTERN)),
-            )
+            (pr.ByteLevel(add_prefix_space=False, use_regex=False), pr.Split(Regex(BYTE_PATTERN)))
         ),
         "steps": (ByteLevel(),),
     }
@@ -339,9 +323,6 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         raise UnsupportedError(f"{TITLE} cannot spell it: {error}") from None
     for name in _EXACT_FIELDS:
         if getattr(back, name) != getattr(spec, name):
-            raise UnsupportedError(
-                "MNN's text formats have fixed rules, which differ from this tokenizer's",
-                field=name,
-                hint="write a .mtok",
-            )
+            what = "MNN's text formats have fixed rules, which differ from this tokenizer's"
+            raise UnsupportedError(what, field=name, hint="write a .mtok")
     return Written({"tokenizer.txt": data}, losses_between(spec, back, []))

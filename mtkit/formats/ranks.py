@@ -1,13 +1,12 @@
 """Ranked byte strings: a specification of them (tiktoken, tekken), and a merge list from ranks.
 
-A merge list for a model that may merge any neighbors whose union is a token. The list has every way
-to cut a token in two tokens, ordered by the token; of one token, by the ids of the parts. Two cuts
-of one token at overlapping places can then merge in another order than from the left.
+tiktoken and tekken files have a split pattern and a list of ranked byte strings. The list becomes a
+vocabulary in the byte alphabet whose ids are ranks; two neighbors merge where their union is in the
+list. Text is split by the pattern first, and special tokens in it are plain text by default.
 
-What tiktoken and tekken files have in common: a split pattern and a list of ranked byte strings.
-The list becomes a vocabulary in the byte alphabet whose ids are ranks; merging two neighbors is
-allowed where their union is in the list. Text is cut by the pattern first, special tokens in the
-text are plain text unless asked for.
+A merge list for such a model has every cut of a token into two tokens, ordered by the token; of one
+token, by the ids of the parts. Two overlapping cuts of one token can then merge in another order
+than from the left.
 
 Source: huggingface/transformers 5, convert_slow_tokenizer.py (``generate_merges``).
 """
@@ -54,15 +53,15 @@ def merges_by_rank(vocabulary: Vocabulary, special: Collection[int]) -> Merges:
     return merges_by_cuts(usable.values(), usable)
 
 
-def merges_by_cuts(made: Iterable[int], usable: Mapping[bytes, int]) -> Merges:
-    """Return the merges that make the given tokens, in their order.
+def merges_by_cuts(results: Iterable[int], usable: Mapping[bytes, int]) -> Merges:
+    """Return the merges with the given results, in their order.
 
     Args:
-        usable: Piece -> id of the tokens that a merge can take and make.
+        usable: Piece -> id of the tokens that may be part or result of a merge.
     """
     pieces = {number: piece for piece, number in usable.items()}
     flat: list[int] = []
-    for number in made:
+    for number in results:
         piece = pieces[number]
         cuts = []
         for cut in range(1, len(piece)):
@@ -77,13 +76,13 @@ def merges_by_cuts(made: Iterable[int], usable: Mapping[bytes, int]) -> Merges:
 
 
 RANK_RULES: Mapping[str, Rule] = {"model": lambda *_: ()}
-"""What differs in files of ranks: of the model, what `ranks_of` says and nothing else."""
+"""Of the model, ``ranks_of`` lists all losses."""
 HIGHEST_RANK = 1 << 24
 """No vocabulary comes near; a higher rank is damage."""
 
 
 def rank_vocabulary(ranks: Mapping[bytes, int]) -> Vocabulary:
-    """Arrange byte strings by their ranks; a rank that none has becomes an ABSENT piece."""
+    """Arrange byte strings by their ranks; an unused rank becomes an ABSENT piece."""
     size = max([*ranks.values(), -1]) + 1
     check_rank_gaps(size, len(ranks))
     pieces = [b""] * size
@@ -175,14 +174,13 @@ def ranks_of(spec: TokenizerSpec, what: str) -> tuple[dict[bytes, int], str, tup
     if letters.add_prefix_space:
         losses.add("ids", "pre_tokenizer", "no space is added before a text")
     if pattern != fancy_regex(pattern.pattern):
-        losses.add(
-            "ids-possible", "pre_tokenizer", "the split pattern runs in a different regex engine"
-        )
-    return ranks, pattern.pattern, losses.found
+        effect = "the split pattern runs in a different regex engine"
+        losses.add("ids-possible", "pre_tokenizer", effect)
+    return ranks, pattern.pattern, tuple(losses)
 
 
 def _pattern_and_letters(spec: TokenizerSpec, what: str) -> tuple[Regex, pre_tokenizers.ByteLevel]:
-    """Return the pattern of the one split, which keeps what it finds, and the byte alphabet."""
+    """Return the pattern of the only split, which keeps its matches, and the byte alphabet."""
     steps = list(components_of(spec.pre_tokenizer))
     letters = steps[-1] if steps else None
     if not isinstance(letters, pre_tokenizers.ByteLevel):
@@ -206,30 +204,30 @@ def _check_merges(
     if model.unk is not None or model.continuing_subword_prefix or model.end_of_word_suffix:
         raise UnsupportedError("ranks cannot hold an unknown token, a prefix or a suffix")
     pieces, size = vocabulary.pieces, len(vocabulary)
-    listed: dict[tuple[int, int], int] = {}
+    merges: dict[tuple[int, int], int] = {}
     last = -1
     for left, right in model.merges.pairs.pairs():
         if left >= size or right >= size:
             raise UnsupportedError("a merge has a part that is not a token")
-        made = vocabulary.ids.get(pieces[left] + pieces[right], -1)
-        if made < last:
+        result = vocabulary.ids.get(pieces[left] + pieces[right], -1)
+        if result < last:
             raise UnsupportedError("ids do not rise with the ranks of the merges")
-        last = made
-        listed[left, right] = made
+        last = result
+        merges[left, right] = result
     by_id = {token_id: raw for raw, token_id in ranks.items()}
     allowed = sum(
         raw[:cut] in ranks and raw[cut:] in ranks
         for raw in by_id.values()
         for cut in range(1, len(raw))
     )
-    if allowed != len(listed):
+    if allowed != len(merges):
         effect = (
-            f"merging by rank allows {allowed:,} pairs, but the list of merges has {len(listed):,}"
+            f"merging by rank allows {allowed:,} pairs, but the list of merges has {len(merges):,}"
         )
         losses.add("ids-possible", "model.merges", effect)
     elif not model.ignore_merges:
         effect = "a word that is itself a token is never split"
         losses.add("ids-possible", "model.ignore_merges", effect)
-    elif len(set(listed.values())) < allowed:
+    elif len(set(merges.values())) < allowed:
         effect = "pairs with the same result merge from the left instead of in list order"
         losses.add("ids-possible", "model.merges", effect)

@@ -1,7 +1,7 @@
 r"""RWKV's vocabulary files: one ``id literal length`` a line, the literal in Python's syntax.
 
 ``12 '\x0c' 1`` is text, ``127 b'\x80' 1`` bytes; the length counts bytes. Ids need not be dense; 0
-is the end of a document and stands in no line. Encoding is the greedy longest match over bytes.
+is the end of a document and has no line. Encoding is the greedy longest match over bytes.
 
 Source: BlinkDL/RWKV-LM, RWKV-v5/tokenizer/rwkv_tokenizer.py.
 """
@@ -38,7 +38,7 @@ HIGHEST_ID = 1 << 24
 """No vocabulary comes near; a higher id is damage."""
 _LINE = rb"""(\d{1,9}) (b?)('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*") (\d{1,9})\s*"""
 _ESCAPE = rb"""\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([\\'"abfnrtv0]))"""
-_NAMED = {
+_ESCAPES = {
     b"\\": "\\", b"'": "'", b'"': '"', b"a": "\a", b"b": "\b", b"f": "\f", b"n": "\n", b"r": "\r",
     b"t": "\t", b"v": "\v", b"0": "\0",
 }  # fmt: skip
@@ -60,7 +60,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     import re
 
     line_form, escape = re.compile(_LINE), re.compile(_ESCAPE, re.DOTALL)
-    found: dict[int, bytes] = {}
+    tokens: dict[int, bytes] = {}
     at = 0
     for line in bytes(source.data).split(b"\n"):
         if line.strip():
@@ -69,33 +69,33 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
                 what = f"is {line[:60]!r}, not an id, a literal and a length"
                 raise FormatError(what, field="line", offset=at)
             token_id, piece = int(entry[1]), _unquote(entry[3][1:-1], bool(entry[2]), escape, at)
-            if token_id in found or token_id > HIGHEST_ID or len(piece) != int(entry[4]):
+            if token_id in tokens or token_id > HIGHEST_ID or len(piece) != int(entry[4]):
                 what = f"{line[:60]!r}: the id stands twice or is too high, or the length is wrong"
                 raise FormatError(what, field="line", offset=at)
-            found[token_id] = piece
+            tokens[token_id] = piece
         at += len(line) + 1
-    if not found:
+    if not tokens:
         raise FormatError("holds no token", field="line 1")
-    size = max(found) + 1
-    if is_sparse(size, len(found)):
-        raise FormatError(f"the highest is {size - 1}, but there are {len(found)}", field="ids")
+    size = max(tokens) + 1
+    if is_sparse(size, len(tokens)):
+        raise FormatError(f"the highest is {size - 1}, but there are {len(tokens)}", field="ids")
     types = bytearray([TokenType.ABSENT]) * size
-    for token_id in found:
+    for token_id in tokens:
         types[token_id] = TokenType.NORMAL
-    pieces = Pieces.of([found.get(token_id, b"") for token_id in range(size)])
+    pieces = Pieces.of([tokens.get(token_id, b"") for token_id in range(size)])
     spec = TokenizerSpec(
         Vocabulary(pieces, Numbers("B", bytes(types))),
         models.Trie(),
         decoder=decoders.Pieces("bytes"),
         invalid_utf8="keep",
-        special_ids=SpecialIds(eos=0, stop=(0,)) if 0 not in found else SpecialIds(),
+        special_ids=SpecialIds(eos=0, stop=(0,)) if 0 not in tokens else SpecialIds(),
     )
-    said = ("id 0 ends a document",) if 0 not in found else ()
-    return Reading(spec, said)
+    assumptions = ("id 0 ends a document",) if 0 not in tokens else ()
+    return Reading(spec, assumptions)
 
 
 def _unquote(body: bytes, is_bytes: bool, escape: Pattern[bytes], at: int) -> bytes:
-    r"""Return what a literal stands for: in text ``\xe9`` is a character, in bytes a byte."""
+    r"""Return the bytes of a literal: in text ``\xe9`` is a character, in bytes a byte."""
     if b"\\" not in body:
         return body
     out, last = [], 0
@@ -104,7 +104,7 @@ def _unquote(body: bytes, is_bytes: bool, escape: Pattern[bytes], at: int) -> by
         last = match.end()
         digits = match[1] or match[2] or match[3]
         if digits is None:
-            out.append(_NAMED[match[4]].encode())
+            out.append(_ESCAPES[match[4]].encode())
         elif is_bytes:
             if match[1] is None:
                 raise FormatError("has a character escape in bytes", field="line", offset=at)

@@ -95,8 +95,10 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
             post_processors.Slot(None, (roles.eos,), name="</s>"),
         )
         spec = replace(spec, post_processor=post_processors.Template(slots))
-    said = () if listed is not None else ("the special tokens of files that do not list them",)
-    return Reading(spec, said)
+    assumptions = (
+        () if listed is not None else ("the special tokens of files that do not list them",)
+    )
+    return Reading(spec, assumptions)
 
 
 def _special_names(listed: Any, count: int) -> list[str]:
@@ -155,9 +157,8 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     if [token.id for token in tokens] != list(range(n_special)) or (
         [rank for _, rank in ordered] != expected
     ):
-        raise UnsupportedError(
-            f"{TITLE} needs the special tokens first, and then all other ids without a gap"
-        )
+        what = f"{TITLE} needs the special tokens first, and then all other ids without a gap"
+        raise UnsupportedError(what)
     wrong = next((at for at in range(BYTES) if ordered[at][0] != bytes([at])), None)
     if wrong is not None:
         raise UnsupportedError(
@@ -171,7 +172,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     config = {
         "num_vocab_tokens": len(ordered),
         "version": "v3",
-        **_kept(extras.get("tekken.config")),
+        **_as_table(extras.get("tekken.config")),
         "pattern": pattern,
         "default_vocab_size": n_special + len(ordered),
         "default_num_special_tokens": n_special,
@@ -192,18 +193,18 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         ]
     if listed is not None:
         table["special_tokens"] = listed
-    table.update(_kept(extras.get("tekken.other")))
+    table.update(_as_table(extras.get("tekken.other")))
     data = json.dumps(table, ensure_ascii=False).encode("utf-8")
     back = read(Source("tekken.json", data), {}).spec
     return Written({"tekken.json": data}, losses_between(spec, back, losses, RANK_RULES))
 
 
-def _kept(extra: object) -> dict[str, Any]:
+def _as_table(extra: object) -> dict[str, Any]:
     return extra if isinstance(extra, dict) else {}
 
 
 def _names_are(names: list[str], listed: object) -> bool:
-    """Tell whether a list of special tokens still says these names."""
+    """Tell whether a list of special tokens gives these names."""
     try:
         return _special_names(listed, len(names)) == names
     except FormatError:

@@ -1,17 +1,13 @@
-"""tiktoken's rank files, one ``base64 rank`` a line, and the published encodings that they are of.
+"""tiktoken's rank files, one ``base64 rank`` a line, and the published encodings of such files.
 
 The file holds neither the split pattern nor the special tokens. They come from ``pattern.json``
-beside it (``{"pattern": …, "special_tokens": {…}}``, and ``"normalizer": "NFC"`` where text is put
-into that form first), from the name of a published encoding, or from recognizing the ranks of one;
-otherwise reading asks, it never guesses.
+beside it (``{"pattern": …, "special_tokens": {…}}``, and ``"normalizer": "NFC"`` where text is
+normalized first), from the name of a published encoding, or from the SHA-256 of a published rank
+file, whose first encoding counts; otherwise reading refuses and never guesses.
 
-Published encodings: what belongs to a rank file that does not say it. A name stands for a split
-pattern, special tokens and the normal form that text is put into first; SHA-256 of a published rank
-file for the names that go with it, of which the first is meant unless another is asked for.
-
-Source: openai/tiktoken, tiktoken/load.py (``load_tiktoken_bpe``), src/lib.rs (``CoreBPE``).
-Source: openai/tiktoken, tiktoken_ext/openai_public.py; openai/whisper, whisper/tokenizer.py
-(``LANGUAGES``, ``get_encoding``); QwenLM/Qwen, tokenization_qwen.py (``QWenTokenizer``).
+Source: openai/tiktoken, tiktoken/load.py (``load_tiktoken_bpe``), src/lib.rs (``CoreBPE``),
+tiktoken_ext/openai_public.py; openai/whisper, whisper/tokenizer.py (``LANGUAGES``,
+``get_encoding``); QwenLM/Qwen, tokenization_qwen.py (``QWenTokenizer``).
 """
 
 from __future__ import annotations
@@ -50,7 +46,7 @@ class Encoding(Record):
 
     Attributes:
         special: Special token -> id.
-        form: Unicode normal form of the text before anything else; None: the text as it is.
+        form: Unicode normal form of the text, made first; None: the text as it is.
     """
 
     pattern: str
@@ -92,7 +88,7 @@ def _number_texts(first: int, names: Iterable[str]) -> dict[str, int]:
 
 
 def _harmony() -> Encoding:
-    named = {
+    names = {
         200002: "return",
         200003: "constrain",
         200005: "channel",
@@ -104,7 +100,7 @@ def _harmony() -> Encoding:
     }
     special = {"<|startoftext|>": 199998, END_OF_TEXT: 199999}
     for token_id in range(200000, 201088):
-        special[f"<|{named.get(token_id, f'reserved_{token_id}')}|>"] = token_id
+        special[f"<|{names.get(token_id, f'reserved_{token_id}')}|>"] = token_id
     return Encoding(_O200K, special)
 
 
@@ -196,12 +192,12 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         what = f"is not the published rank file of {name}: its SHA-256 is another"
         raise FormatError(what, hint="delete it so that tiktoken downloads it again")
     vocabulary = _native_vocabulary(source.data) or rank_vocabulary(parse_ranks(bytes(source.data)))
-    encoding, said = _encoding(source, name)
+    encoding, assumption = _encoding(source, name)
     ranks = [number for number in encoding.special.values() if number < len(vocabulary)]
     both = [number for number in ranks if vocabulary.type_of(number) != TokenType.ABSENT]
     if both:
         raise FormatError(f"id {min(both)} is a rank and a special token", field="special_tokens")
-    return Reading(_spec(vocabulary, encoding), (said,))
+    return Reading(_spec(vocabulary, encoding), (assumption,))
 
 
 def _native_vocabulary(data: Buffer) -> Vocabulary | None:
@@ -210,10 +206,10 @@ def _native_vocabulary(data: Buffer) -> Vocabulary | None:
         from mtkit.base.native import native
     except ImportError:
         return None
-    found = native.read_rank_lines(data)
-    if found is None:
+    columns = native.read_rank_lines(data)
+    if columns is None:
         return None
-    blob, ends, present = found
+    blob, ends, present = columns
     check_rank_gaps(len(present), present.count(1))
     types = Numbers("B", present_types(present)) if 0 in present else None
     return Vocabulary(Pieces(blob, Numbers("I", ends)), types)
@@ -224,16 +220,16 @@ def _spec(vocabulary: Vocabulary, encoding: Encoding) -> TokenizerSpec:
     spec = rank_spec(vocabulary, encoding.pattern, encoding.special, end)
     if encoding.form is None:
         return spec
-    # Special tokens are looked for in what the normal form has made of the text.
+    # Special tokens are found in the normalized text.
     tokens = tuple(replace(token, normalized=True) for token in spec.added_tokens.tokens)
     added = replace(spec.added_tokens, tokens=tokens)
     return replace(spec, normalizer=_FORMS[encoding.form], added_tokens=added)
 
 
 def parse_ranks(data: bytes) -> dict[bytes, int]:
-    """Read the lines of a rank file, of a byte string that occurs twice the last.
+    """Parse the lines of a rank file; of two equal byte strings the last counts.
 
-    What stands for no bytes at all (``=``) is a token that text never becomes.
+    ``=``, base64 of no bytes, is a token that no text gives.
     """
     import binascii
 
@@ -254,14 +250,13 @@ def parse_ranks(data: bytes) -> dict[bytes, int]:
         at += len(whole)
     lacking = next((byte for byte in range(256) if bytes([byte]) not in ranks), None)
     if lacking is not None:
-        raise FormatError(
-            f"lack the byte 0x{lacking:02x}", field="ranks", hint="the file is probably truncated"
-        )
+        what = f"lack the byte 0x{lacking:02x}"
+        raise FormatError(what, field="ranks", hint="the file is probably truncated")
     return ranks
 
 
 def _encoding(source: Source, name: object) -> tuple[Encoding, str]:
-    """Return what the file does not hold, and where it was found."""
+    """Return what the file does not hold, and where it comes from."""
     belongs = "split pattern and special tokens"
     if name is not None:
         if name not in ENCODINGS:

@@ -1,22 +1,15 @@
-"""What tokenizer_config.json and its neighbors say of a class of transformers and its tokens.
+"""tokenizer_config.json and its neighbors: the settings of a class of transformers, and its tokens.
 
-Split patterns that several formats write down because a class has them built in.
-
-Special and added tokens as transformers and tokenizers name, number and spell them.
-
-The settings of a class of transformers that builds its tokenizer from vocabulary files.
 tokenizer_config.json names the class, its switches and its special tokens, in
 ``added_tokens_decoder`` also the other added tokens. Only where it has none of these,
 special_tokens_map.json and added_tokens.json count. Ids in these files are not used: a token has
 the id that the vocabulary has for its text, else the next free one, counted from the number of
 tokens.
 
-Source: huggingface/transformers 5, models/qwen2, models/qwen3_5 (``PRETOKENIZE_REGEX``).
-Source: huggingface/tokenizers 0.23, tokenizer/added_vocabulary.rs (``add_tokens``: the id in a file
-is not used); huggingface/transformers 5, tokenization_utils_base.py.
 Source: huggingface/transformers 5, tokenization_utils_base.py (``_from_pretrained``, ``__init__``),
-tokenization_utils_tokenizers.py (``TokenizersBackend``); huggingface/tokenizers 0.23,
-tokenizer/added_vocabulary.rs (``add_tokens``).
+tokenization_utils_tokenizers.py (``TokenizersBackend``), models/qwen2, models/qwen3_5
+(``PRETOKENIZE_REGEX``); huggingface/tokenizers 0.23, tokenizer/added_vocabulary.rs (``add_tokens``:
+the id in a file is not used).
 """
 
 from __future__ import annotations
@@ -34,6 +27,7 @@ if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
 
     Again = Literal["plain", "kept"] | None
+    """How a class adds its special tokens again: "plain" resets their flags, "kept" does not."""
 
 
 QWEN2_SPLIT = (
@@ -58,16 +52,16 @@ def number_tokens(
     """Give added tokens the ids of the vocabulary or the next free ones.
 
     Of one text the last entry counts. Where a vocabulary has holes, a free id can be that of
-    another token, which takes its place.
+    another token, which is replaced.
 
     Args:
         following: The first free id: the number of tokens.
 
     Returns:
-        The tokens by id, in the order in which ids came up, and the number that each text got.
+        The tokens by id, in the order in which the ids first occur, and text -> id.
     """
     numbers: dict[bytes, int] = {}
-    found: dict[int, AddedToken] = {}
+    by_id: dict[int, AddedToken] = {}
     special = set()
     for token in tokens:
         content = token.content
@@ -77,10 +71,10 @@ def number_tokens(
             numbers[content] = ids.get(content, following)
             following += content not in ids
         if token.special:
-            special.add(content)  # what was special once stays so
+            special.add(content)  # later entries cannot undo it
         number = numbers[content]
-        found[number] = replace(token, id=number, special=content in special)
-    return found, numbers
+        by_id[number] = replace(token, id=number, special=content in special)
+    return by_id, numbers
 
 
 def token_form(token: AddedToken) -> dict[str, Any]:
@@ -94,7 +88,7 @@ EXTRA, ADDITIONAL = "extra_special_tokens", "additional_special_tokens"
 _BUILDING_SETTINGS = ("init_inputs", "vocab", "merges", "tokenizer_object", "post_processor")
 """Settings that would take the place of the vocabulary files."""
 GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-"""Classes that build whatever a tokenizer.json says; they say nothing of the files around it."""
+"""Classes that build any tokenizer.json, so that they say nothing of the files beside it."""
 
 
 class Settings:
@@ -118,7 +112,7 @@ class Settings:
                 raise UnsupportedError("would replace the files", field=self.config.path(key))
 
     def family(self, families: Mapping[str, str]) -> str | None:
-        """Return what ``families`` has for the class that is named; None where none is."""
+        """Return the entry of ``families`` for the class in the files; None where none is named."""
         name = self.config.optional_string("tokenizer_class")
         if name is None or (name in GENERIC_CLASSES and self._has_document):
             return None
@@ -136,73 +130,71 @@ class Settings:
         value = self.config.optional_boolean(key)
         return default if value is None else value
 
-    def named(
-        self,
-        defaults: Mapping[str, str],
-        marks: Mapping[str, Mapping[str, bool]] | None = None,
+    def role_tokens(
+        self, defaults: Mapping[str, str], marks: Mapping[str, Mapping[str, bool]] | None = None
     ) -> dict[str, AddedToken | None]:
         """Return the token of each role, standard ones first; None where the files say null.
 
         Args:
-            defaults: Role -> text, for those that the class has a token for.
-            marks: Role -> how its token is found, where it is named by its text alone.
+            defaults: Role -> text, for roles that have a token by default.
+            marks: Role -> flags of its token, where the files give its text alone.
         """
-        found = self._named(defaults)
+        tokens = self._role_tokens(defaults)
         for role, flags in (marks or {}).items():
-            token = found.get(role)
+            token = tokens.get(role)
             key = f"{role}_token"
             table = self._map if key in self._map else self.config
             if token is not None and type(table.values.get(key, "")) is str:
-                found[role] = replace(token, **flags)
-        return found
+                tokens[role] = replace(token, **flags)
+        return tokens
 
-    def _named(self, defaults: Mapping[str, str]) -> dict[str, AddedToken | None]:
-        found: dict[str, AddedToken | None] = {}
+    def _role_tokens(self, defaults: Mapping[str, str]) -> dict[str, AddedToken | None]:
+        tokens: dict[str, AddedToken | None] = {}
         for role in ROLES:
             key = f"{role}_token"
             if key in self._map:
-                found[role] = _token(self._map, key, special=True, marked=False)
+                tokens[role] = _token(self._map, key, special=True, marked=False)
             elif key in self.config:
-                found[role] = _token(self.config, key, special=True)
+                tokens[role] = _token(self.config, key, special=True)
             else:
                 text = defaults.get(role)
-                found[role] = None if text is None else _special(text, "")
+                tokens[role] = None if text is None else _special(text, "")
         more = {role: text for role, text in defaults.items() if role not in ROLES}
-        found.update({role: _special(text, "") for role, text in more.items()})
+        tokens.update({role: _special(text, "") for role, text in more.items()})
         for table in (self.config, self._map):
             for key, value in table.values.items():
                 role = key.removesuffix("_token")
                 if role != key and role not in ROLES and type(value) is str:
-                    found[role] = _special(value, table.path(key))
+                    tokens[role] = _special(value, table.path(key))
         for table in (self.config, self._map):
             extra = table.values.get(EXTRA)
             if type(extra) is dict:
                 names = Fields(extra, table.path(EXTRA))
-                found.update({name: _token(names, name, special=True) for name in extra})
-        return found
+                tokens.update({name: _token(names, name, special=True) for name in extra})
+        return tokens
 
     def _extra(self) -> tuple[list[AddedToken], list[AddedToken]]:
         """Return the special tokens that have no role.
 
-        Those of the second list the class finds later: added_tokens.json does not know of them.
+        The class reads those of the second list later, behind added_tokens.json.
         """
-        config, given = self.config.values, self.config.values.get(EXTRA)
-        named = type(given) is dict
-        key = ADDITIONAL if ADDITIONAL in config and not given else EXTRA
-        early = [] if named else _tokens(self.config, key)
-        is_said = key in config and not named
+        config, extra = self.config.values, self.config.values.get(EXTRA)
+        is_table = type(extra) is dict
+        key = ADDITIONAL if ADDITIONAL in config and not extra else EXTRA
+        early = [] if is_table else _tokens(self.config, key)
+        is_complete = key in config and not is_table
         if type(self._map.values.get(EXTRA)) is list:
             more = _tokens(self._map, EXTRA, marked=False)
             return [*early, *(token for token in more if token not in early)], []
         late = self._map if ADDITIONAL in self._map else self.config
-        return early, [] if is_said else _tokens(late, ADDITIONAL)
+        return early, [] if is_complete else _tokens(late, ADDITIONAL)
 
     def _listed(
-        self, said: set[bytes], roles: set[bytes]
+        self, early: set[bytes], roles: set[bytes]
     ) -> Iterator[tuple[AddedToken, AddedToken]]:
-        """Yield the added tokens that are listed with their ids, in the order of these.
+        """Yield the added tokens that the files list with ids, in the order of the ids.
 
-        Each as the files have it, and as it is where its text has a role.
+        Each as the files have it, and with ``special`` set where its text has a role.
         """
         if self._decoder:
             table = self.config.object("added_tokens_decoder")
@@ -214,34 +206,33 @@ class Settings:
         listed: dict[int, AddedToken] = {}
         for text in sorted(self._added.values, key=self._added.integer):
             content = encode_text(text, ADDED_TOKENS)
-            normalized, special = content not in said, content in said or content in roles
-            found = AddedToken(-1, content, special=special, normalized=normalized)
-            listed[self._added.integer(text)] = found
-        listed.update((one.id, replace(one, id=-1)) for one in self._document or ())
+            normalized, special = content not in early, content in early or content in roles
+            listed[self._added.integer(text)] = AddedToken(
+                -1, content, special=special, normalized=normalized
+            )
+        listed.update((entry.id, replace(entry, id=-1)) for entry in self._document or ())
         for number in sorted(listed):
-            one = listed[number]
-            yield one, replace(one, special=one.special or one.content in roles)
+            entry = listed[number]
+            yield entry, replace(entry, special=entry.special or entry.content in roles)
 
-    def added(
-        self, named: Mapping[str, AddedToken | None], ids: Mapping[bytes, int], *, again: Again
+    def added_tokens(
+        self, roles: Mapping[str, AddedToken | None], ids: Mapping[bytes, int], *, again: Again
     ) -> tuple[AddedTokens, SpecialIds]:
-        """Return all added tokens, numbered as the library does, and the ids of the roles.
-
-        Args:
-            again: The class adds its special tokens once more: "plain" resets how they are found,
-                "kept" does not.
-        """
-        tokens = self.tokens(named, again=again)
+        """Return all added tokens, numbered as the library does, and the ids of the roles."""
+        tokens = self.tokens(roles, again=again)
         by_id, numbers = number_tokens(tokens, ids, len(ids))
-        found = tuple(by_id[number] for number in sorted(by_id))
         parse_special = not self.flag("split_special_tokens", False)
-        given = {role: named[role] for role in ROLES}
-        of_roles = {role: numbers.get(token.content) for role, token in given.items() if token}
-        return AddedTokens(found, parse_special=parse_special), SpecialIds(**of_roles, stop=())
+        added = AddedTokens(
+            tuple(by_id[number] for number in sorted(by_id)), parse_special=parse_special
+        )
+        role_ids = {
+            role: numbers.get(token.content) for role in ROLES if (token := roles[role]) is not None
+        }
+        return added, SpecialIds(**role_ids, stop=())
 
     def tokens(
         self,
-        named: Mapping[str, AddedToken | None],
+        roles: Mapping[str, AddedToken | None],
         *,
         again: Again = None,
         extra: Iterable[str] = (),
@@ -250,44 +241,42 @@ class Settings:
         """Return all added tokens in the order in which the library gets them, without ids.
 
         Args:
-            again: As ``added`` takes it.
             extra: Special tokens without a role that the class has where the files name none.
-            present: What the tokenizer has already: a token that is listed is added once more, one
-                that only has a role is not.
+            present: Tokens of the tokenizer: one that is listed is added once more, one that only
+                has a role is not.
         """
-        roles = [token for token in named.values() if token is not None]
+        role_tokens = [token for token in roles.values() if token is not None]
         early, late = self._extra()
         if extra and not self._names_extra():
             early = [_special(text, "") for text in extra]
-        special = [*roles, *early, *late]
-        said = {token.content for token in early}
-        said |= {token.content for role, token in named.items() if token and self._names(role)}
-        contents = {token.content for token in roles}
-        listed = list(self._listed(said, contents))
-        known = {token.content for token in present} | {token.content for token, _ in listed}
+        special = [*role_tokens, *early, *late]
+        texts_before = {token.content for token in early}
+        texts_before |= {t.content for role, t in roles.items() if t and self._names(role)}
+        listed = list(self._listed(texts_before, {token.content for token in role_tokens}))
+        contents = {token.content for token in present} | {token.content for token, _ in listed}
         tokens = [marked for _, marked in listed]
-        tokens += [token for token in dict.fromkeys(special) if token.content not in known]
+        tokens += [token for token in dict.fromkeys(special) if token.content not in contents]
         if again == "plain":
             texts = dict.fromkeys(token.content for token in special)
             tokens += [AddedToken(-1, content, special=True) for content in texts]
         elif again == "kept":
             by_content = {token.content: token for token, _ in listed}
-            kept = [by_content.get(token.content, token) for token in roles]
-            tokens += [replace(token, special=True) for token in (*kept, *early, *late)]
+            first = [by_content.get(token.content, token) for token in role_tokens]
+            tokens += [replace(token, special=True) for token in (*first, *early, *late)]
         return tokens
 
     def _names_extra(self) -> bool:
-        """Tell whether the files say which special tokens have no role."""
+        """Tell whether the files list the special tokens without a role."""
         if ADDITIONAL in self._map:
             raise UnsupportedError("is added to by the class", field=self._map.path(ADDITIONAL))
-        config, given = self.config.values, self.config.values.get(EXTRA)
-        if type(given) is dict:
+        config, extra = self.config.values, self.config.values.get(EXTRA)
+        if type(extra) is dict:
             return False
-        is_moved = ADDITIONAL in config and not given
+        is_moved = ADDITIONAL in config and not extra
         return is_moved or EXTRA in config or type(self._map.values.get(EXTRA)) is list
 
     def _names(self, role: str) -> bool:
-        """Tell whether added_tokens.json knows of a role: objects are read too late for that."""
+        """Tell whether a role is read before added_tokens.json: objects are read later."""
         key = f"{role}_token"
         return key in self._map or type(self.config.values.get(key)) is str
 
@@ -295,10 +284,10 @@ class Settings:
 def role_settings(
     spec: TokenizerSpec, roles: SpecialIds, defaults: Mapping[str, str], ids: Mapping[bytes, int]
 ) -> dict[str, Any]:
-    """Return what tokenizer_config.json must say so that roles and added tokens come back.
+    """Return the settings of tokenizer_config.json from which roles and added tokens come back.
 
     Args:
-        defaults: Role -> text, for those that the class has a token for.
+        defaults: Role -> text, for roles that have a token by default.
     """
     texts = {number: piece for piece, number in ids.items()}
     texts.update({token.id: token.content for token in spec.added_tokens.tokens})
@@ -327,7 +316,7 @@ def role_settings(
 
 
 def _is_plain(token: AddedToken, contents: set[bytes]) -> bool:
-    """Tell whether naming its role says all of a token."""
+    """Tell whether the text of its role alone gives a token."""
     return token.content in contents and token == AddedToken(token.id, token.content, special=True)
 
 
@@ -351,14 +340,14 @@ def _special(text: str, where: str) -> AddedToken:
 def _tokens(table: Fields, key: str, *, marked: bool = True) -> list[AddedToken]:
     items = table.items(key) if table.values.get(key) else []
     entries = Fields({f"{key}[{place}]": item for place, item in enumerate(items)}, table.where)
-    found = (_token(entries, place, special=not marked, marked=marked) for place in entries.values)
-    return [token for token in found if token is not None]
+    tokens = (_token(entries, place, special=not marked, marked=marked) for place in entries.values)
+    return [token for token in tokens if token is not None]
 
 
 def _token(
     table: Fields, key: str, *, special: bool = False, marked: bool = True
 ) -> AddedToken | None:
-    """Read a special token: a text, or an object with how it is found."""
+    """Read a special token: a text, or an object with flags."""
     value = table.get(key)
     if value is None:
         return None

@@ -1,15 +1,14 @@
 """Byte-level BPE in two files: vocab.json (token → id) and merges.txt (a pair a line, by rank).
 
-Either file can be named; the other must lie beside it. They hold vocabulary and merges alone; what
-surrounds them is that of the class which tokenizer_config.json beside them names: GPT2Tokenizer's
-(where none is named), RobertaTokenizer's or Qwen2Tokenizer's. Others build another tokenizer of the
-same files and are refused.
+Either file can be named; the other must lie beside it. They hold vocabulary and merges alone; the
+rest is that of the class in tokenizer_config.json beside them: GPT2Tokenizer (the default),
+RobertaTokenizer or Qwen2Tokenizer. Other classes build another tokenizer from the same files and
+are refused.
 
 Source: huggingface/transformers 5, models/gpt2, models/roberta, models/qwen2 (``__init__``),
-tokenization_utils_tokenizers.py (``update_post_processor``).
-Source: huggingface/transformers 5, tokenization_utils_tokenizers.py (``TokenizersBackend``: an
-added token that vocab.json lacks gets the next free id, whatever id the files have for it).
-Source: huggingface/tokenizers 0.23, models/bpe/model.rs (``read_file``).
+tokenization_utils_tokenizers.py (``update_post_processor``; ``TokenizersBackend``: an added token
+that vocab.json lacks gets the next free id, whatever id the files have for it);
+huggingface/tokenizers 0.23, models/bpe/model.rs (``read_file``).
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ if TYPE_CHECKING:
 
 
 class Family(Record):
-    """What a class puts around vocabulary and merges.
+    """What a class has besides vocabulary and merges.
 
     Attributes:
-        roles: Role -> text of the special tokens that it names itself.
+        roles: Role -> text of its special tokens by default.
         split: Split pattern in front of the byte alphabet; empty for GPT-2's own.
         surrounds: Whether the class puts cls and sep around a text, whatever the settings say.
         again: How it adds its special tokens a second time.
@@ -102,7 +101,7 @@ _CLASSES = {name: name for name in _FAMILIES} | dict.fromkeys(
 def _ends_template(
     roles: SpecialIds, texts: Mapping[str, str], *, bos: bool, eos: bool
 ) -> post_processors.Template | None:
-    """Return what puts BOS and EOS around each text; None for neither."""
+    """Return the template of BOS and EOS around each text; None for neither."""
 
     def around(text: int) -> tuple[post_processors.Slot, ...]:
         first = _token_slot(roles.bos, texts.get("bos"), text) if bos else ()
@@ -138,7 +137,7 @@ def write_pair(spec: TokenizerSpec, title: str, read: Callable[[Source], Reading
         if spec.vocabulary.type_of(number) is not TokenType.ABSENT
     }
     merges = _merge_lines(model.merges, spec.vocabulary.pieces, vocab)
-    # Where its next free id is another one, an added token has to be in vocab.json.
+    # An added token whose next free id would be another one has to be in vocab.json.
     free = set(range(spec.vocab_size)) - set(vocab.values())
     more = {t.content: t.id for t in spec.added_tokens.tokens if t.id in free} | vocab
     for ids in (vocab, more):
@@ -162,7 +161,7 @@ def _added_ids(spec: TokenizerSpec) -> dict[bytes, int]:
 
 
 def _family_of(spec: TokenizerSpec) -> Family:
-    """Return the class that comes nearest."""
+    """Return the nearest class."""
     if isinstance(spec.post_processor, post_processors.Roberta):
         return ROBERTA
     same = spec.normalizer == QWEN2.normalizer and _without_trimming(spec) in (
@@ -173,20 +172,20 @@ def _family_of(spec: TokenizerSpec) -> Family:
 
 
 def _without_trimming(spec: TokenizerSpec) -> pre_tokenizers.PreTokenizer | None:
-    """Return the pre-tokenizer as it is but for offsets."""
-    found = spec.pre_tokenizer
-    if isinstance(found, pre_tokenizers.ByteLevel):
-        return replace(found, trim_offsets=True)
-    if isinstance(found, pre_tokenizers.Sequence) and found.steps:
-        last = found.steps[-1]
+    """Return the pre-tokenizer without its setting for offsets."""
+    pre_tokenizer = spec.pre_tokenizer
+    if isinstance(pre_tokenizer, pre_tokenizers.ByteLevel):
+        return replace(pre_tokenizer, trim_offsets=True)
+    if isinstance(pre_tokenizer, pre_tokenizers.Sequence) and pre_tokenizer.steps:
+        last = pre_tokenizer.steps[-1]
         if isinstance(last, pre_tokenizers.ByteLevel):
-            steps = (*found.steps[:-1], replace(last, trim_offsets=True))
+            steps = (*pre_tokenizer.steps[:-1], replace(last, trim_offsets=True))
             return pre_tokenizers.Sequence(steps)
-    return found
+    return pre_tokenizer
 
 
 def _settings(spec: TokenizerSpec, family: Family, ids: Mapping[bytes, int]) -> dict[str, object]:
-    """Return what tokenizer_config.json must say."""
+    """Return the fields of tokenizer_config.json."""
     post, roles = spec.post_processor, spec.special_ids
     if isinstance(post, post_processors.Roberta):
         roles = replace(roles, sep=post.sep[1], cls=post.cls[1])
@@ -201,7 +200,7 @@ def _settings(spec: TokenizerSpec, family: Family, ids: Mapping[bytes, int]) -> 
 
 
 def _end_settings(post: post_processors.Template, roles: SpecialIds) -> dict[str, bool]:
-    """Return the settings that make a template; none where no settings do."""
+    """Return the settings that give a template, if any do."""
     names = {slot.ids[0]: slot.name for slot in post.single if len(slot.ids) == 1}
     texts = {
         role: names[number]
@@ -246,7 +245,7 @@ _LOSS_RULES: Mapping[str, Rule] = {
     "pre_tokenizer": _pre_tokenizer_losses,
     "model": ("ids", "options of the model other than the merges are not kept"),
 }
-"""What it means that a field does not come back."""
+"""Field -> its loss, where it does not come back."""
 
 
 NAME = "vocab-merges"
@@ -286,9 +285,9 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     name = settings.family(_CLASSES)
     family = _FAMILIES[name or GPT2.class_name]
     ids = _ids(vocab)
-    named = settings.named(family.roles)
-    added, roles = settings.added(named, ids, again=family.again)
-    texts = {role: token.content.decode("utf-8") for role, token in named.items() if token}
+    role_tokens = settings.role_tokens(family.roles)
+    added, roles = settings.added_tokens(role_tokens, ids, again=family.again)
+    texts = {role: token.content.decode("utf-8") for role, token in role_tokens.items() if token}
     spec = TokenizerSpec(
         _vocabulary(ids),
         models.BPE(_merges(merges, ids)),
@@ -299,8 +298,8 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         added_tokens=added,
         special_ids=roles,
     )
-    said = f"split pattern, byte alphabet and special tokens of {family.class_name}"
-    return Reading(spec, (said if name is None else f"{said}, which {CONFIG} names",))
+    assumption = f"split pattern, byte alphabet and special tokens of {family.class_name}"
+    return Reading(spec, (assumption if name is None else f"{assumption}, which {CONFIG} names",))
 
 
 def _post_processor(
@@ -343,7 +342,7 @@ def _vocabulary(ids: Mapping[bytes, int]) -> Vocabulary:
 
 
 def _merges(data: bytes, ids: Mapping[bytes, int]) -> models.Merges:
-    """Read the pairs by rank; of one that occurs twice the later place counts."""
+    """Read the pairs by rank; of two equal ones the later counts."""
     ranks: dict[tuple[int, int], int] = {}
     at = 0
     for rank, line in enumerate(data.split(b"\n")):
@@ -362,5 +361,5 @@ def _merges(data: bytes, ids: Mapping[bytes, int]) -> models.Merges:
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write byte-level BPE, with a tokenizer_config.json where defaults do not say enough."""
+    """Write byte-level BPE, with a tokenizer_config.json where defaults do not suffice."""
     return write_pair(spec, TITLE, lambda source: read(source, {}))

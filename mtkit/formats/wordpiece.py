@@ -1,9 +1,9 @@
 """BERT's vocab.txt: one token a line, the id is the line's number.
 
-The file holds the vocabulary alone. What surrounds it is BertTokenizer's, with the switches and
+The file holds the vocabulary alone. The rest is that of BertTokenizer, with the switches and
 special tokens of tokenizer_config.json beside it: its normalizer, its pre-tokenizer, ``##`` for
 pieces that continue a word, ``[CLS]`` in front and ``[SEP]`` behind. Other classes build another
-tokenizer of the same file and are refused.
+tokenizer from the same file and are refused.
 
 Source: huggingface/transformers 5, models/bert (``BertTokenizer``, which leaves ``never_split`` and
 ``do_basic_tokenize`` aside); huggingface/tokenizers 0.23, models/wordpiece/mod.rs (``read_file``).
@@ -52,9 +52,9 @@ _CLASSES = dict.fromkeys(
     ),
     _CLASS,
 )  # fmt: skip
-"""Classes that build what BertTokenizer does."""
+"""Classes that build the same tokenizer as BertTokenizer."""
 _BLANKS = "".join(WHITE_SPACE)
-"""Counts at the end of no line."""
+"""Stripped from the end of a line."""
 _HEAD_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 10
 
@@ -79,9 +79,9 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     ids = {line: token_id for token_id, line in enumerate(lines)}  # of equal lines the last
     settings = Settings(source)
     name = settings.family(_CLASSES)
-    named = settings.named(_ROLES)
-    added, roles = settings.added(named, ids, again=None)
-    unk, sep, cls = (named[role] for role in ("unk", "sep", "cls"))
+    role_tokens = settings.role_tokens(_ROLES)
+    added, roles = settings.added_tokens(role_tokens, ids, again=None)
+    unk, sep, cls = (role_tokens[role] for role in ("unk", "sep", "cls"))
     if unk is None or sep is None or cls is None or roles.sep is None or roles.cls is None:
         raise UnsupportedError("unk_token, sep_token and cls_token are needed", field=CONFIG)
     if unk.content not in ids:
@@ -89,8 +89,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         raise FormatError("is on no line", field=field, hint="is it a BERT vocabulary?")
     spec = TokenizerSpec(
         Vocabulary(
-            Pieces.of(lines),
-            hidden=tuple(at for at, line in enumerate(lines) if ids[line] != at),
+            Pieces.of(lines), hidden=tuple(at for at, line in enumerate(lines) if ids[line] != at)
         ),
         models.WordPiece(ids[unk.content]),
         normalizer=normalizers.Bert(
@@ -106,9 +105,11 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         added_tokens=added,
         special_ids=roles,
     )
-    said = f"normalizer, pre-tokenizer and template of {_CLASS}"
+    assumption = f"normalizer, pre-tokenizer and template of {_CLASS}"
     lower = () if "do_lower_case" in settings.config else ("text is lower-cased",)
-    return Reading(spec, (said if name is None else f"{said}, which {CONFIG} names", *lower))
+    return Reading(
+        spec, (assumption if name is None else f"{assumption}, which {CONFIG} names", *lower)
+    )
 
 
 def _lines(data: bytes) -> list[bytes]:
@@ -157,13 +158,13 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     ids = {piece: at for at, piece in enumerate(pieces)}
     settings = role_settings(spec, _roles(spec, model.unk), _ROLES, ids)
     if isinstance(spec.normalizer, normalizers.Bert):
-        given = spec.normalizer
-        said = {
-            "do_lower_case": given.lowercase,
-            "strip_accents": given.strip_accents,
-            "tokenize_chinese_chars": given.handle_chinese_chars,
+        normalizer = spec.normalizer
+        switches = {
+            "do_lower_case": normalizer.lowercase,
+            "strip_accents": normalizer.strip_accents,
+            "tokenize_chinese_chars": normalizer.handle_chinese_chars,
         }
-        settings.update({k: v for k, v in said.items() if v is not _SWITCHES[k]})
+        settings.update({k: v for k, v in switches.items() if v is not _SWITCHES[k]})
     if settings:
         settings["tokenizer_class"] = _CLASS
         files[CONFIG] = json.dumps(settings, ensure_ascii=False, indent=1).encode("utf-8")
@@ -172,7 +173,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
 
 
 def _roles(spec: TokenizerSpec, unk: int) -> SpecialIds:
-    """Return the ids of the roles: those around a text count, whatever they are called."""
+    """Return the ids of the roles; cls and sep are the tokens around a text, if there are any."""
     post, roles = spec.post_processor, replace(spec.special_ids, unk=unk)
     if isinstance(post, post_processors.Bert):
         return replace(roles, sep=post.sep[1], cls=post.cls[1])
@@ -191,4 +192,4 @@ _RULES: Mapping[str, Rule] = {
     "pre_tokenizer": ("ids", "text is split by BERT's rules"),
     "model": ("ids", "words longer than 100 characters become unknown"),
 }
-"""What it means that a field does not come back."""
+"""Field -> its loss, where it does not come back."""

@@ -5,11 +5,9 @@ array brings type and count of its own. Numbers are viewed in place (copied only
 byte order is not the machine's). Lengths and counts are as wide as the version of the file has
 them.
 
-Strings of an array are each a length and its bytes, without an index.
-
-They are walked once, which proves that all of them lie in the file; every 256th position is kept.
-The native core does the same ten times faster; what it refuses is walked again here, for the
-words. Without it the loops below take 0.07 s a million.
+Strings have no index. They are walked once, which proves that all of them lie in the file; every
+256th position is kept. The native core does the same ten times faster; what it refuses is walked
+again here, for the words of the error. Without it the loops below take 0.07 s a million.
 """
 
 from __future__ import annotations
@@ -71,20 +69,20 @@ _FEW = 4096
 
 
 def walk_strings(reader: ArrayReader, field: str, count: int) -> Sequence[int]:
-    """Move behind the strings; return the offset of every ``BLOCK``-th."""
+    """Move behind the strings; return the offset of every ``STRING_BLOCK``-th."""
     native = _native_core(count)
-    if native is not None:
-        wide = reader.length.size == 8
-        try:
-            end, marks = native.walk_strings(
-                reader.data, reader.offset, count, wide, reader.big_endian, STRING_BLOCK
-            )
-        except FormatError:
-            return _walk_in_python(reader, field, count)
-        reader.offset = end
-        positions: Sequence[int] = Numbers("Q", marks).view
-        return positions
-    return _walk_in_python(reader, field, count)
+    if native is None:
+        return _walk_in_python(reader, field, count)
+    wide = reader.length.size == 8
+    try:
+        end, marks = native.walk_strings(
+            reader.data, reader.offset, count, wide, reader.big_endian, STRING_BLOCK
+        )
+    except FormatError:
+        return _walk_in_python(reader, field, count)
+    reader.offset = end
+    positions: Sequence[int] = Numbers("Q", marks).view
+    return positions
 
 
 def _walk_in_python(reader: ArrayReader, field: str, count: int) -> list[int]:
@@ -98,7 +96,7 @@ def _walk_in_python(reader: ArrayReader, field: str, count: int) -> list[int]:
                 at += width + unpack(data, at)[0]
         except (struct.error, OverflowError):  # a length led past the end of the file
             at = size + 1
-        if at > size:  # once more, with words
+        if at > size:  # read the block again, to raise with the string's index
             reader.offset = marks[-1]
             for index in range(first, first + many):
                 reader.view(reader.size(f"{field}[{index}]"), f"{field}[{index}]")
@@ -107,7 +105,7 @@ def _walk_in_python(reader: ArrayReader, field: str, count: int) -> list[int]:
 
 
 def pack_strings(reader: ArrayReader, start: int, end: int, count: int) -> Pieces:
-    """Return the strings between two offsets, which ``walk`` has seen."""
+    """Return the strings between two offsets, which ``walk_strings`` has checked."""
     length = reader.length
     if end - start - length.size * count >= 1 << 32:
         raise FormatError("has strings of more than 4 GiB", field="array", offset=start)
@@ -270,10 +268,10 @@ def _read_head(reader: ArrayReader, field: str) -> tuple[ValueType, int]:
 
 
 def _skip_flat(reader: ArrayReader, field: str, element: ValueType, count: int) -> Sequence[int]:
-    """Move behind numbers or strings; return the offset of every ``BLOCK``-th string."""
+    """Move behind numbers or strings; return the offset of every ``STRING_BLOCK``-th string."""
     start = reader.offset
     if element is not STRING:
-        reader.offset += count * element.size  # ``_head`` compared the count with what is left
+        reader.offset += count * element.size  # _read_head compared the count with what is left
         return (start,)
     STRINGS.demand(count, field=field, offset=start)
     return walk_strings(reader, field, count) or (start,)
@@ -281,18 +279,18 @@ def _skip_flat(reader: ArrayReader, field: str, element: ValueType, count: int) 
 
 def _skip_nested(reader: ArrayReader, field: str, count: int) -> None:
     """Move behind ``count`` arrays; a stack of counts instead of recursion."""
-    waiting, seen = [count], 0
-    while waiting:
-        if not waiting[-1]:
-            waiting.pop()
+    stack, total = [count], 0
+    while stack:
+        if not stack[-1]:
+            stack.pop()
             continue
-        waiting[-1] -= 1
-        seen += 1
-        DEPTH.demand(len(waiting), field=field, offset=reader.offset)
-        NESTED.demand(seen, field=field, offset=reader.offset)
+        stack[-1] -= 1
+        total += 1
+        DEPTH.demand(len(stack), field=field, offset=reader.offset)
+        NESTED.demand(total, field=field, offset=reader.offset)
         element, inner = _read_head(reader, field)
         if element is ARRAY:
-            waiting.append(inner)
+            stack.append(inner)
         else:
             _skip_flat(reader, field, element, inner)
 

@@ -52,7 +52,7 @@ WORDS: dict[str, tuple[tuple[int, int, int], ...]] = {
     "Q1_0": ((0, 2, 1),),
     "Q2_0": ((0, 2, 1),),
 }
-"""Type -> words of a block: offset, bytes of one, how many.
+"""Type -> words of a block: offset, bytes a word, how many.
 
 The IQ1, IQ2 and IQ3 types are missing: llama.cpp decodes them with tables of 64-bit and 32-bit
 numbers of which it reads single bytes, so that a big-endian machine gets the values of a group in
@@ -74,11 +74,8 @@ def in_other_order(file: GgufFile) -> Iterator[Buffer]:
     end = 0
     for tensor in tensors:
         if tensor.type.name not in WORDS:
-            raise UnsupportedError(
-                f"blocks of {tensor.type.name} are read rightly on little-endian machines alone",
-                source=file.name,
-                field=tensor.label,
-            )
+            what = f"blocks of {tensor.type.name} are read rightly on little-endian machines alone"
+            raise UnsupportedError(what, source=file.name, field=tensor.label)
         if tensor.offset < end:
             raise FormatError("shares bytes with another", source=file.name, field=tensor.label)
         end = tensor.offset + tensor.n_bytes

@@ -47,8 +47,8 @@ def digests(
         Algorithm, hash, name of the tensor or nothing for the whole.
     """
     whole = {name: _start(name) for name in algorithms}
-    every = ((one, tensor) for one in files for tensor in one.tensors)
-    for file, tensor in every:
+    tensors_of_files = ((file, tensor) for file in files for tensor in file.tensors)
+    for file, tensor in tensors_of_files:
         if tensor.name.endswith(_LEFT_OUT):
             continue
         own = {name: _start(name) for name in algorithms if tensors and name != "uuid"}
@@ -59,8 +59,8 @@ def digests(
         for name, state in own.items():
             yield name, state.hexdigest(), tensor.name
     for name, state in whole.items():
-        said = state.hexdigest()
-        yield name, str(uuid.UUID(said[:32], version=5)) if name == "uuid" else said, ""
+        digest = state.hexdigest()
+        yield name, str(uuid.UUID(digest[:32], version=5)) if name == "uuid" else digest, ""
 
 
 def available() -> list[str]:
@@ -93,13 +93,13 @@ def line(algorithm: str, digest: str, file: str, tensor: str) -> str:
 
 def manifest(text: str, source: str) -> list[tuple[str, str, str]]:
     """Return what a manifest says: algorithm, hash, file and tensor as written."""
-    found = []
-    for number, row in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
-        if not row.strip():
+    entries = []
+    for number, line_text in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        if not line_text.strip():
             continue
-        parts = row.split(None, 2)
+        parts = line_text.split(None, 2)
         if len(parts) != 3 or parts[0] not in ALGORITHMS:
             what = "is not algorithm, hash and name"
             raise FormatError(what, source=source, field=f"line {number}")
-        found.append((parts[0], parts[1].lower(), parts[2]))
-    return found
+        entries.append((parts[0], parts[1].lower(), parts[2]))
+    return entries

@@ -1,11 +1,11 @@
-"""A GGUF in the making: what another file holds, some of it changed.
+"""A GGUF to be written: the keys and tensors of another file, some of them changed.
 
-Keys are kept as the bytes that a file has for them, so that what nobody changes stays as it is, odd
-or not; tensor data is never copied in memory.
+Keys are kept as the bytes of their file, so that what nobody changes stays as it is, odd or not;
+tensor data is never copied in memory.
 
 Values of keys are as people type them: ``u32:128``, ``str:a name``, ``f32[]:[0.5, 1]``
-(``parse_key``). ``file_oddities`` says what a file has that no file written from its keys and
-tensors has.
+(``parse_key``). ``file_oddities`` lists what a file has that would be lost if it were written anew
+from its keys and tensors.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _INTEGER_NAMES = frozenset({"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"
 
 
 def parse_key(name: str, text: str, metadata: Metadata) -> Key:
-    """Return a key with a value; where no type is given, the one that it has.
+    """Parse the value of a key; without a type, it has that of the file's key.
 
     Args:
         text: ``TYPE:VALUE`` or ``VALUE``; an array is ``TYPE[]:`` and JSON.
@@ -94,11 +94,10 @@ def _parse_array(name: str, kind: str, text: str) -> list[Any]:
         values = json.loads(text)
     except (ValueError, RecursionError):
         values = None
-    wanted: tuple[type, ...] = (str,) if kind == "string" else (int, float)
-    wanted = (bool,) if kind == "bool" else (int,) if kind in _INTEGER_NAMES else wanted
+    types: tuple[type, ...] = (int,) if kind in _INTEGER_NAMES else (int, float)
+    types = {"string": (str,), "bool": (bool,)}.get(kind, types)
     if not isinstance(values, list) or not all(
-        isinstance(value, wanted) and (kind == "bool") == isinstance(value, bool)
-        for value in values
+        isinstance(value, types) and (kind == "bool") == isinstance(value, bool) for value in values
     ):
         raise _value_error(name, f"{kind}[]", text, "a JSON array of such values")
     if kind not in ("f32", "f64"):
@@ -112,14 +111,14 @@ def _parse_array(name: str, kind: str, text: str) -> list[Any]:
 def _as_stored(kind: str, value: float, text: str) -> float:
     """Return a number as it is read back; one that became infinite by itself is too large."""
     code = f"<{BY_NAME[kind].code}"
-    (found,) = struct.unpack(code, struct.pack(code, value))
-    if isinf(found) and "inf" not in text.lower():
+    (number,) = struct.unpack(code, struct.pack(code, value))
+    if isinf(number) and "inf" not in text.lower():
         raise OverflowError
-    return float(found)
+    return float(number)
 
 
-def _value_error(name: str, kind: str, text: str, wanted: str) -> UsageError:
-    what = f"is of type {kind}: {quoted(text)} is not {wanted}"
+def _value_error(name: str, kind: str, text: str, expectation: str) -> UsageError:
+    what = f"is of type {kind}: {quoted(text)} is not {expectation}"
     return UsageError(what, field=shown(name), hint="write string:… to make it text")
 
 
@@ -143,16 +142,16 @@ def file_oddities(file: GgufFile) -> Iterator[str]:
 
 
 def misplaced_tensors(file: GgufFile) -> Iterator[tuple[Tensor, int]]:
-    """Yield tensors whose data is not right behind that of the one before, and where that is."""
-    wanted = 0
+    """Yield tensors whose data is not right behind that of the tensor before, and where it ends."""
+    end = 0
     for tensor in file.tensors:
-        if tensor.offset != wanted:
-            yield tensor, wanted
-        wanted = tensor.offset + -(-tensor.n_bytes // file.alignment) * file.alignment
+        if tensor.offset != end:
+            yield tensor, end
+        end = tensor.offset + -(-tensor.n_bytes // file.alignment) * file.alignment
 
 
 def _is_filled(padding: memoryview) -> bool:
-    """Whether what is looked at of it is not all zero; a gap may have gigabytes."""
+    """Whether padding is not all zero, as far as it is read: a gap may have gigabytes."""
     return bool(bytes(padding[:LOOKED_AT_BYTES]).strip(b"\0"))
 
 
@@ -167,7 +166,7 @@ def _gaps(file: GgufFile) -> Iterator[memoryview]:
 
 
 MAX_ALIGNMENT = 1 << 20
-"""That is asked for: no loader needs more than a page, and 2^31 would make 2 GiB of one tensor."""
+"""No loader needs more than a page, and 2^31 would pad one tensor to 2 GiB."""
 
 
 class KeptKey(Record):
@@ -197,26 +196,24 @@ class Draft:
 
     @staticmethod
     def of(file: GgufFile) -> Draft:
-        """Return what a file holds."""
+        """Return the keys and tensors of a file."""
         refuse_unfinished(file)
         if file.version == 1 or file.byte_order != "little":
-            raise UnsupportedError(
-                f"version {file.version}, {file.byte_order}-endian, is not rewritten",
-                source=file.name,
-            )
+            what = f"version {file.version}, {file.byte_order}-endian, is not rewritten"
+            raise UnsupportedError(what, source=file.name)
         tensors = (new_tensor(file, tensor) for tensor in file.tensors)
         return Draft(kept_keys(file), tensors, file.version)
 
     @property
     def alignment(self) -> object:
-        """What every tensor begins at a multiple of, in bytes."""
+        """Alignment of every tensor, in bytes."""
         key = self.keys.get(ALIGNMENT)
         if key is None:
             return DEFAULT_ALIGNMENT
         return key.value if isinstance(key, Key) else _whole_number(key)
 
     def set(self, key: Key) -> None:
-        """Put a key in the place of one of its name, or behind the others."""
+        """Set a key, in its place or behind the others."""
         if key.name == ALIGNMENT and isinstance(key.value, int) and key.value > MAX_ALIGNMENT:
             what = f"is {key.value}: every tensor could be padded by as many bytes"
             raise UsageError(what, field=ALIGNMENT, hint=f"at most {MAX_ALIGNMENT}")
@@ -239,8 +236,8 @@ class Draft:
         """Give a tensor another name, in its place."""
         _check_renamable(self.tensors, old, new, "tensor")
         self.tensors = {
-            (new if name == old else name): replace(one, name=new) if name == old else one
-            for name, one in self.tensors.items()
+            (new if name == old else name): replace(tensor, name=new) if name == old else tensor
+            for name, tensor in self.tensors.items()
         }
 
     def chunks(self) -> Iterator[Buffer]:
@@ -272,7 +269,7 @@ def new_tensor(file: GgufFile, tensor: Tensor) -> NewTensor:
 
 
 def refuse_unfinished(file: GgufFile) -> None:
-    """Refuse to make a file of one that is neither what it was nor what it is to be."""
+    """Refuse a file whose edit in place was interrupted: it is half old, half new."""
     if any(finding.rule is UNFINISHED for finding in file.findings):
         what = "an earlier edit was interrupted"
         raise UsageError(what, source=file.name, hint=UNFINISHED.advice)
@@ -296,19 +293,19 @@ def _rename_key(key: KeptKey | Key, name: str) -> KeptKey | Key:
     return KeptKey(name, memoryview(struct.pack("<Q", len(raw)) + raw + bytes(rest)))
 
 
-def _check_known(found: Iterable[str], name: str, kind: str) -> None:
-    if name not in found:
+def _check_known(names: Iterable[str], name: str, kind: str) -> None:
+    if name not in names:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, found, n=1)
+        near = get_close_matches(name, names, n=1)
         lists = f"mtkit inspect FILE --all lists the {kind}s"
         hint = f"is it {shown(near[0])}?" if near else lists
         raise UsageError(f"no such {kind}", field=shown(name), hint=hint)
 
 
-def _check_renamable(found: Iterable[str], old: str, new: str, kind: str) -> None:
-    _check_known(found, old, kind)
+def _check_renamable(names: Iterable[str], old: str, new: str, kind: str) -> None:
+    _check_known(names, old, kind)
     if not new:
         raise UsageError(f"the new name of a {kind} is empty", field=shown(old))
-    if new in found and new != old:
+    if new in names and new != old:
         raise UsageError(f"there is such a {kind} already", field=shown(new))

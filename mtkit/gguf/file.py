@@ -238,20 +238,20 @@ class Tensors(tuple[Tensor, ...]):
             return self._named(key) if isinstance(key, str) else super().__getitem__(key)
 
     def __contains__(self, key: object) -> bool:
-        return any(key in (one, one.name) for one in self)
+        return any(key in (tensor, tensor.name) for tensor in self)
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(one.name) for one in self[:_SHOWN])
+        names = ", ".join(repr(tensor.name) for tensor in self[:_SHOWN])
         more = ", …" if len(self) > _SHOWN else ""
-        return f"<Tensors: {len(self)} by number or name, {shown}{more}>"
+        return f"<Tensors: {len(self)} by number or name, {names}{more}>"
 
     def _named(self, name: str) -> Tensor:
-        for one in self:
-            if one.name == name:
-                return one
+        for tensor in self:
+            if tensor.name == name:
+                return tensor
         from difflib import get_close_matches
 
-        near = get_close_matches(name, [one.name for one in self], 1)
+        near = get_close_matches(name, [tensor.name for tensor in self], 1)
         raise KeyError(f"{name}; did you mean {near[0]}?" if near else name)
 
 

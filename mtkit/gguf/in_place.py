@@ -142,12 +142,12 @@ def check_header(file: GgufFile, draft: Draft) -> bytes:
     return head
 
 
-def _common_length(one: bytes, other: bytes) -> int:
+def _common_length(left: bytes, right: bytes) -> int:
     """Return how many bytes two texts of one length, which differ, begin with alike."""
-    low, high = 0, len(one)
+    low, high = 0, len(left)
     while low < high:
         middle = (low + high + 1) // 2
-        same = one[low:middle] == other[low:middle]
+        same = left[low:middle] == right[low:middle]
         low, high = (middle, high) if same else (low, middle - 1)
     return low
 

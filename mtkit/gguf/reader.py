@@ -5,8 +5,8 @@ u32 type, value; per tensor: name, u32 axis count, u64 per axis, u32 type, u64 o
 data. A string is u64 length and bytes. Version 1 has u32 for all counts, lengths and axes. Version
 3 may be big-endian but for the magic; no flag says so, the version read the other way does.
 
-No count is believed before the bytes that it needs are seen to be there. What is sound in itself is
-read, whatever else is wrong, so that one pass serves strict and tolerant readers.
+No count is trusted before its bytes are known to be there. What is sound in itself is read,
+whatever else is wrong, so that one pass serves strict and tolerant readers.
 
 Source: docs/gguf.md of ggml; gguf.cpp and llama-model-loader.cpp of llama.cpp.
 """
@@ -82,15 +82,15 @@ def read_section(file: GgufFile, table_end: int) -> Section:
 
 
 def _find_overlaps(tensors: Iterable[Tensor]) -> dict[int, Tensor]:
-    """Return row -> tensor in front, of each whose data begins before that one's ends."""
-    end, before = 0, None
-    found: dict[int, Tensor] = {}
+    """Return offset of a row -> earlier tensor, where the data of the two overlaps."""
+    end, owner = 0, None
+    overlaps: dict[int, Tensor] = {}
     for tensor in sorted(tensors, key=lambda tensor: tensor.offset):
-        if before and tensor.n_bytes and tensor.offset < end:
-            found[tensor.places[0]] = before
+        if owner and tensor.n_bytes and tensor.offset < end:
+            overlaps[tensor.places[0]] = owner
         if tensor.offset + tensor.n_bytes > end:
-            end, before = tensor.offset + tensor.n_bytes, tensor
-    return found
+            end, owner = tensor.offset + tensor.n_bytes, tensor
+    return overlaps
 
 
 def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -> GgufFile:
@@ -126,7 +126,7 @@ def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -
 
 
 def _read_tables(file: GgufFile, findings: Findings) -> bool:
-    """Read all but the data; return whether that was all of it."""
+    """Read all but the data; return whether every key and tensor was read."""
     file.version, big_endian = read_version(file.data)
     file.byte_order = "big" if big_endian else "little"
     length = LENGTH_STRUCTS[file.version > 1, big_endian]
@@ -163,8 +163,8 @@ def _read_tables(file: GgufFile, findings: Findings) -> bool:
 def _take_entry(file: GgufFile, entry: Entry, findings: Findings) -> None:
     """Hold an entry to the rules and put it into the metadata."""
     file.metadata.entries.setdefault(entry.key, entry)
-    asked = (*rules.ENTRY, *rules.KEYS.get(entry.key, ()))
-    if findings.check(asked, entry, file) and entry.key == rules.ALIGNMENT:
+    key_rules = (*rules.ENTRY, *rules.KEYS.get(entry.key, ()))
+    if findings.check(key_rules, entry, file) and entry.key == rules.ALIGNMENT:
         file.alignment = entry.value
 
 

@@ -2,23 +2,14 @@
 
 Each file has ``split.no`` (u16, from 0), ``split.count`` (u16) and ``split.tensors.count`` (i32, of
 all files together); only the first has the rest of the metadata. As llama.cpp does, a set is judged
-from its first file: there a wrong set is an error, in a later one a finding. A file that is not
-there is reported; it is up to the caller whether that matters.
+from its first file: there a wrong set is an error, in a later one a finding. A missing file is
+reported; it is up to the caller whether that matters. llama.cpp finds the files of a set by the
+name of the first: one that has another name, or is alone, cannot be loaded.
 
-A set can be read as the one file that joining its files would give.
-
-The keys are those of the first without the ones that number it; tensors keep the order of the
-files, and their data stays where it is.
-
-``mtkit split`` and ``mtkit merge`` cut a model into several files, and join such files.
-
-The first file has all keys, the others those that number them and the alignment. Tensors keep their
-order, so that joining gives the file that was cut.
-
-What the new file of one of a set is, that file alone or the whole model, is seen by its name.
-
-llama.cpp finds the files of a set by the name of the first: one that is called otherwise, or alone,
-cannot be loaded.
+``JoinedGguf`` reads a set as the one file that joining gives: the keys of the first file but for
+those that number it, the tensors in the order of the files, their data where it is. ``split_model``
+cuts: the first file has all keys, the others those that number them and the alignment, so that
+joining gives the file that was cut.
 
 Source: llama-model-loader.cpp, ``llama_split_path`` and ``llama_split_prefix`` of llama.cpp.
 Source: tools/gguf-split/gguf-split.cpp of llama.cpp (cutting, joining).
@@ -137,14 +128,14 @@ def shard_set(file: GgufFile, *, strict: bool = True) -> ShardSet | None:
         return None
     number = _integer_value(file, "split.no") or 0
     findings = Findings(strict=strict and number == 0)
-    suffix = f"-{number + 1:05d}-of-{count:05d}.gguf"
+    suffix = _shard_ending(number, count)
     shards: list[Shard] = []
     if _ask_rule(findings, NUMBER_RULE, file, "split.no", number, count) and _ask_rule(
         findings, NAME_RULE, file, "split.count", file.name, suffix
     ):
         prefix = file.name.removesuffix(suffix)
         for index in range(count):
-            path = f"{prefix}-{index + 1:05d}-of-{count:05d}.gguf"
+            path = prefix + _shard_ending(index, count)
             shards.append(Shard(path, file if index == number else _open_shard(path, findings)))
     tensors = _compare_shards(shards, findings)
     tensor_count = _integer_value(file, "split.tensors.count")
@@ -164,7 +155,7 @@ def all_files(file: GgufFile) -> tuple[GgufFile, ...]:
         raise FormatError(what, source=file.name, hint=hint)
     if not shards.shards:
         what = f"is file {shards.number + 1} of {shards.count}, but its name does not say so"
-        name = f"NAME-{shards.number + 1:05d}-of-{shards.count:05d}.gguf"
+        name = f"NAME{_shard_ending(shards.number, shards.count)}"
         raise FormatError(what, source=file.name, hint=f"rename it to {name}, the others likewise")
     if shards.number:
         what = f"is file {shards.number + 1} of {shards.count}"
@@ -197,8 +188,8 @@ def _compare_shards(shards: list[Shard], findings: Findings) -> int:
     for index, shard in enumerate(shards):
         if shard.file is None:
             continue
-        for key, wanted in (("split.no", index), ("split.count", len(shards))):
-            _ask_rule(findings, STATED_RULE, shard.file, key, shard.file.metadata.get(key), wanted)
+        for key, number in (("split.no", index), ("split.count", len(shards))):
+            _ask_rule(findings, STATED_RULE, shard.file, key, shard.file.metadata.get(key), number)
         for tensor in shard.file.tensors:
             owner = owners.setdefault(tensor.name, shard.path)
             if owner != shard.path:
@@ -208,11 +199,11 @@ def _compare_shards(shards: list[Shard], findings: Findings) -> int:
     return len(owners)
 
 
-def _ask_rule(findings: Findings, rule: Rule, file: GgufFile, key: str, *asked: object) -> bool:
+def _ask_rule(findings: Findings, rule: Rule, file: GgufFile, key: str, *values: object) -> bool:
     """Ask a rule about a key of a file."""
     entry = file.metadata.entries.get(key)
     offset = entry.value_offset if entry else None
-    return findings.hold(rule, *asked, field=key, offset=offset, source=file.name)
+    return findings.hold(rule, *values, field=key, offset=offset, source=file.name)
 
 
 def _integer_value(file: GgufFile, key: str) -> int | None:
@@ -246,7 +237,7 @@ class JoinedGguf(GgufFile):
 
     def key_bytes(self) -> Iterator[tuple[str, memoryview]]:
         """Yield each key with the bytes that the first file has for it."""
-        return (one for one in self.files[0].key_bytes() if one[0] not in SPLIT_KEYS)
+        return (key for key in self.files[0].key_bytes() if key[0] not in SPLIT_KEYS)
 
 
 def open_whole(model: str | Source) -> GgufFile:
@@ -302,7 +293,7 @@ def cut_draft(
     max_tensors: int | None = None,
     first_without_tensors: bool = False,
 ) -> list[Draft]:
-    """Cut what is to be one file into several; as ``split``."""
+    """Cut one file that is to be written into several, as ``split_model`` does."""
     groups = _group_tensors(list(whole.tensors.values()), alignment, max_bytes, max_tensors)
     if first_without_tensors:
         groups.insert(0, [])
@@ -351,9 +342,9 @@ def merge_shards(first: GgufFile) -> Draft:
     whole = join_shards(first)
     if whole is first and first.metadata.get(COUNT_KEY) != 1:
         raise UsageError("is not a shard of a model (NAME-00001-of-0000N.gguf)", source=first.name)
-    found = Draft.of(whole)
-    found.keys = {name: key for name, key in found.keys.items() if name not in SPLIT_KEYS}
-    return found
+    draft = Draft.of(whole)
+    draft.keys = {name: key for name, key in draft.keys.items() if name not in SPLIT_KEYS}
+    return draft
 
 
 def dropped_keys(part: GgufFile, first: GgufFile) -> list[str]:
@@ -368,13 +359,11 @@ def dropped_keys(part: GgufFile, first: GgufFile) -> list[str]:
 
 def shard_file_names(name: str, count: int) -> list[str]:
     """Return the names of the files of a set, as llama.cpp looks for them."""
-    return [
-        f"{model_stem(name)}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)
-    ]
+    return [model_stem(name) + _shard_ending(number, count) for number in range(count)]
 
 
 def is_first_shard(path: str) -> bool:
-    """Tell whether a file is called as the first of a set."""
+    """Tell whether a file has the name of the first of a set."""
     return re.search(r"-00001-of-[0-9]{5}\.gguf\Z", path) is not None
 
 
@@ -384,7 +373,7 @@ def model_stem(path: str) -> str:
 
 
 def _shard_place(file: GgufFile) -> tuple[int, int]:
-    """Return which file of how many it is, from 0; of one that stands alone (0, 1)."""
+    """Return which file of how many it is, from 0; (0, 1) where it stands alone."""
     number, count = (file.metadata.get(f"split.{name}") for name in ("no", "count"))
     if not isinstance(count, int) or count < 2:
         return 0, 1
@@ -396,13 +385,13 @@ def _shard_ending(number: int, count: int) -> str:
 
 
 def is_whole_model(file: GgufFile, new: str | None) -> bool:
-    """Tell whether a new file of the first of a set is to have all that is in the set."""
+    """Tell by the name of a new file, made of the first of a set, whether it has the whole set."""
     number, count = _shard_place(file)
     return count > 1 and number == 0 and not (new or "").endswith(_shard_ending(number, count))
 
 
 def shard_oddities(file: GgufFile, new: str) -> Iterator[str]:
-    """Yield why a new file, one of a set, will not be loaded where it is to be written."""
+    """Yield why a new file of a set will not load where it is to be written."""
     number, count = _shard_place(file)
     if count == 1:
         return

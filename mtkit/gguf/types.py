@@ -1,7 +1,7 @@
 """Constants of GGUF: value types, tensor types with their blocks, file types.
 
 Own tables: the ``gguf`` package costs 150 ms to import and stops at tensor type 41; a test compares
-them where it knows more than nothing. Source: ggml.h, ggml.c (``type_traits``), llama.h.
+them with its own. Source: ggml.h, ggml.c (``type_traits``), llama.h.
 """
 
 from __future__ import annotations

@@ -3,13 +3,10 @@
 Rounding is the converter's, bit for bit. Work goes a megabyte at a time, which stays in the cache
 of a core.
 
-A row of a quantized matrix is a whole number of blocks, so rows can be taken out byte for byte.
-
-Matrices that have a row for each id can be cut to some of them.
-
-Rows are copied byte for byte, whatever their type, so the logits of those that stay are what they
-were: to the bit where their number is a multiple of ``ROWS_MULTIPLE``, as some kernels add in
-another order for odd numbers of rows.
+A row of a quantized matrix is a whole number of blocks, so matrices with a row for each id can be
+cut to some ids by copying bytes. The logits of the rows that stay are what they were: to the bit
+where their number is a multiple of ``ROWS_MULTIPLE``, as some kernels add in another order for odd
+numbers of rows.
 
 Source: ggml-impl.h (``ggml_compute_fp32_to_bf16``), ggml-quants.c (``quantize_row_q8_0_ref``).
 """
@@ -33,11 +30,11 @@ if TYPE_CHECKING:
 
 F32, F16, Q8_0, BF16, MXFP4 = (TENSOR_TYPES[number] for number in (0, 1, 8, 30, 39))
 CHUNK = 1 << 18
-"""Values converted at once: what they take at most, 2 MB with two floats each, fits an L2 cache."""
+"""Values converted at once: with two floats each, 2 MB, they fit an L2 cache."""
 _LARGEST_BLOCK = 256
 _SIGN, _HALF = 1 << 31, 0x3EFFFFFF
-"""Bits of a float32: its sign, and the largest number below one half. That with the sign of what it
-is added to, and then cutting, rounds halves away from 0."""
+"""Bits of a float32: its sign, and the largest number below one half. Adding that with the sign of
+the value and then truncating rounds halves away from 0."""
 DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4",
     "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?", "U16": "<u2", "U32": "<u4", "U64": "<u8",
@@ -156,7 +153,7 @@ class Rows:
     """The rows of a matrix; the file stays mapped as long as the object lives."""
 
     def __init__(self, file: GgufFile, tensor: Tensor) -> None:
-        """Look at a matrix."""
+        """Map a matrix."""
         import numpy as np
 
         if len(tensor.shape) != 2:
@@ -179,14 +176,11 @@ class Rows:
 
         kind = gguf.GGMLQuantizationType(self.tensor.type.number)
         try:
-            found = gguf.dequantize(self._bytes[ids], kind)
+            numbers = gguf.dequantize(self._bytes[ids], kind)
         except (NotImplementedError, ValueError):
-            raise UnsupportedError(
-                f"{self.tensor.type.name} cannot be dequantized",
-                source=self._file.name,
-                field=self.tensor.name,
-            ) from None
-        return np.ascontiguousarray(found, np.float32)
+            what = f"{self.tensor.type.name} cannot be dequantized"
+            raise UnsupportedError(what, source=self._file.name, field=self.tensor.name) from None
+        return np.ascontiguousarray(numbers, np.float32)
 
 
 ROWS_MULTIPLE = 64
@@ -230,7 +224,7 @@ def _cut_matrix(file: GgufFile, name: str, ids: Sequence[int]) -> memoryview:
     tensor = file.names[name]
     if len(tensor.shape) == 1:  # a bias
         size = tensor.n_bytes // tensor.n_elements
-        found = np.frombuffer(file.tensor_data(tensor), np.uint8).reshape(-1, size)[list(ids)]
+        rows = np.frombuffer(file.tensor_data(tensor), np.uint8).reshape(-1, size)[list(ids)]
     else:
-        found = Rows(file, tensor).stored(list(ids))
-    return memoryview(np.ascontiguousarray(found).data).cast("B")
+        rows = Rows(file, tensor).stored(list(ids))
+    return memoryview(np.ascontiguousarray(rows).data).cast("B")

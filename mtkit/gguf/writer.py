@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from math import prod
 
 from mtkit.base.escape import quoted, shown
 from mtkit.base.files import write_files
@@ -46,7 +47,7 @@ class Key(Record):
 
 
 class LazyData(Record):
-    """Bytes that are made as they are written."""
+    """Bytes that are computed while they are written."""
 
     n_bytes: int
     pieces: Callable[[], Iterator[Buffer]]
@@ -94,16 +95,13 @@ def gguf_chunks(keys: Iterable[Key], tensors: Iterable[NewTensor] = ()) -> Itera
 
 
 def file_chunks(
-    keys: Sequence[Buffer],
-    tensors: Sequence[NewTensor],
-    alignment: object,
-    version: int = VERSION,
+    keys: Sequence[Buffer], tensors: Sequence[NewTensor], alignment: object, version: int = VERSION
 ) -> Iterator[Buffer]:
     """Give the bytes of a file, piece by piece; all checks are done before the first.
 
     Args:
         keys: Each as its bytes: name, type, value.
-        alignment: What every tensor begins at a multiple of, in bytes.
+        alignment: Of every tensor, in bytes.
         version: 2 or 3, which have the same layout.
     """
     head, _ = header_chunks(keys, tensors, alignment, version)
@@ -116,9 +114,8 @@ def header_chunks(
 ) -> tuple[list[Buffer], list[int]]:
     """Return what stands in front of the data, padding included, and where each tensor's begins."""
     if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
-        raise UsageError(
-            f"is {alignment!r}, but must be a power of two, at least 8", field=ALIGNMENT
-        )
+        what = f"is {alignment!r}, but must be a power of two, at least 8"
+        raise UsageError(what, field=ALIGNMENT)
     head = [struct.pack("<4sIQQ", b"GGUF", version, len(tensors), len(keys)), *keys]
     offset, offsets = 0, []
     for tensor in tensors:
@@ -192,15 +189,10 @@ def _elements(value_type: ValueType, values: Any) -> bytes:
 
 def tensor_row(tensor: NewTensor, offset: int, size: int) -> bytes:
     """Return a row of the tensor table."""
-    elements = 1
-    for axis in tensor.shape:
-        elements *= axis
     row = tensor.shape[0] if tensor.shape else 1
-    wanted = elements // tensor.type.block * tensor.type.block_bytes
-    if row % tensor.type.block or size != wanted or len(tensor.shape) > 4:
-        raise UsageError(
-            f"shape {tensor.shape} of {tensor.type.name} does not go with {size} bytes",
-            field=f"tensor {quoted(tensor.name)}",
-        )
+    n_bytes = prod(tensor.shape) // tensor.type.block * tensor.type.block_bytes
+    if row % tensor.type.block or size != n_bytes or len(tensor.shape) > 4:
+        what = f"shape {tensor.shape} of {tensor.type.name} does not go with {size} bytes"
+        raise UsageError(what, field=f"tensor {quoted(tensor.name)}")
     axes = struct.pack(f"<I{len(tensor.shape)}Q", len(tensor.shape), *tensor.shape)
     return _string(tensor.name) + axes + struct.pack("<IQ", tensor.type.number, offset)

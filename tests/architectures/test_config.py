@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mtkit.architectures import architectures, of_class
+from mtkit.architectures import architecture_of_class, architectures
 from mtkit.architectures.config import Config
 from mtkit.architectures.decoder_rows import only
-from mtkit.architectures.metadata import keys_of, replaced, rotary_dim, u32
+from mtkit.architectures.metadata import keys_of, rotary_dim, u32, with_keys
 from mtkit.base.record import replace
 from mtkit.conversion.model_keys import architecture_keys
 from mtkit.errors import FormatError, UnsupportedError
@@ -32,7 +32,7 @@ def test_a_null_in_text_config_gets_the_default() -> None:
 )
 def test_a_null_that_is_written_is_no_missing_field(name: str, field: str, *, inner: bool) -> None:
     sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64}
-    defaults = of_class(name).defaults
+    defaults = architecture_of_class(name).defaults
 
     def known(said: dict[str, object]) -> Config:
         config = Config({"text_config": {**sizes, **said}} if inner else {**sizes, **said})
@@ -46,7 +46,7 @@ def test_every_check_is_asked() -> None:
     """Rows of keys go by their names; checks have none, and replacing rows loses none."""
     llama = architectures()["LlamaForCausalLM"]
     checks = (only("first", 1), only("second", 2))
-    strict = replace(llama, keys=replaced((u32("a", "a"),), u32("b", "b")), checks=checks)
+    strict = replace(llama, keys=with_keys((u32("a", "a"),), u32("b", "b")), checks=checks)
     assert architecture_keys(strict, Config({"first": 1}), 0)
     for field in ("first", "second"):
         with pytest.raises(UnsupportedError, match=field):

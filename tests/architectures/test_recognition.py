@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from model_folders import write_folder
 
-from mtkit.architectures import of_name, recognition
-from mtkit.architectures.recognition import recognize
+from mtkit.architectures import architectures_of_name, tensor_match
+from mtkit.architectures.tensor_match import recognize
 from mtkit.base.record import replace
 from mtkit.conversion.model import convert_model
 from mtkit.errors import FormatError, UnsupportedError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mtkit.architectures import Architecture
-    from mtkit.architectures.recognition import Recognition
+    from mtkit.architectures.tensor_match import Recognition
 
 CLASSES = ("Olmo3ForCausalLM", "Olmo2ForCausalLM", "MixtralForCausalLM", "RobertaModel")
 
@@ -49,9 +49,11 @@ def test_the_order_of_the_table_does_not_count(
     folder = write_folder(tmp_path / "model", name, tokenizer="bbpe-8k")
     convert_model(folder, path, allow_loss=("ids", "ids-possible"))
     if turned:
-        monkeypatch.setattr(recognition, "of_name", lambda name: of_name(name)[::-1])
+        monkeypatch.setattr(
+            tensor_match, "architectures_of_name", lambda name: architectures_of_name(name)[::-1]
+        )
     one = found(path)
-    assert (name in one.architecture.classes, one.matched.faults) == (True, ())
+    assert (name in one.architecture.classes, one.tensors.faults) == (True, ())
 
 
 def test_what_is_of_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,8 +65,8 @@ def test_what_is_of_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         found(changed(path, Key("llama.block_count", "string", "two")))
 
     def none_fits(name: str) -> list[Architecture]:
-        return [replace(one, fits=lambda _: False) for one in of_name(name)]
+        return [replace(one, fits=lambda _: False) for one in architectures_of_name(name)]
 
-    monkeypatch.setattr(recognition, "of_name", none_fits)
+    monkeypatch.setattr(tensor_match, "architectures_of_name", none_fits)
     with pytest.raises(UnsupportedError, match="none of the llama models that mtkit knows"):
         found(path)

@@ -16,7 +16,7 @@ import pytest
 from loading import Loading
 from support import reference
 
-from mtkit.architectures import of_name
+from mtkit.architectures import architectures_of_name
 from mtkit.checks import check
 from mtkit.conversion.model import convert_model
 from mtkit.gguf import open_gguf
@@ -173,7 +173,7 @@ def test_the_rows_that_can_be_missing_are_the_loaders(
 ) -> None:
     """Which of the last layer's tensors llama.cpp can do without, and no finding then."""
     file = converted(name, tmp_path)
-    architectures = of_name(file.metadata["general.architecture"])
+    architectures = architectures_of_name(file.metadata["general.architecture"])
     optional = {
         re.sub(r"\{i\}", "1", part)
         for one in architectures

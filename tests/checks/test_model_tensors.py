@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from model_folders import write_folder
 
-from mtkit.architectures import of_name
+from mtkit.architectures import architectures_of_name
 from mtkit.checks import check, loader
 from mtkit.conversion.model import convert_model
 from mtkit.gguf import open_gguf
@@ -44,7 +44,8 @@ def test_each_tensor_is_missed_and_held_to_its_shape(tmp_path: Path, name: str) 
     file = open_gguf(str(target))
     assert found(target, Draft.of(file)) == []
     rng, tried = Random(name), 0
-    rows = [row for one in of_name(file.metadata["general.architecture"]) for row in one.rows]
+    architectures = architectures_of_name(file.metadata["general.architecture"])
+    rows = [row for architecture in architectures for row in architecture.rows]
     optional = {part.replace("{i}", "0") for row in rows if row.optional for part in row.gguf}
     for tensor in file.tensors:
         if tensor.name == "token_embd.weight" or tensor.block not in (None, 0):

@@ -12,7 +12,7 @@ from adapters import LAYERS, linear_layers, write_adapter
 from hf_models import _maker, cases, folder
 from model_folders import write_folder
 
-from mtkit.architectures import architectures, described
+from mtkit.architectures import architectures, describe_config
 from mtkit.architectures.metadata import keys_of
 from mtkit.architectures.tensor_match import every_match
 from mtkit.checkpoints import adapter_folder
@@ -71,7 +71,7 @@ def test_what_moves_rows_moves_those_of_b() -> None:
         fields = case["files"]["config.json"]
         if fields["architectures"][0] not in architectures():
             continue
-        architecture, config = described(fields, "config.json")
+        architecture, config = describe_config(fields, "config.json")
         keys = keys_of(architecture.name, architecture.keys, config)
         metadata = {key.name: key.value for key in keys}
         dims = architecture.sizes(metadata, config.count("vocab_size"))

@@ -11,7 +11,7 @@ from small_files import sources
 from mtkit.base.packed import Pieces
 from mtkit.base.record import Record
 from mtkit.commands.convert.report import MOST_LOSSES, loss_lines
-from mtkit.conversion.tokenizer import NAMED, refuse_losses
+from mtkit.conversion.tokenizer import MOST_NAMED, refuse_losses
 from mtkit.errors import LossError, UnsupportedError
 from mtkit.formats import FORMATS, get_format, read
 from mtkit.formats.contract import LOSS_CODES, Loss, WriteOptions
@@ -82,6 +82,6 @@ def test_the_screen_folds_many_of_one_kind(seed: int) -> None:
 
 def test_a_refusal_names_a_few_losses() -> None:
     losses = tuple(Loss("ids", "model", f"effect {number}") for number in range(50_001))
-    with pytest.raises(LossError, match=f"and {50_001 - NAMED} more") as caught:
+    with pytest.raises(LossError, match=f"and {50_001 - MOST_NAMED} more") as caught:
         refuse_losses(losses, (), "x", "hf")
     assert len(str(caught.value)) < 500

@@ -11,7 +11,7 @@ import numpy as np
 from support import FIXTURES
 
 import mtkit
-from mtkit.architectures import described, of_class
+from mtkit.architectures import architecture_of_class, describe_config
 from mtkit.architectures.metadata import keys_of
 from mtkit.architectures.table import ANY_EXPERT
 from mtkit.architectures.tensor_match import every_match
@@ -56,7 +56,7 @@ TYPES = {one.name: one for one in TENSOR_TYPES.values()}
 
 def tensors_of(config: Mapping[str, Any], wanted: Sequence[str] = ("lm_head.weight",)) -> Shapes:
     """Return the tensors of a model, without the optional ones but for those that are wanted."""
-    architecture, known = described(config, MODEL_CONFIG)
+    architecture, known = describe_config(config, MODEL_CONFIG)
     keys = keys_of(architecture.name, architecture.keys, known)
     metadata = {key.name: key.value for key in keys}
     dims = architecture.sizes(metadata, known.count("vocab_size"))
@@ -123,7 +123,7 @@ def write_folder(
         for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.txt"):
             if (FIXTURES / tokenizer / name).exists():
                 shutil.copyfile(FIXTURES / tokenizer / name, path / name)
-    rows = of_class(architecture).rows
+    rows = architecture_of_class(architecture).rows
     experts = EXPERTS if any(ANY_EXPERT in name for row in rows for name in row.folder) else {}
     sizes = {"vocab_size": vocab, **SIZES, **experts, **OWN.get(architecture, {})}
     fields = {"architectures": [architecture], **sizes, **(config or {})}

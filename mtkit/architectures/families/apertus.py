@@ -11,7 +11,7 @@ from mtkit.architectures.decoder_rows import (
     UP_AND_DOWN,
     attention,
     decoder,
-    silent,
+    default_fields,
 )
 from mtkit.architectures.families import llama
 from mtkit.architectures.table import Architecture, LayerNumber, row
@@ -31,7 +31,7 @@ def defaults(config: Config) -> Mapping[str, Any]:
     """Return what transformers takes where a config.json does not say it."""
     is_unsaid = not {"rope_scaling", "rope_parameters"} & config.fields.keys()
     scaling = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
-    usual = silent(65536, rms_norm_eps=1e-5, rope_theta=12000000.0)(config)
+    usual = default_fields(65536, rms_norm_eps=1e-5, rope_theta=12000000.0)(config)
     return {**usual, **({"rope_scaling": scaling} if is_unsaid else {})}
 
 

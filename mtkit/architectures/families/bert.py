@@ -10,9 +10,9 @@ models/distilbert.
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME
-from mtkit.architectures.decoder_rows import DECODER, POOLING, only, written
-from mtkit.architectures.metadata import always, computed, named, replaced, u32, without
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.decoder_rows import DECODER, POOLING, config_fields, only
+from mtkit.architectures.metadata import always, computed, u32, with_fields, with_keys, without_keys
+from mtkit.architectures.table import Architecture, block, join_rows, row
 from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False
@@ -55,12 +55,12 @@ def skips(name: str, config: Config) -> bool:
 
 
 def _labels(config: Config) -> list[str] | None:
-    found = config.get("id2label")
-    if not isinstance(found, dict) or not found:
+    table = config.get("id2label")
+    if not isinstance(table, dict) or not table:
         return None
-    ordered = (found.get(str(number)) for number in range(len(found)))
+    ordered = (table.get(str(number)) for number in range(len(table)))
     names = [name for name in ordered if isinstance(name, str)]
-    if len(names) < len(found):
+    if len(names) < len(table):
         raise config.wrong("is not a name for each number from 0 on", "id2label")
     # Two of these are what transformers gives a model without a classifier as well.
     is_usual = len(names) == 2 and names[0] == "LABEL_0"
@@ -77,7 +77,7 @@ def _of_labels(names: list[str]) -> dict[str, Any]:
 def embeddings(change: Change = SAME, *, types: bool = True) -> Rows:
     """Return the rows of the embeddings; those of positions are changed."""
     kinds = row("embeddings.token_type_embeddings", "token_types", "types embd", bias=False)
-    return joined(
+    return join_rows(
         row("embeddings.word_embeddings", "token_embd", "vocab embd", bias=False),
         row("embeddings.position_embeddings", "position_embd", "ctx embd", change, bias=False),
         kinds if types else (),
@@ -85,7 +85,7 @@ def embeddings(change: Change = SAME, *, types: bool = True) -> Rows:
     )
 
 
-LAYER = joined(
+LAYER = join_rows(
     row("attention.self.query", "attn_q", "q embd"),
     row("attention.self.key", "attn_k", "k embd"),
     row("attention.self.value", "attn_v", "v embd"),
@@ -95,9 +95,9 @@ LAYER = joined(
     row("output.dense", "ffn_down", "embd ff"),
     row("output.LayerNorm", "layer_output_norm", "embd"),
 )
-BODY = joined(embeddings(), block("encoder.layer.{i}.", LAYER))
+BODY = join_rows(embeddings(), block("encoder.layer.{i}.", LAYER))
 DIMS = {"types": lambda dims: dims.key(TYPES)}
-KEYS = replaced(
+KEYS = with_keys(
     DECODER,
     always("attention.causal", "bool", value=False),
     computed(LABELS, "string[]", _labels, _of_labels),
@@ -141,7 +141,7 @@ BERT_CLASSIFIER = Architecture(
     ("BertForSequenceClassification",),
     "bert",
     KEYS,
-    joined(
+    join_rows(
         block("bert.", BODY, row("pooler.dense", "cls", "embd embd", optional=True), gguf=""),
         row("classifier", "cls.output", "labels embd"),
     ),
@@ -167,15 +167,15 @@ BERT = Architecture(
     fits=lambda dims: not is_roberta(dims),
     dims=DIMS,
     renamed=renamed,
-    config=written(**ACTIVATION),
+    config=config_fields(**ACTIVATION),
 )
 DISTILBERT = Architecture(
     "bert",
     ("DistilBertModel", "DistilBertForMaskedLM"),
     "distilbert",
-    replaced(
-        named(
-            without(KEYS, LABELS),
+    with_keys(
+        with_fields(
+            without_keys(KEYS, LABELS),
             block_count="n_layers",
             embedding_length="dim",
             feed_forward_length="hidden_dim",
@@ -184,7 +184,7 @@ DISTILBERT = Architecture(
         always("attention.layer_norm_epsilon", "f32", 1e-12),
         always(TYPES, "u32", 1),
     ),
-    joined(
+    join_rows(
         embeddings(types=False),
         block(
             "transformer.layer.{i}.",
@@ -204,5 +204,5 @@ DISTILBERT = Architecture(
     skips=skips,
     fits=lambda dims: not is_roberta(dims),
     renamed=renamed,
-    config=written(activation="gelu"),
+    config=config_fields(activation="gelu"),
 )

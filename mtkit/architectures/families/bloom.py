@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from mtkit.architectures.changes import GroupedQkv
 from mtkit.architectures.decoder_rows import DECODER, OUTPUT, only
-from mtkit.architectures.metadata import computed, named, u32, without
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.metadata import computed, u32, with_fields, without_keys
+from mtkit.architectures.table import Architecture, block, join_rows, row
 
 KEYS = (
-    *named(
-        without(DECODER, "context_length", "feed_forward_length", "attention.head_count_kv"),
+    *with_fields(
+        without_keys(DECODER, "context_length", "feed_forward_length", "attention.head_count_kv"),
         block_count="n_layer",
         attention__head_count="n_head",
         attention__layer_norm_epsilon="layer_norm_epsilon",
@@ -29,7 +29,7 @@ BLOOM = Architecture(
     ("BloomForCausalLM", "BloomModel"),
     "bloom",
     KEYS,
-    joined(
+    join_rows(
         row("transformer.word_embeddings", "token_embd", "vocab embd", bias=False),
         row("transformer.word_embeddings_layernorm", "token_embd_norm", "embd"),
         row("transformer.ln_f", "output_norm", "embd"),

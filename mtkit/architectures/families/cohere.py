@@ -13,15 +13,15 @@ from mtkit.architectures.decoder_rows import (
     SLIDING_WINDOW,
     VOCAB_SIZE,
     attention,
+    config_fields,
     decoder,
+    default_fields,
     has,
     only,
     rotary_part,
-    silent,
-    written,
 )
-from mtkit.architectures.metadata import always, computed, f32, replaced, rotary_dim, u32
-from mtkit.architectures.table import Architecture, row, where
+from mtkit.architectures.metadata import always, computed, f32, rotary_dim, u32, with_keys
+from mtkit.architectures.table import Architecture, in_layers, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mtkit.architectures.metadata import Dims
 
 NORM = row("input_layernorm", "attn_norm", "embd")
-KEYS = replaced(
+KEYS = with_keys(
     DECODER,
     f32("logit_scale", "logit_scale"),
     always("rope.scaling.type", "string", "none"),
@@ -60,7 +60,7 @@ COHERE = Architecture(
     "command-r",
     ("CohereForCausalLM",),
     "cohere",
-    replaced(
+    with_keys(
         KEYS,
         u32(
             "context_length",
@@ -72,7 +72,7 @@ COHERE = Architecture(
     decoder(
         NORM,
         attention(),
-        where(
+        in_layers(
             lambda dims: dims.key("block_count") >= _NORMED,
             row("self_attn.q_norm", "attn_q_norm", "head key", bias=False),
             row("self_attn.k_norm", "attn_k_norm", "head_kv key", bias=False),
@@ -80,8 +80,8 @@ COHERE = Architecture(
         FEED_FORWARD,
         head=(),
     ),
-    defaults=silent(8192, **SILENT),
-    config=written(
+    defaults=default_fields(8192, **SILENT),
+    config=config_fields(
         hidden_act="silu",
         attention_bias=ATTENTION_BIAS,
         use_qk_norm=has("blk.0.attn_q_norm.weight"),
@@ -99,7 +99,7 @@ COHERE_2 = Architecture(
     ),
     decoder(NORM, attention(), FEED_FORWARD, head=()),
     checks=(only("_sliding_window_pattern", PERIOD), only("sliding_window_pattern", PERIOD)),
-    defaults=silent(8192, sliding_window=4096, **SILENT),
+    defaults=default_fields(8192, sliding_window=4096, **SILENT),
     zeros=(".bias",),
     config=config_2,
 )

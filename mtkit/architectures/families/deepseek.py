@@ -17,23 +17,23 @@ from mtkit.architectures.decoder_rows import (
     NORMS,
     VOCAB_SIZE,
     decoder,
+    default_fields,
     experts,
     is_dense,
     is_sparse,
     only,
     shared_expert,
-    silent,
 )
-from mtkit.architectures.metadata import always, computed, f32, replaced, u32
+from mtkit.architectures.metadata import always, computed, f32, u32, with_keys
 from mtkit.architectures.table import (
     Architecture,
     beyond_layers,
     block,
-    joined,
+    in_layers,
+    join_rows,
     plain,
     row,
     tied_head,
-    where,
 )
 
 TYPE_CHECKING = False
@@ -50,8 +50,8 @@ def _sum(*fields: str) -> Callable[[Config], int]:
 
 
 def _mscale(config: Config) -> float | None:
-    said = config.rope().number("mscale_all_dim")
-    return None if said is None else 0.1 * said
+    scale = config.rope().number("mscale_all_dim")
+    return None if scale is None else 0.1 * scale
 
 
 def _mscale_fields(value: float) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _mscale_fields(value: float) -> dict[str, Any]:
 
 
 _KEYS = (
-    *replaced(
+    *with_keys(
         DECODER,
         always("attention.head_count_kv", "u32", 1),
         computed("attention.key_length", "u32", _sum("kv_lora_rank", "qk_rope_head_dim")),
@@ -111,13 +111,13 @@ def _shares(dims: Dims) -> bool:
 
 _ROWS = decoder(
     NORMS,
-    where(
+    in_layers(
         _compresses_queries,
         row("self_attn.q_a_proj", "attn_q_a", "q_rank embd"),
         row("self_attn.q_a_layernorm", "attn_q_a_norm", "q_rank", bias=False),
         row("self_attn.q_b_proj", "attn_q_b", "q_mla q_rank", bias=False),
     ),
-    where(
+    in_layers(
         lambda dims: not _compresses_queries(dims),
         row("self_attn.q_proj", "attn_q", "q_mla embd", bias=False),
     ),
@@ -131,17 +131,17 @@ _ROWS = decoder(
         bias=False,
     ),
     row("self_attn.o_proj", "attn_output", "embd out_mla"),
-    where(is_dense, FEED_FORWARD),
-    where(
+    in_layers(is_dense, FEED_FORWARD),
+    in_layers(
         is_sparse,
         row("mlp.gate", "ffn_gate_inp", "expert embd", bias=False),
         experts("mlp.experts.{e}"),
     ),
-    where(_shares, shared_expert("mlp.shared_experts")),
+    in_layers(_shares, shared_expert("mlp.shared_experts")),
 )
 _CORRECTION = block(
     IN_LAYER,
-    where(
+    in_layers(
         is_sparse,
         plain("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", "expert"),
     ),
@@ -156,7 +156,7 @@ _SCORING = {1: "softmax", 2: "sigmoid"}
 
 
 def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-    found = {
+    fields = {
         "hidden_act": "silu",
         "attention_bias": dims.has("blk.0.attn_output.bias"),
         "num_key_value_heads": dims["head"],
@@ -164,9 +164,9 @@ def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
         "norm_topk_prob": bool(dims.keys.get("expert_weights_norm")),
     }
     if not _compresses_queries(dims):
-        found["q_lora_rank"] = None
+        fields["q_lora_rank"] = None
     gating = dims.key("expert_gating_func", 0)
-    return {**found, "scoring_func": _SCORING[gating]} if gating in _SCORING else found
+    return {**fields, "scoring_func": _SCORING[gating]} if gating in _SCORING else fields
 
 
 def _v2_config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
@@ -184,7 +184,7 @@ DEEPSEEK_2 = Architecture(
     _KEYS,
     _ROWS,
     checks=(only("moe_layer_freq", 1),),
-    defaults=silent(
+    defaults=default_fields(
         2048,
         rms_norm_eps=1e-6,
         first_k_dense_replace=0,
@@ -206,9 +206,9 @@ DEEPSEEK_3 = Architecture(
     ("DeepseekV3ForCausalLM",),
     "deepseek_v3",
     _KEYS,
-    joined(_ROWS, _CORRECTION),
+    join_rows(_ROWS, _CORRECTION),
     checks=(only("moe_layer_freq", 1),),
-    defaults=silent(
+    defaults=default_fields(
         4096,
         rms_norm_eps=1e-6,
         first_k_dense_replace=3,

@@ -13,15 +13,15 @@ from mtkit.architectures.decoder_rows import (
     FEED_FORWARD,
     NORMS,
     attention,
+    config_fields,
     decoder,
+    default_fields,
     experts,
     is_sparse,
     shared_expert,
-    silent,
-    written,
 )
-from mtkit.architectures.metadata import computed, replaced, u32
-from mtkit.architectures.table import Architecture, plain, row, where
+from mtkit.architectures.metadata import computed, u32, with_keys
+from mtkit.architectures.table import Architecture, in_layers, plain, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ ERNIE_4_5 = Architecture(
     "ernie4_5",
     DECODER,
     decoder(NORMS, attention(), FEED_FORWARD),
-    defaults=silent(
+    defaults=default_fields(
         131072, head_dim=128, num_key_value_heads=2, rms_norm_eps=1e-5, rope_theta=500000.0
     ),
-    config=written(hidden_act="silu", use_bias=ATTENTION_BIAS),
+    config=config_fields(hidden_act="silu", use_bias=ATTENTION_BIAS),
 )
 
 
@@ -59,7 +59,7 @@ ERNIE_4_5_MOE = Architecture(
     ("Ernie4_5_MoeForCausalLM",),
     "ernie4_5_moe",
     (
-        *replaced(
+        *with_keys(
             DECODER,
             u32("expert_count", "moe_num_experts"),
             u32("expert_used_count", "moe_k"),
@@ -73,19 +73,19 @@ ERNIE_4_5_MOE = Architecture(
     decoder(
         NORMS,
         attention(),
-        where(lambda dims: not _has_experts(dims), FEED_FORWARD),
-        where(
+        in_layers(lambda dims: not _has_experts(dims), FEED_FORWARD),
+        in_layers(
             _has_experts,
             row("mlp.gate", "ffn_gate_inp", "expert embd", bias=False),
             plain("mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias", "1 expert"),
             experts("mlp.experts.{e}"),
         ),
-        where(
+        in_layers(
             lambda dims: _has_experts(dims) and dims.key("expert_shared_count", 0) > 0,
             shared_expert("mlp.shared_experts", bias=None),
         ),
     ),
-    defaults=silent(
+    defaults=default_fields(
         131072,
         num_key_value_heads=4,
         rms_norm_eps=1e-5,
@@ -99,5 +99,5 @@ ERNIE_4_5_MOE = Architecture(
     ),
     # Layers that predict further tokens.
     skips=lambda name, config: name.startswith("model.mtp_"),
-    config=written(hidden_act="silu", use_bias=ATTENTION_BIAS, moe_layer_end_index=-1),
+    config=config_fields(hidden_act="silu", use_bias=ATTENTION_BIAS, moe_layer_end_index=-1),
 )

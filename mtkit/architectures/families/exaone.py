@@ -13,8 +13,8 @@ from mtkit.architectures.decoder_rows import (
     VOCAB_SIZE,
     attention,
     decoder,
+    default_fields,
     layer_types,
-    silent,
 )
 from mtkit.architectures.families.llama import LLAMA_3
 from mtkit.architectures.metadata import computed
@@ -39,8 +39,8 @@ def _sliding(config: Config) -> list[bool] | None:
     else:
         number = config.whole("sliding_window_pattern") or 1
         row = layer_types(lambda layer: bool((layer + 1) % number))
-    found: list[bool] | None = row.value(config)
-    return found if config.whole("sliding_window") is not None else None
+    pattern: list[bool] | None = row.value(config)
+    return pattern if config.whole("sliding_window") is not None else None
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
@@ -48,12 +48,12 @@ def defaults(config: Config) -> Mapping[str, Any]:
     # One that is null says that there is no window.
     window = {} if "sliding_window" in config.fields else {"sliding_window": 4096}
     fields = {"sliding_window_pattern": 4, "rms_norm_eps": 1e-5, "num_key_value_heads": 32}
-    return silent(2048, **fields, **window)(config)
+    return default_fields(2048, **fields, **window)(config)
 
 
 def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields that the metadata of a GGUF do not have."""
-    slides = [bool(one) for one in dims.keys.get(PATTERN) or ()]
+    slides = [bool(slide) for slide in dims.keys.get(PATTERN) or ()]
     period = slides.index(False) + 1 if False in slides else None
     whole = ["full_attention"] * (0 if slides else dims.key("block_count"))
     return {

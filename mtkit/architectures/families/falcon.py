@@ -11,8 +11,14 @@ from __future__ import annotations
 
 from mtkit.architectures.changes import GroupedQkv
 from mtkit.architectures.decoder_rows import DECODER, OUTPUT, only
-from mtkit.architectures.metadata import always, computed, named, rope_base_unless, without
-from mtkit.architectures.table import Architecture, block, joined, row, where
+from mtkit.architectures.metadata import (
+    always,
+    computed,
+    rope_base_unless,
+    with_fields,
+    without_keys,
+)
+from mtkit.architectures.table import Architecture, block, in_layers, join_rows, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,8 +71,8 @@ FALCON = Architecture(
     ("FalconForCausalLM", "RWForCausalLM"),
     "falcon",
     (
-        *named(
-            without(DECODER, "feed_forward_length", "rope.freq_base"),
+        *with_fields(
+            without_keys(DECODER, "feed_forward_length", "rope.freq_base"),
             attention__layer_norm_epsilon="layer_norm_epsilon",
         ),
         always("tensor_data_layout", "string", "jploski"),
@@ -79,18 +85,20 @@ FALCON = Architecture(
         computed("attention.head_count_kv", "u32", _heads_kv, "num_kv_heads"),
         rope_base_unless(10000.0),
     ),
-    joined(
+    join_rows(
         row("transformer.word_embeddings", "token_embd", "vocab embd", bias=False),
         row("transformer.ln_f", "output_norm", "embd"),
         OUTPUT,
         block(
             "transformer.h.{i}.",
-            where(
+            in_layers(
                 _two_norms,
                 row("ln_mlp", "attn_norm", "embd"),
                 row("ln_attn", "attn_norm_2", "embd"),
             ),
-            where(lambda dims: not _two_norms(dims), row("input_layernorm", "attn_norm", "embd")),
+            in_layers(
+                lambda dims: not _two_norms(dims), row("input_layernorm", "attn_norm", "embd")
+            ),
             row("self_attention.query_key_value", "attn_qkv", "qkv embd", GroupedQkv(), bias=False),
             row("self_attention.dense", "attn_output", "embd embd", bias=False),
             row("mlp.dense_h_to_4h", "ffn_up", "ff embd", bias=False),

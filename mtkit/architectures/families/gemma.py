@@ -19,12 +19,12 @@ from mtkit.architectures.decoder_rows import (
     POOLING,
     SLIDING_WINDOW,
     attention,
+    config_fields,
+    default_fields,
     only,
-    silent,
-    written,
 )
 from mtkit.architectures.metadata import computed, f32
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.table import Architecture, block, join_rows, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
     from mtkit.architectures.table import Writer
 
 # Rotary positions of the first two are not in their GGUF: llama.cpp takes a base of 10000.
-_KEYS = tuple(one for one in DECODER if not one.name.startswith("rope."))
+_KEYS = tuple(key for key in DECODER if not key.name.startswith("rope."))
 _SOFTCAPS = (
     f32("attn_logit_softcapping", "attn_logit_softcapping"),
     f32("final_logit_softcapping", "final_logit_softcapping"),
 )
-_EMBEDDINGS = joined(
+_EMBEDDINGS = join_rows(
     row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
     row("model.norm", "output_norm", "embd", PLUS_ONE, bias=False),
 )
-_NORMS = joined(
+_NORMS = join_rows(
     row("input_layernorm", "attn_norm", "embd", PLUS_ONE, bias=False),
     row("post_attention_layernorm", "post_attention_norm", "embd", PLUS_ONE, bias=False),
     row("pre_feedforward_layernorm", "ffn_norm", "embd", PLUS_ONE, bias=False),
     row("post_feedforward_layernorm", "post_ffw_norm", "embd", PLUS_ONE, bias=False),
 )
-_HEAD_NORMS = joined(
+_HEAD_NORMS = join_rows(
     row("self_attn.q_norm", "attn_q_norm", "key", PLUS_ONE, bias=False),
     row("self_attn.k_norm", "attn_k_norm", "key", PLUS_ONE, bias=False),
 )
@@ -81,7 +81,7 @@ def _config(layers_of_27b: int = 0, **more: Any) -> Writer:
         is_27b = dims.key("block_count") == layers_of_27b and dims["head"]
         return dims["embd"] // dims["head"] if is_27b else dims["key"]
 
-    return written(
+    return config_fields(
         hidden_activation="gelu_pytorch_tanh",
         query_pre_attn_scalar=scale,
         attention_bias=ATTENTION_BIAS,
@@ -94,7 +94,7 @@ GEMMA = Architecture(
     ("GemmaForCausalLM",),
     "gemma",
     _KEYS,
-    joined(
+    join_rows(
         _EMBEDDINGS,
         block(
             IN_LAYER,
@@ -104,9 +104,9 @@ GEMMA = Architecture(
             FEED_FORWARD,
         ),
     ),
-    defaults=silent(8192, rms_norm_eps=1e-6, head_dim=256),
+    defaults=default_fields(8192, rms_norm_eps=1e-6, head_dim=256),
     skips=_is_head,
-    config=written(
+    config=config_fields(
         hidden_act="gelu_pytorch_tanh",
         hidden_activation="gelu_pytorch_tanh",
         rope_theta=10000.0,
@@ -118,8 +118,8 @@ GEMMA_2 = Architecture(
     ("Gemma2ForCausalLM",),
     "gemma2",
     (*_KEYS, *_SOFTCAPS, SLIDING_WINDOW),
-    joined(_EMBEDDINGS, block(IN_LAYER, _NORMS, attention(), FEED_FORWARD)),
-    defaults=silent(
+    join_rows(_EMBEDDINGS, block(IN_LAYER, _NORMS, attention(), FEED_FORWARD)),
+    defaults=default_fields(
         8192,
         rms_norm_eps=1e-6,
         head_dim=256,
@@ -139,9 +139,9 @@ GEMMA_3 = Architecture(
         computed("final_logit_softcapping", "f32", _softcap, "final_logit_softcapping"),
         computed("attention.sliding_window", "u32", _window, "sliding_window"),
     ),
-    joined(_EMBEDDINGS, OUTPUT, block(IN_LAYER, _NORMS, _HEAD_NORMS, attention(), FEED_FORWARD)),
+    join_rows(_EMBEDDINGS, OUTPUT, block(IN_LAYER, _NORMS, _HEAD_NORMS, attention(), FEED_FORWARD)),
     checks=(only("attn_logit_softcapping"),),
-    defaults=silent(
+    defaults=default_fields(
         131072,
         rms_norm_eps=1e-6,
         num_attention_heads=8,

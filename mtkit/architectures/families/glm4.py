@@ -11,19 +11,19 @@ from mtkit.architectures.decoder_rows import (
     END_OF_TURN,
     NORMS,
     attention,
+    config_fields,
     decoder,
+    default_fields,
     rotary_part,
-    silent,
-    written,
 )
-from mtkit.architectures.metadata import computed, head_dim, without
+from mtkit.architectures.metadata import computed, head_dim, without_keys
 from mtkit.architectures.table import Architecture, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.architectures.config import Config
 
-_KEYS = without(DECODER, "rope.dimension_sections")
+_KEYS = without_keys(DECODER, "rope.dimension_sections")
 """Sections are of models that see; the positions of a text are the same in all of them."""
 
 
@@ -47,14 +47,14 @@ GLM_4 = Architecture(
         row("mlp.gate_up_proj", "ffn_up", "ff*2 embd", bias=False),
         row("mlp.down_proj", "ffn_down", "embd ff", bias=False),
     ),
-    defaults=silent(
+    defaults=default_fields(
         131072,
         num_key_value_heads=2,
         head_dim=128,
         partial_rotary_factor=0.5,
         rms_norm_eps=1.5625e-7,
     ),
-    config=written(
+    config=config_fields(
         hidden_act="silu", attention_bias=ATTENTION_BIAS, partial_rotary_factor=rotary_part
     ),
 )

@@ -7,9 +7,9 @@ Source: llama.cpp, conversion/gpt2.py (``GPT2Model``), conversion/starcoder.py
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME, Transposed
-from mtkit.architectures.decoder_rows import DECODER, OUTPUT, only, written
-from mtkit.architectures.metadata import always, computed, named, without
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.decoder_rows import DECODER, OUTPUT, config_fields, only
+from mtkit.architectures.metadata import always, computed, with_fields, without_keys
+from mtkit.architectures.table import Architecture, block, join_rows, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def rows(change: Change) -> Rows:
     """Return the tensors; projections are changed."""
-    return joined(
+    return join_rows(
         row("transformer.wte", "token_embd", "vocab embd", bias=False),
         row("transformer.wpe", "position_embd", "ctx embd", bias=False),
         row("transformer.ln_f", "output_norm", "embd"),
@@ -52,8 +52,8 @@ def defaults(config: Config) -> Mapping[str, Any]:
 
 
 KEYS = (
-    *named(
-        without(DECODER, "feed_forward_length", "attention.head_count_kv"),
+    *with_fields(
+        without_keys(DECODER, "feed_forward_length", "attention.head_count_kv"),
         block_count="n_layer",
         context_length="n_positions",
         embedding_length="n_embd",
@@ -77,7 +77,7 @@ GPT2 = Architecture(
     checks=CHECKS,
     prefix="transformer.",
     defaults=defaults,
-    config=written(activation_function="gelu_new", n_ctx=lambda dims: dims["ctx"]),
+    config=config_fields(activation_function="gelu_new", n_ctx=lambda dims: dims["ctx"]),
 )
 GPT_BIGCODE = Architecture(
     "starcoder",
@@ -88,5 +88,5 @@ GPT_BIGCODE = Architecture(
     checks=(*CHECKS, only("multi_query", True)),
     prefix="transformer.",
     defaults=defaults,
-    config=written(activation_function="gelu_pytorch_tanh", multi_query=True),
+    config=config_fields(activation_function="gelu_pytorch_tanh", multi_query=True),
 )

@@ -11,12 +11,12 @@ from mtkit.architectures.decoder_rows import (
     DECODER,
     SLIDING_WINDOW,
     attention,
+    config_fields,
     decoder,
-    silent,
-    written,
+    default_fields,
 )
-from mtkit.architectures.metadata import computed, replaced, u32
-from mtkit.architectures.table import Architecture, joined, plain, row
+from mtkit.architectures.metadata import computed, u32, with_keys
+from mtkit.architectures.table import Architecture, join_rows, plain, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _ROPE = {
     "truncate": False,
     "original_max_position_embeddings": 4096,
 }
-_EXPERTS = joined(
+_EXPERTS = join_rows(
     plain(
         "mlp.experts.gate_up_proj",
         "ffn_gate_exps.weight ffn_up_exps.weight",
@@ -39,7 +39,7 @@ _EXPERTS = joined(
     ),
     plain("mlp.experts.down_proj", "ffn_down_exps.weight", "expert embd ff_exp", Transposed()),
 )
-_PACKED_EXPERTS = joined(
+_PACKED_EXPERTS = join_rows(
     plain(
         "mlp.experts.gate_up_proj_blocks mlp.experts.gate_up_proj_scales",
         "ffn_gate_exps.weight ffn_up_exps.weight",
@@ -78,7 +78,7 @@ GPT_OSS = Architecture(
     ("GptOssForCausalLM",),
     "gpt_oss",
     (
-        *replaced(DECODER, u32("expert_count", "num_local_experts")),
+        *with_keys(DECODER, u32("expert_count", "num_local_experts")),
         SLIDING_WINDOW,
         computed(
             "expert_feed_forward_length", "u32", lambda config: config.count("intermediate_size")
@@ -86,7 +86,7 @@ GPT_OSS = Architecture(
     ),
     _rows(_EXPERTS),
     packed=_rows(_PACKED_EXPERTS),
-    defaults=silent(
+    defaults=default_fields(
         131072,
         head_dim=64,
         num_key_value_heads=8,
@@ -97,7 +97,7 @@ GPT_OSS = Architecture(
         rope_theta=150000.0,
         rope_scaling=_ROPE,
     ),
-    config=written(
+    config=config_fields(
         hidden_act="silu", attention_bias=ATTENTION_BIAS, rope_scaling={"truncate": False}
     ),
 )

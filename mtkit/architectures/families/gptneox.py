@@ -9,21 +9,21 @@ Source: llama.cpp, conversion/gptneox.py (``GPTNeoXModel``); transformers, model
 from __future__ import annotations
 
 from mtkit.architectures.changes import GroupedQkv
-from mtkit.architectures.decoder_rows import DECODER, has, rotary_part, written
-from mtkit.architectures.metadata import computed, flag, rope_base_unless, rotary_dim, without
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.decoder_rows import DECODER, config_fields, has, rotary_part
+from mtkit.architectures.metadata import computed, flag, rope_base_unless, rotary_dim, without_keys
+from mtkit.architectures.table import Architecture, block, join_rows, row
 
 GPT_NEOX = Architecture(
     "gptneox",
     ("GPTNeoXForCausalLM",),
     "gpt_neox",
     (
-        *without(DECODER, "attention.head_count_kv", "rope.freq_base"),
+        *without_keys(DECODER, "attention.head_count_kv", "rope.freq_base"),
         rope_base_unless(10000.0),
         computed("rope.dimension_count", "u32", rotary_dim(0.25)),
         flag("use_parallel_residual", "use_parallel_residual"),
     ),
-    joined(
+    join_rows(
         row("gpt_neox.embed_in", "token_embd", "vocab embd", bias=False),
         row("gpt_neox.final_layer_norm", "output_norm", "embd"),
         row("embed_out", "output", "vocab embd", bias=False, optional=True),
@@ -44,7 +44,7 @@ GPT_NEOX = Architecture(
         "use_parallel_residual": True,
         "rope_theta": 10000.0,
     },
-    config=written(
+    config=config_fields(
         hidden_act="gelu",
         attention_bias=has("blk.0.attn_qkv.bias"),
         rotary_pct=rotary_part,

@@ -9,10 +9,10 @@ models/granite, models/granitemoe, models/granitemoeshared.
 from __future__ import annotations
 
 from mtkit.architectures.changes import Split
-from mtkit.architectures.decoder_rows import IN_LAYER, NORMS, decoder, only, silent
+from mtkit.architectures.decoder_rows import IN_LAYER, NORMS, decoder, default_fields, only
 from mtkit.architectures.families.llama import ATTENTION, KEYS, LLAMA, LLAMA_3, config
-from mtkit.architectures.metadata import KeyRow, computed, replaced, without
-from mtkit.architectures.table import Architecture, block, joined, row, where
+from mtkit.architectures.metadata import KeyRow, computed, with_keys, without_keys
+from mtkit.architectures.table import Architecture, block, in_layers, join_rows, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def _shares(dims: Dims) -> bool:
 
 
 _KEYS = (
-    *replaced(
-        without(KEYS, "attention.key_length", "attention.value_length"),
+    *with_keys(
+        without_keys(KEYS, "attention.key_length", "attention.value_length"),
         computed("rope.dimension_count", "u32", _head_dim),
     ),
     _scale("attention.scale", "attention_multiplier"),
@@ -58,7 +58,7 @@ GRANITE = Architecture(
     _KEYS,
     LLAMA.rows,
     checks=_CHECKS,
-    defaults=silent(2048, rms_norm_eps=1e-6, **_SILENT),
+    defaults=default_fields(2048, rms_norm_eps=1e-6, **_SILENT),
     generated=(LLAMA_3,),
     config=config,
 )
@@ -86,7 +86,7 @@ GRANITE_MOE = Architecture(
         ),
     ),
     checks=_CHECKS,
-    defaults=silent(2048, rms_norm_eps=1e-6, **_MOE_SILENT),
+    defaults=default_fields(2048, rms_norm_eps=1e-6, **_MOE_SILENT),
     generated=(LLAMA_3,),
     config=config,
 )
@@ -103,11 +103,11 @@ GRANITE_MOE_SHARED = Architecture(
             "shared_intermediate_size",
         ),
     ),
-    joined(
+    join_rows(
         GRANITE_MOE.rows,
         block(
             IN_LAYER,
-            where(
+            in_layers(
                 _shares,
                 row(
                     "shared_mlp.input_linear",
@@ -121,7 +121,7 @@ GRANITE_MOE_SHARED = Architecture(
         ),
     ),
     checks=_CHECKS,
-    defaults=silent(2048, rms_norm_eps=1e-6, **_MOE_SILENT),
+    defaults=default_fields(2048, rms_norm_eps=1e-6, **_MOE_SILENT),
     generated=(LLAMA_3,),
     config=config,
 )

@@ -11,11 +11,11 @@ from mtkit.architectures.decoder_rows import (
     FEED_FORWARD,
     NORMS,
     attention,
+    config_fields,
     decoder,
-    silent,
-    written,
+    default_fields,
 )
-from mtkit.architectures.metadata import KeyRow, computed, replaced, without
+from mtkit.architectures.metadata import KeyRow, computed, with_keys, without_keys
 from mtkit.architectures.table import Architecture, row, tied_head
 from mtkit.errors import UnsupportedError
 
@@ -66,8 +66,8 @@ HUNYUAN = Architecture(
     "hunyuan-dense",
     ("HunYuanDenseV1ForCausalLM",),
     "hunyuan_v1_dense",
-    replaced(
-        without(
+    with_keys(
+        without_keys(
             DECODER,
             "expert_count",
             *(row.name for row in DECODER if row.name.startswith("rope.scaling.yarn_")),
@@ -85,7 +85,7 @@ HUNYUAN = Architecture(
         row("self_attn.key_layernorm", "attn_k_norm", "key", bias=False),
         FEED_FORWARD,
     ),
-    defaults=silent(2048, rms_norm_eps=1e-5),
+    defaults=default_fields(2048, rms_norm_eps=1e-5),
     skips=tied_head,
-    config=written(hidden_act="silu", attention_bias=ATTENTION_BIAS),
+    config=config_fields(hidden_act="silu", attention_bias=ATTENTION_BIAS),
 )

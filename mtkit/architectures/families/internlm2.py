@@ -6,9 +6,9 @@ Source: llama.cpp, conversion/internlm.py (``InternLM2Model``); the models' own 
 from __future__ import annotations
 
 from mtkit.architectures.changes import GroupedQkv, Permuted, Split
-from mtkit.architectures.decoder_rows import DECODER, IN_LAYER, only, silent, written
+from mtkit.architectures.decoder_rows import DECODER, IN_LAYER, config_fields, default_fields, only
 from mtkit.architectures.families.lfm2 import DENSE
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.table import Architecture, block, join_rows, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ INTERNLM_2 = Architecture(
     ("InternLM2ForCausalLM",),
     "internlm2",
     DECODER,
-    joined(
+    join_rows(
         row("model.tok_embeddings", "token_embd", "vocab embd", bias=False),
         row("model.norm", "output_norm", "embd", bias=False),
         row("output", "output", "vocab embd", bias=False),
@@ -53,6 +53,6 @@ INTERNLM_2 = Architecture(
         ),
     ),
     checks=(only("bias", False),),
-    defaults=silent(2048, rms_norm_eps=1e-6),
-    config=written(hidden_act="silu", bias=False),
+    defaults=default_fields(2048, rms_norm_eps=1e-6),
+    config=config_fields(hidden_act="silu", bias=False),
 )

@@ -19,8 +19,8 @@ from mtkit.architectures.decoder_rows import (
     is_sparse,
     only,
 )
-from mtkit.architectures.metadata import always, computed, named, replaced, u32, without
-from mtkit.architectures.table import Architecture, block, joined, plain, row, where
+from mtkit.architectures.metadata import always, computed, u32, with_fields, with_keys, without_keys
+from mtkit.architectures.table import Architecture, block, in_layers, join_rows, plain, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ def heads_kv(config: Config) -> list[int]:
 def defaults(config: Config) -> Mapping[str, Any]:
     """Return what transformers takes where a config.json does not say it."""
     indexes = config.get("full_attn_idxs")
-    found: dict[str, Any] = {}
+    kinds: dict[str, Any] = {}
     if isinstance(indexes, list) and config.count("num_hidden_layers") <= 1 << 16:
         layers = range(config.count("num_hidden_layers"))
-        found["layer_types"] = ["full_attention" if n in indexes else "conv" for n in layers]
+        kinds["layer_types"] = ["full_attention" if n in indexes else "conv" for n in layers]
     return {
-        **found,
+        **kinds,
         "num_key_value_heads": 8,
         "max_position_embeddings": 128000,
         "norm_eps": 1e-5,
@@ -79,20 +79,22 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
         "block_auto_adjust_ff_dim": False,
         "conv_bias": False,
         "num_key_value_heads": max(heads, default=0),
-        "layer_types": ["full_attention" if one else "conv" for one in heads],
+        "layer_types": ["full_attention" if count else "conv" for count in heads],
     }
 
 
 KEYS = (
-    *named(without(DECODER, "feed_forward_length"), attention__layer_norm_rms_epsilon="norm_eps"),
+    *with_fields(
+        without_keys(DECODER, "feed_forward_length"), attention__layer_norm_rms_epsilon="norm_eps"
+    ),
     computed("attention.head_count_kv", "i32[]", heads_kv),
     VOCAB_SIZE,
     u32("shortconv.l_cache", "conv_L_cache"),
 )
-LAYER = joined(
+LAYER = join_rows(
     row("operator_norm", "attn_norm", "embd", bias=False),
     row("ffn_norm", "ffn_norm", "embd", bias=False),
-    where(
+    in_layers(
         lambda dims: not dims["head_kv"],
         plain(
             "conv.conv.weight", "shortconv.conv.weight", "embd kernel", Reshaped("embd 1 kernel")
@@ -100,7 +102,7 @@ LAYER = joined(
         row("conv.in_proj", "shortconv.in_proj", "3embd embd", bias=False),
         row("conv.out_proj", "shortconv.out_proj", "embd embd", bias=False),
     ),
-    where(
+    in_layers(
         lambda dims: bool(dims["head_kv"]),
         row("self_attn.q_proj", "attn_q", "q embd", bias=False),
         row("self_attn.k_proj", "attn_k", "k embd", bias=False),
@@ -110,12 +112,12 @@ LAYER = joined(
         row("self_attn.k_layernorm", "attn_k_norm", "key", bias=False),
     ),
 )
-DENSE = joined(
+DENSE = join_rows(
     row("feed_forward.w1", "ffn_gate", "ff embd", bias=False),
     row("feed_forward.w3", "ffn_up", "ff embd", bias=False),
     row("feed_forward.w2", "ffn_down", "embd ff", bias=False),
 )
-WHOLE = joined(
+WHOLE = join_rows(
     row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
     row("model.embedding_norm", "token_embd_norm", "embd", bias=False),
 )
@@ -131,7 +133,7 @@ LFM2 = Architecture(
         *KEYS,
         computed("feed_forward_length", "u32", _feed_forward, "intermediate_size"),
     ),
-    joined(WHOLE, OUTPUT, block(IN_LAYER, LAYER, DENSE)),
+    join_rows(WHOLE, OUTPUT, block(IN_LAYER, LAYER, DENSE)),
     defaults=defaults,
     dims=DIMS,
     config=config,
@@ -150,17 +152,17 @@ LFM2_MOE = Architecture(
     ("Lfm2MoeForCausalLM",),
     "lfm2_moe",
     (
-        *replaced(KEYS, EXPERT_COUNT, u32("feed_forward_length", "intermediate_size")),
+        *with_keys(KEYS, EXPERT_COUNT, u32("feed_forward_length", "intermediate_size")),
         EXPERT_FEED_FORWARD,
         u32("leading_dense_block_count", "num_dense_layers"),
         always("expert_gating_func", "u32", SIGMOID),
     ),
-    joined(
+    join_rows(
         WHOLE,
-        block(IN_LAYER, LAYER, where(is_dense, DENSE)),
+        block(IN_LAYER, LAYER, in_layers(is_dense, DENSE)),
         block(
             "model.layers.{i}.feed_forward.",
-            where(
+            in_layers(
                 is_sparse,
                 row("gate", "ffn_gate_inp", "expert embd", bias=False),
                 plain("expert_bias", "exp_probs_b.bias", "expert", optional=True),

@@ -13,8 +13,8 @@ from mtkit.architectures.decoder_rows import (
     VOCAB_SIZE,
     attention,
     decoder,
+    default_fields,
     experts,
-    silent,
 )
 from mtkit.architectures.metadata import computed, head_dim
 from mtkit.architectures.rope import llama_3_factors, llama_3_scaling
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LLAMA_3 = Generated("rope_freqs.weight", "rope/2", llama_3_factors)
 KEYS = (*DECODER, VOCAB_SIZE, computed("rope.dimension_count", "u32", head_dim))
 ATTENTION = attention(q=Permuted("head"), k=Permuted("head_kv"))
-DEFAULTS = silent(2048, rms_norm_eps=1e-6)
+DEFAULTS = default_fields(2048, rms_norm_eps=1e-6)
 
 
 def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
@@ -49,7 +49,7 @@ LLAMA = Architecture(
     "llama",
     KEYS,
     decoder(NORMS, ATTENTION, FEED_FORWARD),
-    defaults=silent(2048, rms_norm_eps=1e-6, head_dim=head_dim),
+    defaults=default_fields(2048, rms_norm_eps=1e-6, head_dim=head_dim),
     generated=(LLAMA_3,),
     config=config,
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from mtkit.architectures.changes import Computed, Reshaped
 from mtkit.architectures.decoder_rows import OUTPUT
 from mtkit.architectures.metadata import always, computed, f32, u32
-from mtkit.architectures.table import Architecture, block, joined, plain, row
+from mtkit.architectures.table import Architecture, block, join_rows, plain, row
 from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False
@@ -94,7 +94,7 @@ MAMBA = Architecture(
         f32("attention.layer_norm_rms_epsilon", "layer_norm_epsilon", "rms_norm_eps"),
         computed(NORMED, "bool", lambda config: config.get("model_type") == "falcon_mamba"),
     ),
-    joined(
+    join_rows(
         row("backbone.embeddings", "token_embd", "vocab embd", bias=False),
         row("backbone.norm_f", "output_norm", "embd", bias=False),
         OUTPUT,

@@ -5,9 +5,9 @@ Source: llama.cpp, conversion/mpt.py (``MPTModel``); transformers, models/mpt.
 
 from __future__ import annotations
 
-from mtkit.architectures.decoder_rows import OUTPUT, written
+from mtkit.architectures.decoder_rows import OUTPUT, config_fields
 from mtkit.architectures.metadata import always, computed, u32
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.table import Architecture, block, join_rows, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ MPT = Architecture(
         ),
         computed("attention.max_alibi_bias", "f32", _alibi, _of_alibi),
     ),
-    joined(
+    join_rows(
         row("transformer.wte", "token_embd", "vocab embd", bias=False),
         row("transformer.wpe", "position_embd", "ctx embd", bias=False, optional=True),
         row("transformer.norm_f", "output_norm", "embd"),
@@ -75,7 +75,7 @@ MPT = Architecture(
         "n_heads": 16,
         "n_layers": 24,
     },
-    config=written(
+    config=config_fields(
         attn_config=lambda dims: {"qk_ln": dims.has("blk.0.attn_q_norm.weight")},
         no_bias=lambda dims: not dims.has("output_norm.bias"),
         expansion_ratio=lambda dims: dims["ff"] // max(dims["embd"], 1),

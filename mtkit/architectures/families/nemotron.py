@@ -15,11 +15,11 @@ from mtkit.architectures.decoder_rows import (
     UP_AND_DOWN,
     VOCAB_SIZE,
     attention,
-    silent,
-    written,
+    config_fields,
+    default_fields,
 )
-from mtkit.architectures.metadata import computed, f32, rotary_dim, without
-from mtkit.architectures.table import Architecture, block, joined, plain, row
+from mtkit.architectures.metadata import computed, f32, rotary_dim, without_keys
+from mtkit.architectures.table import Architecture, block, join_rows, plain, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _norm(folder: str, gguf: str) -> Rows:
-    return joined(
+    return join_rows(
         row(folder, gguf, "embd", PLUS_ONE, bias=False),
         plain(f"{folder}.bias", f"{gguf}.bias", "embd"),
     )
@@ -55,7 +55,7 @@ NEMOTRON = Architecture(
     ("NemotronForCausalLM",),
     "nemotron",
     (
-        *without(DECODER, "attention.layer_norm_rms_epsilon", *_OWN),
+        *without_keys(DECODER, "attention.layer_norm_rms_epsilon", *_OWN),
         computed(
             "attention.layer_norm_rms_epsilon", "f32", lambda config: config.number("norm_eps")
         ),
@@ -80,7 +80,7 @@ NEMOTRON = Architecture(
             lambda value: {"rope_scaling": {"rope_type": "linear", "factor": value}},
         ),
     ),
-    joined(
+    join_rows(
         row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
         _norm("model.norm", "output_norm"),
         OUTPUT,
@@ -92,8 +92,8 @@ NEMOTRON = Architecture(
             UP_AND_DOWN,
         ),
     ),
-    defaults=silent(4096, head_dim=_head_dim, norm_eps=1e-5, partial_rotary_factor=_part),
-    config=written(
+    defaults=default_fields(4096, head_dim=_head_dim, norm_eps=1e-5, partial_rotary_factor=_part),
+    config=config_fields(
         hidden_act="relu2",
         attention_bias=ATTENTION_BIAS,
         mlp_bias=FEED_FORWARD_BIAS,

@@ -18,26 +18,26 @@ from mtkit.architectures.decoder_rows import (
     SLIDING_WINDOW,
     WIDE_NORMS,
     attention,
+    config_fields,
     decoder,
+    default_fields,
     layer_types,
     only,
-    silent,
-    written,
 )
 from mtkit.architectures.families.qwen2 import EXPERTS
-from mtkit.architectures.metadata import always, f32, replaced, without
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.metadata import always, f32, with_keys, without_keys
+from mtkit.architectures.table import Architecture, block, join_rows, row
 
 OLMO = Architecture(
     "olmo",
     ("OlmoForCausalLM", "OLMoForCausalLM"),
     "olmo",
     (
-        *without(DECODER, "attention.layer_norm_rms_epsilon"),
+        *without_keys(DECODER, "attention.layer_norm_rms_epsilon"),
         always("attention.layer_norm_epsilon", "f32", 1e-5),
         f32("attention.clamp_kqv", "clip_qkv"),
     ),
-    joined(
+    join_rows(
         row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
         OUTPUT,
         block(
@@ -46,8 +46,8 @@ OLMO = Architecture(
             FEED_FORWARD,
         ),
     ),
-    defaults=silent(2048),
-    config=written(hidden_act="silu", attention_bias=ATTENTION_BIAS),
+    defaults=default_fields(2048),
+    config=config_fields(hidden_act="silu", attention_bias=ATTENTION_BIAS),
 )
 _ROWS = decoder(
     row("post_attention_layernorm", "post_attention_norm", "embd"),
@@ -62,9 +62,9 @@ OLMO_3 = Architecture(
     "olmo3",
     (*DECODER, SLIDING_WINDOW, layer_types(lambda layer: layer % 4 != 3)),
     _ROWS,
-    defaults=silent(2048, rms_norm_eps=1e-5, sliding_window=4096),
+    defaults=default_fields(2048, rms_norm_eps=1e-5, sliding_window=4096),
     fits=lambda dims: dims.keys.get("attention.sliding_window") is not None,
-    config=written(hidden_act="silu", attention_bias=ATTENTION_BIAS),
+    config=config_fields(hidden_act="silu", attention_bias=ATTENTION_BIAS),
 )
 OLMO_2 = Architecture(
     "olmo2",
@@ -72,18 +72,18 @@ OLMO_2 = Architecture(
     "olmo2",
     DECODER,
     _ROWS,
-    defaults=silent(2048, rms_norm_eps=1e-5),
-    config=written(hidden_act="silu", attention_bias=ATTENTION_BIAS),
+    defaults=default_fields(2048, rms_norm_eps=1e-5),
+    config=config_fields(hidden_act="silu", attention_bias=ATTENTION_BIAS),
 )
 OLMOE = Architecture(
     "olmoe",
     ("OlmoeForCausalLM",),
     "olmoe",
-    replaced(DECODER, EXPERT_COUNT, always("attention.layer_norm_rms_epsilon", "f32", 1e-5)),
+    with_keys(DECODER, EXPERT_COUNT, always("attention.layer_norm_rms_epsilon", "f32", 1e-5)),
     decoder(NORMS, WIDE_NORMS, attention(), EXPERTS),
     checks=(only("clip_qkv"),),
-    defaults=silent(4096, num_experts=64, num_experts_per_tok=8),
-    config=written(
+    defaults=default_fields(4096, num_experts=64, num_experts_per_tok=8),
+    config=config_fields(
         hidden_act="silu", attention_bias=ATTENTION_BIAS, rms_norm_eps=1e-5, norm_topk_prob=False
     ),
 )

@@ -9,13 +9,13 @@ from mtkit.architectures.decoder_rows import (
     DECODER,
     IN_LAYER,
     OUTPUT,
+    config_fields,
+    default_fields,
     only,
     rotary_part,
-    silent,
-    written,
 )
-from mtkit.architectures.metadata import computed, picked, rotary_dim, u32
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.metadata import computed, pick_keys, rotary_dim, u32
+from mtkit.architectures.table import Architecture, block, join_rows, row
 
 CONTEXT = u32(
     "context_length", "n_positions", "max_position_embeddings", written="max_position_embeddings"
@@ -26,8 +26,8 @@ PHI_2 = Architecture(
     ("PhiForCausalLM",),
     "phi",
     (
-        *picked(DECODER, "block_count", "embedding_length", "attention.head_count"),
-        *picked(DECODER, "attention.layer_norm_epsilon"),
+        *pick_keys(DECODER, "block_count", "embedding_length", "attention.head_count"),
+        *pick_keys(DECODER, "attention.layer_norm_epsilon"),
         CONTEXT,
         computed(
             "feed_forward_length",
@@ -43,7 +43,7 @@ PHI_2 = Architecture(
         ),
         computed("rope.dimension_count", "u32", ROTARY),
     ),
-    joined(
+    join_rows(
         row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
         row("model.final_layernorm", "output_norm", "embd"),
         OUTPUT,
@@ -59,8 +59,8 @@ PHI_2 = Architecture(
         ),
     ),
     checks=(only("qk_layernorm", False),),
-    defaults=silent(2048, partial_rotary_factor=0.5, layer_norm_eps=1e-5),
-    config=written(
+    defaults=default_fields(2048, partial_rotary_factor=0.5, layer_norm_eps=1e-5),
+    config=config_fields(
         hidden_act="gelu_new",
         rope_theta=10000.0,
         partial_rotary_factor=rotary_part,

@@ -13,12 +13,12 @@ from mtkit.architectures.decoder_rows import (
     NORMS,
     attention,
     decoder,
+    default_fields,
     experts,
     rotary_part,
-    silent,
 )
 from mtkit.architectures.families.phi2 import CONTEXT, ROTARY
-from mtkit.architectures.metadata import computed, replaced, without
+from mtkit.architectures.metadata import computed, with_keys, without_keys
 from mtkit.architectures.rope import ATTENTION_FACTOR, LONG_ROPE, long_rope_scaling
 from mtkit.architectures.table import Architecture, row
 
@@ -53,7 +53,7 @@ def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
 
 
 def _moe_config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-    found = {
+    fields = {
         "hidden_act": "silu",
         "attention_bias": dims.has("blk.0.attn_q.bias"),
         "lm_head_bias": dims.has("output.bias"),
@@ -61,15 +61,15 @@ def _moe_config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     }
     scaling = long_rope_scaling(tensor).get("rope_scaling")
     if scaling is None:
-        return found
+        return fields
     factor = dims.keys.get("rope.scaling.attn_factor", 1.0)
     first = dims.key("rope.scaling.original_context_length", 4096)
     more = {"original_max_position_embeddings": first, "short_mscale": factor}
-    return {**found, "rope_scaling": {**scaling, **more, "long_mscale": factor}}
+    return {**fields, "rope_scaling": {**scaling, **more, "long_mscale": factor}}
 
 
-_KEYS = replaced(
-    without(DECODER, *_DROPPED),
+_KEYS = with_keys(
+    without_keys(DECODER, *_DROPPED),
     CONTEXT,
     computed(
         "rope.scaling.original_context_length",
@@ -93,7 +93,7 @@ PHI_3 = Architecture(
         row("mlp.gate_up_proj", "ffn_up", "ff*2 embd"),
         row("mlp.down_proj", "ffn_down", "embd ff"),
     ),
-    defaults=silent(4096, original_max_position_embeddings=4096, rms_norm_eps=1e-5),
+    defaults=default_fields(4096, original_max_position_embeddings=4096, rms_norm_eps=1e-5),
     generated=LONG_ROPE,
     config=_config,
 )
@@ -108,7 +108,7 @@ PHI_MOE = Architecture(
         row("block_sparse_moe.gate", "ffn_gate_inp", "expert embd", bias=False),
         experts("block_sparse_moe.experts.{e}", ("w1", "w3", "w2")),
     ),
-    defaults=silent(
+    defaults=default_fields(
         131072,
         num_key_value_heads=8,
         original_max_position_embeddings=4096,

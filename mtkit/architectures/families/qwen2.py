@@ -15,26 +15,26 @@ from mtkit.architectures.decoder_rows import (
     NORMS,
     POOLING,
     attention,
+    config_fields,
     decoder,
+    default_fields,
     experts,
     only,
     shared_expert,
-    silent,
-    written,
 )
-from mtkit.architectures.metadata import replaced, u32
-from mtkit.architectures.table import Architecture, joined, row
+from mtkit.architectures.metadata import u32, with_keys
+from mtkit.architectures.table import Architecture, join_rows, row
 
-SHARED_EXPERT = joined(
+SHARED_EXPERT = join_rows(
     shared_expert("mlp.shared_expert"),
     row("mlp.shared_expert_gate", "ffn_gate_inp_shexp", "1 embd", bias=False),
 )
-EXPERTS = joined(
+EXPERTS = join_rows(
     row("mlp.gate", "ffn_gate_inp", "expert embd", bias=False), experts("mlp.experts.{e}")
 )
 ALL_SPARSE = (only("mlp_only_layers", []), only("decoder_sparse_step", 1))
 """Every layer has experts."""
-MOE_KEYS = (*replaced(DECODER, EXPERT_COUNT), EXPERT_FEED_FORWARD)
+MOE_KEYS = (*with_keys(DECODER, EXPERT_COUNT), EXPERT_FEED_FORWARD)
 
 QWEN2 = Architecture(
     "qwen2",
@@ -42,8 +42,8 @@ QWEN2 = Architecture(
     "qwen2",
     (*DECODER, POOLING),
     decoder(NORMS, attention(), FEED_FORWARD),
-    defaults=silent(32768, rms_norm_eps=1e-6),
-    config=written(hidden_act="silu"),
+    defaults=default_fields(32768, rms_norm_eps=1e-6),
+    config=config_fields(hidden_act="silu"),
 )
 QWEN2_MOE = Architecture(
     "qwen2moe",
@@ -55,7 +55,7 @@ QWEN2_MOE = Architecture(
     ),
     decoder(NORMS, attention(), EXPERTS, SHARED_EXPERT),
     checks=ALL_SPARSE,
-    defaults=silent(
+    defaults=default_fields(
         32768,
         rms_norm_eps=1e-6,
         num_experts=60,
@@ -63,5 +63,5 @@ QWEN2_MOE = Architecture(
         moe_intermediate_size=1408,
         shared_expert_intermediate_size=5632,
     ),
-    config=written(hidden_act="silu", norm_topk_prob=False, qkv_bias=ATTENTION_BIAS),
+    config=config_fields(hidden_act="silu", norm_topk_prob=False, qkv_bias=ATTENTION_BIAS),
 )

@@ -14,9 +14,9 @@ from mtkit.architectures.decoder_rows import (
     NORMS,
     POOLING,
     attention,
+    config_fields,
     decoder,
-    silent,
-    written,
+    default_fields,
 )
 from mtkit.architectures.families.qwen2 import ALL_SPARSE, EXPERTS, MOE_KEYS
 from mtkit.architectures.table import Architecture
@@ -27,8 +27,8 @@ QWEN3 = Architecture(
     "qwen3",
     (*DECODER, POOLING),
     decoder(NORMS, attention(), HEAD_NORMS, FEED_FORWARD),
-    defaults=silent(32768, rms_norm_eps=1e-6, head_dim=128),
-    config=written(hidden_act="silu", attention_bias=ATTENTION_BIAS),
+    defaults=default_fields(32768, rms_norm_eps=1e-6, head_dim=128),
+    config=config_fields(hidden_act="silu", attention_bias=ATTENTION_BIAS),
 )
 QWEN3_MOE = Architecture(
     "qwen3moe",
@@ -37,7 +37,7 @@ QWEN3_MOE = Architecture(
     MOE_KEYS,
     decoder(NORMS, attention(), HEAD_NORMS, EXPERTS),
     checks=ALL_SPARSE,
-    defaults=silent(
+    defaults=default_fields(
         32768,
         rms_norm_eps=1e-6,
         num_experts=128,
@@ -46,5 +46,5 @@ QWEN3_MOE = Architecture(
         num_key_value_heads=4,
     ),
     # llama.cpp scales the weights of the experts that it uses to a sum of 1.
-    config=written(hidden_act="silu", attention_bias=ATTENTION_BIAS, norm_topk_prob=True),
+    config=config_fields(hidden_act="silu", attention_bias=ATTENTION_BIAS, norm_topk_prob=True),
 )

@@ -11,8 +11,8 @@ from __future__ import annotations
 from mtkit.architectures.changes import Behind
 from mtkit.architectures.decoder_rows import only
 from mtkit.architectures.families import bert
-from mtkit.architectures.metadata import computed, replaced
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.metadata import computed, with_keys
+from mtkit.architectures.table import Architecture, block, join_rows, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 PADDING = 2
 """Positions of RoBERTa begin behind the id of padding, which is 1."""
-BODY = joined(bert.embeddings(Behind(PADDING)), block("encoder.layer.{i}.", bert.LAYER))
-KEYS = replaced(
+BODY = join_rows(bert.embeddings(Behind(PADDING)), block("encoder.layer.{i}.", bert.LAYER))
+KEYS = with_keys(
     bert.KEYS,
     computed(
         "context_length",
@@ -55,7 +55,7 @@ ROBERTA_CLASSIFIER = Architecture(
     ("RobertaForSequenceClassification", "XLMRobertaForSequenceClassification"),
     "roberta",
     KEYS,
-    joined(
+    join_rows(
         block("roberta.", BODY, gguf=""),
         row("classifier.dense", "cls", "embd embd"),
         row("classifier.out_proj", "cls.output", "labels embd"),

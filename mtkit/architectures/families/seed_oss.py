@@ -11,10 +11,10 @@ from mtkit.architectures.decoder_rows import (
     FEED_FORWARD,
     FEED_FORWARD_BIAS,
     attention,
+    config_fields,
     decoder,
+    default_fields,
     has,
-    silent,
-    written,
 )
 from mtkit.architectures.table import Architecture, row
 
@@ -29,8 +29,8 @@ SEED_OSS = Architecture(
         row("post_attention_layernorm", "post_attention_norm", "embd", bias=False),
         FEED_FORWARD,
     ),
-    defaults=silent(524288, rms_norm_eps=1e-6, num_key_value_heads=8, head_dim=128),
-    config=written(
+    defaults=default_fields(524288, rms_norm_eps=1e-6, num_key_value_heads=8, head_dim=128),
+    config=config_fields(
         hidden_act="silu",
         attention_bias=ATTENTION_BIAS,
         attention_out_bias=has("blk.0.attn_output.bias"),

@@ -12,13 +12,20 @@ from mtkit.architectures.decoder_rows import (
     DECODER,
     FEED_FORWARD,
     attention,
+    config_fields,
     decoder,
     has,
     rotary_part,
-    written,
 )
-from mtkit.architectures.metadata import computed, f32, flag, rope_base_unless, rotary_dim, without
-from mtkit.architectures.table import Architecture, row, where
+from mtkit.architectures.metadata import (
+    computed,
+    f32,
+    flag,
+    rope_base_unless,
+    rotary_dim,
+    without_keys,
+)
+from mtkit.architectures.table import Architecture, in_layers, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +54,7 @@ STABLELM = Architecture(
     ("StableLmForCausalLM", "StableLMEpochForCausalLM"),
     "stablelm",
     (
-        *without(DECODER, "rope.freq_base", "attention.layer_norm_rms_epsilon"),
+        *without_keys(DECODER, "rope.freq_base", "attention.layer_norm_rms_epsilon"),
         f32("attention.layer_norm_epsilon", "layer_norm_eps"),
         rope_base_unless(10000.0),
         computed("rope.dimension_count", "u32", rotary_dim(0.25)),
@@ -70,14 +77,14 @@ STABLELM = Architecture(
             bias=False,
             optional=True,
         ),
-        where(
+        in_layers(
             lambda dims: not dims.key(PARALLEL, 0),
             row("post_attention_layernorm", "ffn_norm", "embd"),
         ),
         FEED_FORWARD,
     ),
     defaults=defaults,
-    config=written(
+    config=config_fields(
         hidden_act="silu",
         partial_rotary_factor=rotary_part,
         use_qkv_bias=ATTENTION_BIAS,

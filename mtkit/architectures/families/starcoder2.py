@@ -10,24 +10,24 @@ from mtkit.architectures.decoder_rows import (
     DECODER,
     NORMS,
     attention,
+    config_fields,
     decoder,
-    silent,
-    written,
+    default_fields,
 )
-from mtkit.architectures.metadata import f32, replaced
+from mtkit.architectures.metadata import f32, with_keys
 from mtkit.architectures.table import Architecture, row
 
 STARCODER_2 = Architecture(
     "starcoder2",
     ("Starcoder2ForCausalLM",),
     "starcoder2",
-    replaced(DECODER, f32("attention.layer_norm_epsilon", "norm_epsilon")),
+    with_keys(DECODER, f32("attention.layer_norm_epsilon", "norm_epsilon")),
     decoder(
         NORMS,
         attention(),
         row("mlp.c_fc", "ffn_up", "ff embd"),
         row("mlp.c_proj", "ffn_down", "embd ff"),
     ),
-    defaults=silent(4096, num_key_value_heads=2, norm_epsilon=1e-5),
-    config=written(hidden_act="gelu_pytorch_tanh", use_bias=ATTENTION_BIAS),
+    defaults=default_fields(4096, num_key_value_heads=2, norm_epsilon=1e-5),
+    config=config_fields(hidden_act="gelu_pytorch_tanh", use_bias=ATTENTION_BIAS),
 )

@@ -7,8 +7,8 @@ models/mt5, models/umt5.
 from __future__ import annotations
 
 from mtkit.architectures.decoder_rows import OUTPUT, only
-from mtkit.architectures.metadata import f32, u32, without
-from mtkit.architectures.table import Architecture, block, joined, row, where
+from mtkit.architectures.metadata import f32, u32, without_keys
+from mtkit.architectures.table import Architecture, block, in_layers, join_rows, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _layers(key: str, first: bool | None = None) -> Callable[[Dims], bool]:
 
 
 def _attention(folder: str, gguf: str) -> Rows:
-    return joined(
+    return join_rows(
         row(f"{folder}.q", f"{gguf}_q", "q embd", bias=False),
         row(f"{folder}.k", f"{gguf}_k", "k embd", bias=False),
         row(f"{folder}.v", f"{gguf}_v", "v embd", bias=False),
@@ -49,12 +49,12 @@ def _stack(name: str, gguf: str, count: str, feed_forward: int, *more: Rows) -> 
     wide, inner = f"{feed_forward}.DenseReluDense", _layers(count)
 
     def part(layers: Callable[[Dims], bool], *rows: Rows) -> Rows:
-        return where(layers, block(start, *rows, gguf=gguf_layer))
+        return in_layers(layers, block(start, *rows, gguf=gguf_layer))
 
     def biased(*, optional: bool) -> Rows:
         return row(bias, "attn_rel_b", "buckets head", bias=False, optional=optional)
 
-    return joined(
+    return join_rows(
         part(
             inner,
             row("0.layer_norm", "attn_norm", "embd", bias=False),
@@ -126,7 +126,7 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     }
 
 
-ENCODER = joined(
+ENCODER = join_rows(
     row("shared", "token_embd", "vocab embd", bias=False),
     OUTPUT,
     _stack("encoder", "enc", "block_count", 1),
@@ -143,7 +143,7 @@ T5 = Architecture(
     ),
     "t5",
     KEYS,
-    joined(
+    join_rows(
         ENCODER,
         _stack(
             "decoder",
@@ -173,7 +173,7 @@ T5_ENCODER = Architecture(
     "t5encoder",
     ("T5EncoderModel",),
     "t5",
-    without(KEYS, "decoder_block_count", "decoder_start_token_id"),
+    without_keys(KEYS, "decoder_block_count", "decoder_start_token_id"),
     ENCODER,
     checks=CHECKS,
     prefix="",

@@ -1,9 +1,8 @@
-"""GGUF: the vocabulary in the metadata of a model file, as llama.cpp means it.
+"""GGUF: the vocabulary in the metadata of a model file, as llama.cpp reads it.
 
 Keys ``tokenizer.ggml.*``: the kind of model, token texts, types, scores, merges, ids with a role,
-flags; ``tokenizer.chat_template`` and named ones beside it. ``general.architecture``,
-``general.name`` and ``tokenizer.ggml.pre`` decide on behavior, too: see
-docs/formats/gguf-vocabulary.md.
+flags; ``tokenizer.chat_template`` and named ones. ``general.architecture``, ``general.name`` and
+``tokenizer.ggml.pre`` change behavior, too: see docs/formats/gguf-vocabulary.md.
 
 Source: llama.cpp, src/llama-vocab.cpp; the container is ``mtkit.gguf``.
 """
@@ -47,23 +46,25 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
 
     keys = Keys(open_gguf(source), overrides)
     spec = read_spec(keys)
-    assumed = []
+    assumptions = []
     architecture = keys.text("general.architecture")
     if architecture not in ARCHITECTURES:
-        assumed.append(
+        assumptions.append(
             f"a model of the architecture {architecture!r}, which llama-cpp-python"
             f" {LLAMA_VERSION} does not know, has a tokenizer like any other"
         )
     pre = keys.text("tokenizer.ggml.pre")
     if keys.text("tokenizer.ggml.model") in {"gpt2", "hybriddna", "whitespace"}:
         if pre:
-            assumed.append(f"the split pattern is the one that llama.cpp means by {pre!r}")
+            assumptions.append(f"the split pattern is the one that llama.cpp means by {pre!r}")
         else:
-            assumed.append("no split pattern is named: llama.cpp's default, which is not GPT-2's")
+            assumptions.append(
+                "no split pattern is named: llama.cpp's default, which is not GPT-2's"
+            )
     first, _ = text_ends(spec) or ((), ())
     if first and first[0] not in (spec.special_ids.bos, spec.special_ids.cls):
-        assumed.append(f"BOS is id {first[0]}, llama.cpp's default: no key names one")
-    return Reading(spec, tuple(assumed))
+        assumptions.append(f"BOS is id {first[0]}, llama.cpp's default: no key names one")
+    return Reading(spec, tuple(assumptions))
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:

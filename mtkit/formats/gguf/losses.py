@@ -1,4 +1,4 @@
-"""What a specification lost on its way through a GGUF: the difference after reading it back."""
+"""The losses of a GGUF: how a specification differs after reading it back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _EFFECTS: dict[str, Rule] = {
 
 
 def losses_of(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> tuple[Loss, ...]:
-    """List the fields that differ, each with what that means."""
+    """Return the loss of each field that differs."""
     cut: LossCode = "ids-possible" if "pre_tokenizer" in plan.known else "ids"
     rules: dict[str, Rule] = {
         **_EFFECTS,
@@ -52,25 +52,25 @@ def losses_of(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> tuple[Los
 
 def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:
     old, new = spec.vocabulary, back.vocabulary
-    found = []
+    losses = []
     if old.pieces != new.pieces:
         added = {token.id for token in spec.added_tokens.tokens}
         others = [
             number
-            for number, (one, two) in enumerate(zip(old.pieces, new.pieces, strict=False))
-            if one not in {two, b""}
+            for number, (piece, new_piece) in enumerate(zip(old.pieces, new.pieces, strict=False))
+            if piece not in {new_piece, b""}
             and number not in added
             and old.type_of(number) != TokenType.ABSENT
-            and one.replace(b" ", MARK_BYTES) != two
+            and piece.replace(b" ", MARK_BYTES) != new_piece
         ]
         if others:
             effect = f"{len(others)} tokens are written differently, the first is {others[0]}"
-            found.append(Loss("ids", "vocabulary.pieces", effect))
+            losses.append(Loss("ids", "vocabulary.pieces", effect))
         else:
             effect = "added tokens become ordinary vocabulary entries; unused ids get placeholders"
-            found.append(Loss("ids-special", "vocabulary.pieces", effect))
+            losses.append(Loss("ids-special", "vocabulary.pieces", effect))
     if old.types != new.types:
-        found.append(
+        losses.append(
             Loss(
                 "metadata",
                 "vocabulary.types",
@@ -83,51 +83,41 @@ def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:
             if new.scores is None
             else "scores are made from the order of the merges"
         )
-        found.append(Loss("metadata", "vocabulary.scores", effect))
-    return found
+        losses.append(Loss("metadata", "vocabulary.scores", effect))
+    return losses
 
 
 def _normalizer(spec: TokenizerSpec, plan: Plan) -> Loss:
-    found = spec.normalizer
-    if found == normalizers.Sequence(()):
-        return Loss(
-            "metadata",
-            "normalizer",
-            "an empty list of normalizers becomes no normalizer; no text changes",
-        )
-    if found == normalizers.UnicodeForm("NFC"):
-        return Loss(
-            "ids-possible",
-            "normalizer",
-            "text that is not in NFC, such as decomposed accents, gets different ids",
-        )
-    if isinstance(found, normalizers.Spaces) and (found.suffix or not found.escape_whitespaces):
-        return Loss(
-            "ids",
-            "normalizer",
-            "spaces are marked differently: llama.cpp puts U+2581 before each word",
-        )
-    if isinstance(found, normalizers.Spaces) and plan.model == "llama":
-        if found.charsmap or found.remove_extra_whitespaces:
-            return Loss(
-                "ids",
-                "normalizer",
-                "characters are not normalized and extra spaces are not removed",
-            )
+    normalizer = spec.normalizer
+    if normalizer == normalizers.Sequence(()):
+        effect = "an empty list of normalizers becomes no normalizer; no text changes"
+        return Loss("metadata", "normalizer", effect)
+    if normalizer == normalizers.UnicodeForm("NFC"):
+        effect = "text that is not in NFC, such as decomposed accents, gets different ids"
+        return Loss("ids-possible", "normalizer", effect)
+    if isinstance(normalizer, normalizers.Spaces) and (
+        normalizer.suffix or not normalizer.escape_whitespaces
+    ):
+        effect = "spaces are marked differently: llama.cpp puts U+2581 before each word"
+        return Loss("ids", "normalizer", effect)
+    if isinstance(normalizer, normalizers.Spaces) and plan.model == "llama":
+        if normalizer.charsmap or normalizer.remove_extra_whitespaces:
+            effect = "characters are not normalized and extra spaces are not removed"
+            return Loss("ids", "normalizer", effect)
         effect = "a space is also added after each special token"
         return Loss("ids-special", "normalizer", effect)
-    if "normalizer" in plan.known and not _lost_forms(found):
+    if "normalizer" in plan.known and not _lost_forms(normalizer):
         effect = "llama.cpp normalizes text with its own code, which can differ for rare characters"
         return Loss("ids-possible", "normalizer", effect)
     return Loss("ids", "normalizer", "text is not normalized: llama.cpp has no such step")
 
 
-def _lost_forms(found: object) -> bool:
-    """Tell whether there is a step that llama.cpp has in no form."""
-    if isinstance(found, normalizers.Sequence):
-        return any(_lost_forms(step) for step in found.steps)
-    return found is not None and not isinstance(
-        found,
+def _lost_forms(normalizer: object) -> bool:
+    """Tell whether there is a step that llama.cpp does not have in any form."""
+    if isinstance(normalizer, normalizers.Sequence):
+        return any(_lost_forms(step) for step in normalizer.steps)
+    return normalizer is not None and not isinstance(
+        normalizer,
         (
             normalizers.Bert,
             normalizers.BertTable,
@@ -145,9 +135,9 @@ def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
     old, new = spec.model, back.model
     words: list[Loss] = []
     if isinstance(new, models.BPE) and _whole_words(old) != new.ignore_merges:
-        unmade = _count_unreachable(back, new)
-        if unmade:
-            effect = f"{unmade} tokens that no merge produces are found only as whole words"
+        unreachable = _count_unreachable(back, new)
+        if unreachable:
+            effect = f"{unreachable} tokens that no merge produces are found only as whole words"
             words = [Loss("ids", "model.ignore_merges", effect)]
     if words and type(old) is not type(new):
         return words
@@ -181,21 +171,23 @@ def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
 
 
 def _whole_words(model: object) -> bool:
-    """Tell whether a word that is a token is that token, whatever merging makes of it."""
+    """Tell whether a word that is a token is never split."""
     return isinstance(model, models.RankBPE) or getattr(model, "ignore_merges", False)
 
 
 def _count_unreachable(spec: TokenizerSpec, model: models.BPE) -> int:
-    """Count the tokens of several characters that no merge makes."""
+    """Count the tokens of several characters that are the result of no merge."""
     pieces = list(spec.vocabulary.pieces)
     size = len(pieces)
-    made = {
-        pieces[one] + pieces[two]
-        for one, two in model.merges.pairs.pairs()
-        if one < size and two < size
+    results = {
+        pieces[left] + pieces[right]
+        for left, right in model.merges.pairs.pairs()
+        if left < size and right < size
     }
     normal = [p for i, p in enumerate(pieces) if spec.vocabulary.type_of(i) == TokenType.NORMAL]
-    return sum(piece not in made and len(piece.decode("utf-8", "replace")) > 1 for piece in normal)
+    return sum(
+        piece not in results and len(piece.decode("utf-8", "replace")) > 1 for piece in normal
+    )
 
 
 _FALLBACK: dict[bool, tuple[LossCode, str]] = {

@@ -1,22 +1,13 @@
-"""Metadata of a GGUF: typed keys, what llama.cpp takes for granted, models that it knows, extras.
+"""Metadata of a GGUF: typed keys, llama.cpp's defaults, the models that it knows, extras.
 
-A key of another type than expected is refused, as the loader does. Overrides replace single values
+A key of another type than expected is refused, as by the loader. Overrides replace single values
 (bool, int, float, string), never arrays. C programs end a string at its first NUL byte.
 
-What llama.cpp takes for granted about each ``tokenizer.ggml.model``.
+Extras are what a GGUF says about its vocabulary that no stage of a specification holds, where it
+differs from what the writer writes by default, so that a vocabulary comes back equal from a GGUF.
 
-What a GGUF says about its vocabulary that no stage of a specification holds. Only what differs from
-what the writer would write by itself is kept, so a vocabulary that went through a GGUF and back is
-equal to what it was.
-
-Models that llama.cpp can run, by ``general.architecture``; it refuses any other name. Only two of
-them have rules of their own for the tokenizer (``roles``), so a new one most likely has none: its
-vocabulary is read as that of any other model, and the reader says so.
-
-Every name was tried with llama-cpp-python on a file that has no other key.
-
-Source: llama.cpp, src/llama-model-loader.cpp (``GGUFMeta::GKV``).
-Source: llama.cpp, src/llama-vocab.cpp (``llama_vocab::impl::load``).
+Source: llama.cpp, src/llama-model-loader.cpp (``GGUFMeta::GKV``), src/llama-vocab.cpp
+(``llama_vocab::impl::load``).
 """
 
 from __future__ import annotations
@@ -53,7 +44,7 @@ class Keys:
         return key in self.overrides or key in self.file.metadata
 
     def error(self, key: str, what: str) -> FormatError:
-        """Make an error that names a key and where it stands."""
+        """Return an error that names a key and its offset."""
         entry = self.file.metadata.entries.get(key)
         return FormatError(what, field=key, offset=entry.offset if entry else None)
 
@@ -67,8 +58,8 @@ class Keys:
         if key not in self.file.metadata:
             return None
         self._expect(key, "string")
-        found: str = self.file.metadata[key]
-        return found.split("\0", 1)[0]
+        text: str = self.file.metadata[key]
+        return text.split("\0", 1)[0]
 
     def flag(self, key: str) -> bool | None:
         """Return a bool."""
@@ -110,18 +101,18 @@ class Keys:
         return value
 
     def _expect(self, key: str, name: str) -> None:
-        found = self.file.metadata.type_name(key)
-        if found != name:
-            raise self.error(key, f"is of type {found}, llama.cpp's loader wants {name}")
+        kind = self.file.metadata.type_name(key)
+        if kind != name:
+            raise self.error(key, f"is of type {kind}, llama.cpp's loader wants {name}")
 
 
 class Kind(Record):
-    """Defaults of one model.
+    """llama.cpp's defaults for a ``tokenizer.ggml.model``, where the file does not say otherwise.
 
     Attributes:
-        ids: Role -> id when no key says otherwise; one past the vocabulary does not count.
-        add_bos: Whether BOS is put in front when the file does not say; the same for the others.
-        add_space_prefix: Whether a text begins with a space when the file does not say.
+        ids: Role -> id; ids past the vocabulary do not count.
+        add_bos: Whether BOS is put in front; the same for the others.
+        add_space_prefix: Whether a text begins with a space.
     """
 
     model: str
@@ -162,27 +153,21 @@ KINDS = {
         Kind("gemma4", "bpe", clean_spaces=True),
         Kind("t5", "ugm", (("eos", 1), ("unk", 2), ("pad", 0)), add_eos=True, scored=True),
         Kind("rwkv", "rwkv"),
-        Kind(
-            "plamo2",
-            "plamo2",
-            (("bos", 1), ("eos", 2), ("unk", 0), ("pad", 3)),
-            scored=True,
-        ),
+        Kind("plamo2", "plamo2", (("bos", 1), ("eos", 2), ("unk", 0), ("pad", 3)), scored=True),
     )
 }
-"""Name -> what it means."""
+"""Name -> its defaults."""
 
 
 def default_ids(kind: Kind, pre: Pre | None, size: int) -> dict[str, int]:
-    """Return role -> id that llama.cpp takes where no key says one.
+    """Return llama.cpp's defaults: role -> id.
 
-    That is a habit of the program and says nothing about the vocabulary: id 11 of most byte-pair
-    vocabularies is a comma.
+    They say nothing about the vocabulary: id 11 of most byte-pair vocabularies is a comma.
     """
-    found = {role: number for role, number in kind.ids if number < size}
+    ids = {role: number for role, number in kind.ids if number < size}
     if pre is not None and not pre.default_bos:
-        found.pop("bos", None)
-    return found
+        ids.pop("bos", None)
+    return ids
 
 
 NO_VOCABULARY = frozenset({"none", "no_vocab"})
@@ -219,7 +204,7 @@ OLD_ID_KEYS = {
 
 EXTRAS = "gguf"
 EXTRA_NUMBERS = ("token_type_count",)
-"""Numbers behind ``tokenizer.ggml.`` without a meaning for ids."""
+"""Numbers behind ``tokenizer.ggml.`` that change no ids."""
 
 MODEL_OF_FAMILY = {
     "spm": "llama",
@@ -239,23 +224,23 @@ def read_extras(
     keys: Keys, kind: Kind, pre: str, architecture: str
 ) -> tuple[tuple[str, object], ...]:
     """Return the extras of a file."""
-    found: dict[str, object] = {}
+    extras: dict[str, object] = {}
     if architecture != ARCHITECTURE_OF_FAMILY.get(kind.family, "llama"):
-        found["architecture"] = architecture
+        extras["architecture"] = architecture
     if kind.model != MODEL_OF_FAMILY[kind.family]:
-        found["model"] = kind.model
+        extras["model"] = kind.model
     usual = {canonical_pre(pre)} if kind.family == "bpe" else {"", "default"}
     if pre not in ({"whitespace"} if kind.model == "whitespace" else usual):
-        found["pre"] = pre
+        extras["pre"] = pre
     for name in EXTRA_NUMBERS:
         number = keys.number(f"tokenizer.ggml.{name}")
         if number is not None:
-            found[name] = number
-    return ((EXTRAS, found),) if found else ()
+            extras[name] = number
+    return ((EXTRAS, extras),) if extras else ()
 
 
 def canonical_pre(pre: str) -> str:
-    """Return the name that the writer writes for what ``pre`` means."""
+    """Return the name that the writer writes for the meaning of ``pre``."""
     meaning = NAMES.get(pre)
     return next((name for name, other in NAMES.items() if other == meaning), pre)
 
@@ -281,3 +266,8 @@ _ARCHITECTURE_NAMES = """
     t5encoder talkie wavtokenizer-dec xverse
 """
 ARCHITECTURES = frozenset(_ARCHITECTURE_NAMES.split())
+"""Values of ``general.architecture`` that llama.cpp accepts; each was tried on a file of its own.
+
+Only two have rules of their own for the tokenizer (``roles``), so a new one most likely has none:
+its vocabulary is read as that of any other model, and the reader says so.
+"""

@@ -1,7 +1,7 @@
-"""How a specification is put into a GGUF: which model, which names and switches.
+"""How a specification is written to a GGUF: which model, which names and switches.
 
-Each family of vocabularies has a function that returns a ``Plan`` or says why llama.cpp has nothing
-for it. What the plan cannot hold shows when the result is read back (``losses``).
+Each family of vocabularies has a function that returns a ``Plan`` or says what llama.cpp lacks.
+What the plan cannot hold shows when the result is read back (``losses``).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Plan(Record):
     """What is written besides tokens, ids and templates.
 
     Attributes:
-        pre: ``tokenizer.ggml.pre``; empty where it means nothing.
+        pre: ``tokenizer.ggml.pre``; empty where it has no effect.
         flags: Key behind ``tokenizer.ggml.`` -> value.
         merges: Lines of the merge list, or None.
         scores: Score of each token of the vocabulary, or None.
         charsmap: The character map; None for no key.
         known: Stages that stay the same components, run by another reference.
         ends: Whether BOS and EOS can be added; ``always``: they are.
-        blanks: Whether the vocabulary has blanks where llama.cpp wants U+2581.
+        blanks: Whether the vocabulary has blanks where llama.cpp needs U+2581.
     """
 
     model: str
@@ -79,9 +79,8 @@ def _scores(spec: TokenizerSpec) -> list[float] | None:
 
 def _bpe(spec: TokenizerSpec, model: models.BPE) -> Plan:
     if model.dropout or model.continuing_subword_prefix or model.end_of_word_suffix:
-        raise UnsupportedError(
-            "llama.cpp knows no dropout, prefix or suffix in byte-pair encoding", field="model"
-        )
+        what = "llama.cpp knows no dropout, prefix or suffix in byte-pair encoding"
+        raise UnsupportedError(what, field="model")
     wish, kind = str(extras_of(spec).get("pre", "")), model_of(spec)
     merges = format_merges(model.merges, spec.vocabulary)
     if any(isinstance(cut, pre_tokenizers.ByteLevel) for cut in components_of(spec.pre_tokenizer)):
@@ -94,8 +93,8 @@ def _bpe(spec: TokenizerSpec, model: models.BPE) -> Plan:
             wish=wish,
         )
         flag = ("add_space_prefix", drops_first_space(spec.decoder))
-        known = frozenset({"pre_tokenizer", "model"})
-        return Plan(kind, pre, (flag,) if flag[1] else (), merges, known=known)
+        stages = frozenset({"pre_tokenizer", "model"})
+        return Plan(kind, pre, (flag,) if flag[1] else (), merges, known=stages)
     rule = rule_of(spec.pre_tokenizer)
     plain = model.unk is None and not model.ignore_merges
     if kind == "whitespace" or (rule == "whitespace" and plain):
@@ -109,15 +108,13 @@ def _bpe(spec: TokenizerSpec, model: models.BPE) -> Plan:
     if rule == "gemma4" and spec.normalizer == MARK_SPACES and model.byte_fallback:
         return _lines(spec, merges)
     if not model.byte_fallback or model.ignore_merges:
-        raise UnsupportedError(
-            "llama.cpp has byte-pair encoding over the byte alphabet or with byte tokens only",
-            field="model",
-        )
+        what = "llama.cpp has byte-pair encoding over the byte alphabet or with byte tokens only"
+        raise UnsupportedError(what, field="model")
     return _from_merges(spec, model, merges)
 
 
 def _lines(spec: TokenizerSpec, merges: list[bytes]) -> Plan:
-    """Write what is split at line breaks; one of the two models for it always adds BOS."""
+    """Plan for text split at line breaks; one of the two models for it always adds BOS."""
     first, _ = text_ends(spec) or ((), ())
     if first:
         return Plan("gemma4", "gemma4", (), merges, known=_KNOWN_STAGES)
@@ -125,7 +122,7 @@ def _lines(spec: TokenizerSpec, merges: list[bytes]) -> Plan:
 
 
 def _from_merges(spec: TokenizerSpec, model: models.BPE, merges: list[bytes]) -> Plan:
-    """Write a merge list over U+2581 as scores, or as the one model that has merges there."""
+    """Plan for merges over U+2581: as scores, or for the only model that has merges there."""
     ids = spec.vocabulary.pieces.ids
     skip = {ids[text] for text in BYTE_TOKENS if text in ids}
     skip |= {token.id for token in spec.added_tokens.tokens}
@@ -150,9 +147,8 @@ def _from_merges(spec: TokenizerSpec, model: models.BPE, merges: list[bytes]) ->
 def _spm(spec: TokenizerSpec, scores: list[float] | None, known: frozenset[str]) -> Plan:
     ids = spec.vocabulary.pieces.ids
     if not any(text in ids for text in BYTE_TOKENS):
-        raise UnsupportedError(
-            "without byte tokens llama.cpp cannot encode unknown characters", field="vocabulary"
-        )
+        what = "without byte tokens llama.cpp cannot encode unknown characters"
+        raise UnsupportedError(what, field="vocabulary")
     prefix = _prefixed(spec)
     blanks = not any(_marks(step) for step in components_of(spec.normalizer)) and not any(
         isinstance(cut, pre_tokenizers.Metaspace) for cut in components_of(spec.pre_tokenizer)
@@ -172,7 +168,7 @@ def _ugm(spec: TokenizerSpec, model: models.Unigram) -> Plan:
         squeeze = squeeze or isinstance(step, normalizers.Strip) or _joins_spaces(step)
     for cut in components_of(spec.pre_tokenizer):
         squeeze = squeeze or isinstance(cut, pre_tokenizers.WhitespaceSplit)
-    # Where spaces are joined a text has its mark in any case: the key decides on decoding alone.
+    # Where spaces are joined, a text gets its mark in any case: the key changes decoding alone.
     by_decoder = squeeze or isinstance(spec.decoder, decoders.Pieces)
     prefix = drops_first_space(spec.decoder) if by_decoder else _prefixed(spec)
     return Plan(
@@ -185,14 +181,14 @@ def _ugm(spec: TokenizerSpec, model: models.Unigram) -> Plan:
 
 
 def _marks(step: Normalizer) -> bool:
-    """Tell a step that writes U+2581 for a space."""
+    """Tell whether a step writes U+2581 for a space."""
     if isinstance(step, normalizers.Spaces):
         return step.escape_whitespaces
     return step == MARK_SPACES
 
 
 def _joins_spaces(step: Normalizer) -> bool:
-    """Tell a step that writes one space or mark for several."""
+    """Tell whether a step writes one space or mark for several."""
     return (
         isinstance(step, normalizers.Replace)
         and isinstance(step.pattern, Regex)
@@ -201,22 +197,20 @@ def _joins_spaces(step: Normalizer) -> bool:
 
 
 def _wpm(spec: TokenizerSpec, model: models.WordPiece) -> Plan:
-    found = spec.normalizer
-    if not isinstance(found, normalizers.Bert) or not isinstance(
+    normalizer = spec.normalizer
+    if not isinstance(normalizer, normalizers.Bert) or not isinstance(
         spec.pre_tokenizer, pre_tokenizers.Bert
     ):
-        raise UnsupportedError(
-            "llama.cpp has WordPiece with BERT's clean-up and words only", field="pre_tokenizer"
-        )
-    if model.prefix != "##" or not found.clean_text or not found.handle_chinese_chars:
-        raise UnsupportedError(
-            "llama.cpp has BERT's ## and its whole clean-up only", field="model.prefix"
-        )
+        what = "llama.cpp has WordPiece with BERT's clean-up and words only"
+        raise UnsupportedError(what, field="pre_tokenizer")
+    if model.prefix != "##" or not normalizer.clean_text or not normalizer.handle_chinese_chars:
+        what = "llama.cpp has BERT's ## and its whole clean-up only"
+        raise UnsupportedError(what, field="model.prefix")
     return Plan(
         "bert",
         flags=(
-            ("normalizer.lowercase", found.lowercase),
-            ("normalizer.strip_accents", found.strips_accents),
+            ("normalizer.lowercase", normalizer.lowercase),
+            ("normalizer.strip_accents", normalizer.strips_accents),
         ),
         known=_KNOWN_STAGES,
         ends="always",

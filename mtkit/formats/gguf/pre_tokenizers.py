@@ -1,18 +1,17 @@
-"""Pre-tokenizers of byte-pair vocabularies: what each name in ``tokenizer.ggml.pre`` stands for.
+"""Pre-tokenizers of byte-pair vocabularies: the meaning of each name in ``tokenizer.ggml.pre``.
 
 A name is a split rule and a few switches. A rule is a list of patterns, each of which splits the
-words that the one before left; matches and the text between them are both words. llama.cpp runs
-some of its patterns through hand-written code and the others on text whose characters are collapsed
-to one byte a category; here is what they come to in plain terms:
+words of the one before; matches and the text between them are both words. llama.cpp runs some of
+its patterns through hand-written code and the others on text whose characters are collapsed to one
+byte a category. The patterns here are what that amounts to:
 
 * ``\\s`` is Unicode's White_Space; ``\\d`` is ``[0-9]``; look-ahead ends with the word;
 * ``\\p{Lu}`` and the like are ``\\p{L}`` there, so case exists for ASCII alone;
 * white space outside ASCII never matches a literal character, so ranges leave it out;
 * the hand-written GPT-2 splitter has the final ``|\\s+`` that its pattern lacks.
 
-Which pre-tokenizer name of llama.cpp splits like a specification does. A specification's steps are
-brought to a list of patterns; that list must be one of ``RULES`` to the letter, or the way in which
-tokenizer.json files write the same rule.
+``rule_of`` finds the rule that splits like a specification: its steps become a list of patterns,
+which must equal one of ``RULES`` to the letter, or the form of that rule in tokenizer.json files.
 
 Source: llama.cpp, src/llama-vocab.cpp (``llm_tokenizer_bpe``, ``llama_vocab::impl::load``) and
 src/unicode.cpp (``unicode_regex_split``).
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 UNICODE = "15.1"
 DIGIT_GROUPS = "groups of three digits from the right"
-"""Stands in a rule for the one step that no pattern can say."""
+"""In a rule, the one step that no pattern can express."""
 
 PUNCTUATION = r"[!-/:-@\[-`{-~]"
 SHORT = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
@@ -175,13 +174,13 @@ RULES: dict[str, tuple[str, ...]] = {
 
 
 class Pre(Record):
-    """What a name means besides its model.
+    """The meaning of a name: a split rule and switches.
 
     Attributes:
-        add_bos: Whether BOS is put in front when the file does not say.
-        add_sep: Whether texts of a pair are separated when the file does not say.
+        add_bos: Whether BOS is put in front by default.
+        add_sep: Whether texts of a pair are separated by default.
         escape_whitespaces: Spaces become U+2581 first.
-        default_bos: BOS is id 11 when the file does not say.
+        default_bos: BOS is id 11 by default.
         forced_bos: BOS is put in front whatever the file says, and words of newlines stay whole.
     """
 
@@ -253,18 +252,15 @@ _GROUPS: tuple[tuple[Pre, str], ...] = (
         Pre("gemma4", escape_whitespaces=True, byte_alphabet=False, forced_bos=True),
         "gemma4 granite-embed-multi-311m",
     ),
-    (
-        Pre("gemma4", escape_whitespaces=True, byte_alphabet=False, clean_spaces=False),
-        "sarvam-moe",
-    ),
+    (Pre("gemma4", escape_whitespaces=True, byte_alphabet=False, clean_spaces=False), "sarvam-moe"),
     (Pre("whitespace", byte_alphabet=False), "whitespace"),
 )
 
 NAMES: dict[str, Pre] = {name: pre for pre, names in _GROUPS for name in names.split()}
 """Name in ``tokenizer.ggml.pre`` -> meaning; of equal ones mtkit writes the first."""
 LITTLE_KNOWN = frozenset({"trillion", "granite-docling", "poro-chat"})
-"""Names that differ from one that every program knows in the cleaning of spaces alone, which
-concerns decoding: older programs refuse them."""
+"""Names that older programs refuse; they differ from a well-known one in cleaning up spaces alone,
+which concerns decoding."""
 
 
 def splitter(rule: str) -> list[PreTokenizer]:
@@ -288,12 +284,12 @@ _SAME_PATTERNS = (
     ("\r", r"\r"),
     ("\n", r"\n"),
 )
-"""Ways to write the same thing."""
+"""Spelling -> equal spelling in ``RULES``."""
 
 _POSSESSIVE = r"([?*+]|\{\d+(?:,\d*)?\})\+"
-"""That it never gives back what it took makes no difference in the patterns below."""
+"""Without backtracking the patterns below match the same."""
 _KEEPS_TEXT = (("isolated", False), ("removed", True))
-"""A pattern that finds every character keeps the text whole in either way."""
+"""Behavior and inversion of splits that keep the text, if a pattern matches every character."""
 
 _UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 _BEFORE_LETTERS = r"[^\r\n\p{L}\p{N}]?"
@@ -331,35 +327,37 @@ _CONVERTER_RULES: dict[tuple[str, ...], str] = {
     (_BETWEEN_SPACES, r"\S+"): "whitespace",
     (" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+",): "bloom",
 }
-"""What tokenizer.json files have -> the rule that llama.cpp's converter takes for it."""
+"""Patterns of tokenizer.json files -> the rule that llama.cpp's converter uses for them."""
 
 
-def rule_of(found: PreTokenizer | None) -> str | None:
-    """Return the rule that splits like ``found``, if there is one."""
-    key = tuple(_patterns(found))
+def rule_of(pre_tokenizer: PreTokenizer | None) -> str | None:
+    """Return the rule that splits like a pre-tokenizer, if there is one."""
+    key = tuple(_patterns(pre_tokenizer))
     return next(
         (name for name, patterns in RULES.items() if patterns == key), _CONVERTER_RULES.get(key)
     )
 
 
 def pre_name_of(
-    found: PreTokenizer | None, *, ignore_merges: bool, clean_spaces: bool, bos: bool, wish: str
+    pre_tokenizer: PreTokenizer | None,
+    *,
+    ignore_merges: bool,
+    clean_spaces: bool,
+    bos: bool,
+    wish: str,
 ) -> str:
-    """Return the name whose rule splits like ``found`` and whose switches fit best.
+    """Return the name whose rule splits like a pre-tokenizer and whose switches fit best.
 
     Args:
-        ignore_merges: As the model has it; where no name has it so, another does, and it shows.
-        bos: Whether there is a BOS; where there is none a name that supplies none fits better.
+        ignore_merges: Of the model; where no name has it so, the difference is a loss.
+        bos: Whether there is a BOS; without one a name without a default BOS fits better.
     """
-    rule = rule_of(found)
+    rule = rule_of(pre_tokenizer)
     names = [name for name, pre in NAMES.items() if pre.rule == rule and pre.byte_alphabet]
     if not names:
-        shown = " then ".join(_patterns(found)) or "nothing"
-        raise UnsupportedError(
-            f"llama.cpp has no name for the split {shown}",
-            field="pre_tokenizer",
-            hint="it runs built-in patterns only",
-        )
+        patterns = " then ".join(_patterns(pre_tokenizer)) or "nothing"
+        what = f"llama.cpp has no name for the split {patterns}"
+        raise UnsupportedError(what, field="pre_tokenizer", hint="it runs built-in patterns only")
 
     def rank(name: str) -> tuple[bool, ...]:
         pre = NAMES[name]
@@ -374,18 +372,18 @@ def pre_name_of(
     return min(names, key=rank)
 
 
-def _patterns(found: PreTokenizer | None) -> Iterator[str]:
-    """Yield the patterns of all steps; what is not a pattern yields something that no rule has."""
-    for step in components_of(found):
-        said = _STEP_PATTERNS.get(type(step))
-        yield from said(step) if said else [repr(step)]
+def _patterns(pre_tokenizer: PreTokenizer | None) -> Iterator[str]:
+    """Yield the patterns of all steps; for other steps something that no rule has."""
+    for step in components_of(pre_tokenizer):
+        patterns_of = _STEP_PATTERNS.get(type(step))
+        yield from patterns_of(step) if patterns_of else [repr(step)]
 
 
-def _split_pattern(found: steps.Split) -> list[str]:
-    pattern = found.pattern
-    keeps = (found.behavior, found.invert) in _KEEPS_TEXT
+def _split_pattern(split: steps.Split) -> list[str]:
+    pattern = split.pattern
+    keeps = (split.behavior, split.invert) in _KEEPS_TEXT
     if not isinstance(pattern, Regex) or pattern.alphabet != "characters" or not keeps:
-        return [repr(found)]
+        return [repr(split)]
     text = pattern.pattern
     if pattern.counted == "modified":
         text = re.sub(_POSSESSIVE, r"\1", text)
@@ -395,14 +393,14 @@ def _split_pattern(found: steps.Split) -> list[str]:
 
 
 _STEP_PATTERNS: dict[type, Callable[[Any], list[str]]] = {
-    steps.ByteLevel: lambda found: (
-        ["a space in front of the text"] * found.add_prefix_space + [GPT2] * found.use_regex
+    steps.ByteLevel: lambda step: (
+        ["a space in front of the text"] * step.add_prefix_space + [GPT2] * step.use_regex
     ),
     steps.WhitespaceSplit: lambda _: [_BETWEEN_SPACES],
     steps.DigitGroups: lambda _: [DIGIT_GROUPS],
-    steps.Digits: lambda found: [r"\p{N}" if found.individual else r"\p{N}+"],
-    steps.Punctuation: lambda found: (
-        ["punctuation"] if found.behavior == "contiguous" else [repr(found)]
+    steps.Digits: lambda step: [r"\p{N}" if step.individual else r"\p{N}+"],
+    steps.Punctuation: lambda step: (
+        ["punctuation"] if step.behavior == "contiguous" else [repr(step)]
     ),
     steps.Split: _split_pattern,
 }

@@ -1,6 +1,6 @@
-"""The vocabulary of a GGUF as llama.cpp means it: keys to a specification.
+"""The vocabulary of a GGUF as llama.cpp reads it: keys to a specification.
 
-docs/formats/gguf-vocabulary.md has the rules in words.
+docs/formats/gguf-vocabulary.md has the rules.
 
 Source: llama.cpp, src/llama-vocab.cpp (``llama_vocab::impl::load``).
 """
@@ -11,7 +11,6 @@ from functools import partial
 
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.gguf import vocabulary as gguf_text
 from mtkit.formats.gguf.metadata import (
     ID_KEYS,
     KINDS,
@@ -25,7 +24,7 @@ from mtkit.formats.gguf.metadata import (
 from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.formats.gguf.roles import CONTROL, LSTRIP, RSTRIP, UNKNOWN, resolve_roles, types_by_roles
 from mtkit.formats.gguf.stages import Frame, build_stages, check_bytes, read_charsmap
-from mtkit.formats.gguf.vocabulary import merge_lines
+from mtkit.formats.gguf.vocabulary import SPELLED_MODELS, merge_lines, parse_texts
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 PREFIX = "tokenizer.ggml."
 TEMPLATE = "tokenizer.chat_template"
 ASIDE = "chat-template"
-"""The part that the others do not need."""
+"""The part that no other part needs."""
 MAX_DUMMY_TOKENS = 1 << 26
 """More than a model without a vocabulary can have."""
 _KNOWN_TYPES = bytes(range(TokenType.BYTE + 1)).ljust(256, b"\0")
@@ -76,9 +75,7 @@ def read_spec(keys: Keys) -> TokenizerSpec:
         name=name,
     )
     vocabulary = Vocabulary(
-        Pieces.of(gguf_text.parse_texts(kind.model, raw))
-        if kind.model in gguf_text.SPELLED_MODELS
-        else texts,
+        Pieces.of(parse_texts(kind.model, raw)) if kind.model in SPELLED_MODELS else texts,
         Numbers.of("B", types_by_roles(types, roles)),
         _scores(keys, len(raw)) if kind.scored else None,
     )
@@ -97,8 +94,7 @@ def read_spec(keys: Keys) -> TokenizerSpec:
         vocabulary=vocabulary,
         added_tokens=added_tokens(raw, roles),
         special_ids=SpecialIds(
-            **{role: roles.stated.get(role) for role in ID_KEYS},
-            stop=roles.stated_stop,
+            **{role: roles.stated.get(role) for role in ID_KEYS}, stop=roles.stated_stop
         ),
         chat_templates=_templates(keys),
         extras=read_extras(keys, kind, pre_name, architecture),
@@ -108,17 +104,17 @@ def read_spec(keys: Keys) -> TokenizerSpec:
 
 
 def read_parts(keys: Keys) -> tuple[Vocabulary | None, tuple[tuple[str, FormatError], ...]]:
-    """Read a vocabulary part by part, where ``read_spec`` ends at the first that is wrong.
+    """Read a vocabulary part by part, where ``read_spec`` stops at the first error.
 
     Returns:
-        Texts, types and scores as the file has them, where nothing is wrong, and each part that is
-        with its error; ``vocabulary`` is for what only the parts together can have.
+        Texts, types and scores of the file, if they are sound, and (part, error) of each part that
+        is not; the part ``vocabulary`` is for faults of the parts together.
     """
     errors: list[tuple[str, FormatError]] = []
 
-    def tried(part: str, read: Callable[..., Any], *asked: Any) -> Any:
+    def tried(part: str, read: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return read(keys, *asked)
+            return read(keys, *arguments)
         except FormatError as error:
             errors.append((part, error))
             return None
@@ -147,28 +143,27 @@ def read_parts(keys: Keys) -> tuple[Vocabulary | None, tuple[tuple[str, FormatEr
 
 
 def _charsmap(keys: Keys) -> None:
-    """Follow every first byte into the trie; only texts show whether all of it is sound."""
+    """Follow every first byte into the trie, which does not prove that all of it is sound."""
     data = read_charsmap(keys)
     if data:
-        found = Charsmap(data)
+        charsmap = Charsmap(data)
         for byte in range(1, 256):
-            found.matches(bytes([byte]))
+            charsmap.matches(bytes([byte]))
 
 
 def _architecture(keys: Keys) -> str:
-    found = keys.text("general.architecture")
-    if found is None:
+    architecture = keys.text("general.architecture")
+    if architecture is None:
         raise FormatError("is missing", field="general.architecture")
-    return found
+    return architecture
 
 
 def _kind(keys: Keys, architecture: str) -> Kind:
     key = PREFIX + "model"
     model = keys.text(key)
     if model is None:
-        raise FormatError(
-            "is missing", field=key, hint="in a sharded model only the first file has it"
-        )
+        what = "is missing"
+        raise FormatError(what, field=key, hint="in a sharded model only the first file has it")
     if model in NO_VOCABULARY:
         size = keys.number(f"{architecture}.vocab_size") or 0
         if size > MAX_DUMMY_TOKENS:
@@ -189,23 +184,23 @@ def _pre(keys: Keys, kind: Kind) -> tuple[str, Pre | None]:
         return name, None
     if kind.model == "gemma4":
         return "gemma4", NAMES["gemma4"]
-    found = NAMES.get(name or "default")
-    if found is None:
+    pre = NAMES.get(name or "default")
+    if pre is None:
         raise keys.error(key, f"is {name!r}, llama.cpp knows no such pre-tokenizer")
-    if found.rule == "whitespace" and kind.model != "whitespace":
+    if pre.rule == "whitespace" and kind.model != "whitespace":
         raise keys.error(key, f"is {name!r}, which works with the model whitespace only")
-    return name, found
+    return name, pre
 
 
 def _texts(keys: Keys) -> Pieces:
     """Return the texts by id: cut at NUL, empty ones named."""
     key = PREFIX + "tokens"
-    found = keys.array(key, "string")
-    if found is None:
+    array = keys.array(key, "string")
+    if array is None:
         raise FormatError("is missing", field=key)
-    if not len(found):
+    if not len(array):
         raise keys.error(key, "is empty")
-    texts = found.pieces()
+    texts = array.pieces()
     if b"\0" not in bytes(texts.blob) and not texts.has_empty():
         return texts
     cut = (text.split(b"\0", 1)[0] for text in texts)
@@ -214,20 +209,20 @@ def _texts(keys: Keys) -> Pieces:
 
 def _types(keys: Keys, size: int) -> bytes:
     """Return the role of each token; an unknown number is UNDEFINED."""
-    found = keys.array(PREFIX + "token_type", "i32", at_least=size)
-    if found is None:
+    array = keys.array(PREFIX + "token_type", "i32", at_least=size)
+    if array is None:
         return bytes((TokenType.NORMAL,)) * size
-    data = found.numbers().data[: 4 * size].tobytes()
+    data = array.numbers().data[: 4 * size].tobytes()
     if any(data[place::4].strip(b"\0") for place in (1, 2, 3)):
-        return bytes(role if 0 < role <= TokenType.BYTE else 0 for role in found.numbers()[:size])
+        return bytes(role if 0 < role <= TokenType.BYTE else 0 for role in array.numbers()[:size])
     return data[::4].translate(_KNOWN_TYPES)
 
 
 def _scores(keys: Keys, size: int) -> Numbers:
-    found = keys.array(PREFIX + "scores", "f32", "i32", at_least=size)
-    if found is None:
+    array = keys.array(PREFIX + "scores", "f32", "i32", at_least=size)
+    if array is None:
         return Numbers("f", bytes(4 * size))
-    numbers = found.numbers()
+    numbers = array.numbers()
     return (
         numbers if numbers.code == "f" and len(numbers) == size else Numbers.of("f", numbers[:size])
     )
@@ -235,13 +230,13 @@ def _scores(keys: Keys, size: int) -> Numbers:
 
 def _ids(keys: Keys, size: int) -> dict[str, int]:
     """Return role -> id by the keys; ids past the vocabulary do not count."""
-    found: dict[str, int] = {}
+    ids: dict[str, int] = {}
     for names in (ID_KEYS, OLD_ID_KEYS):
         for role, name in names.items():
             number = keys.number(PREFIX + name)
             if number is not None and number < size:
-                found[role] = number
-    return found
+                ids[role] = number
+    return ids
 
 
 def _added_ends(keys: Keys, kind: Kind, pre: Pre | None) -> frozenset[str]:
@@ -261,7 +256,7 @@ def _added_ends(keys: Keys, kind: Kind, pre: Pre | None) -> frozenset[str]:
 
 
 def added_tokens(raw: list[bytes], roles: Roles) -> AddedTokens:
-    """Return the tokens that are cut out of a text, in the order in which that happens."""
+    """Return the tokens that are cut out of a text, in that order."""
     bits = roles.attributes
     return AddedTokens(
         tuple(
@@ -280,11 +275,11 @@ def added_tokens(raw: list[bytes], roles: Roles) -> AddedTokens:
 
 
 def _templates(keys: Keys) -> tuple[ChatTemplate, ...]:
-    found: dict[str, ChatTemplate] = {}
+    templates: dict[str, ChatTemplate] = {}
     for key in (*keys.file.metadata, *keys.overrides):
         name = key[len(TEMPLATE) + 1 :] if key.startswith(TEMPLATE + ".") else "default"
         if key == TEMPLATE or key.startswith(TEMPLATE + "."):
             text = keys.text(key)
             if text is not None:
-                found.setdefault(name, ChatTemplate(name, text))
-    return tuple(found.values())
+                templates.setdefault(name, ChatTemplate(name, text))
+    return tuple(templates.values())

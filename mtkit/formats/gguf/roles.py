@@ -2,18 +2,15 @@
 
 ``resolve_roles`` follows ``llama_vocab::impl::load`` step by step. Where that walks over a hash
 table to find the one token with a role (``EOT``, ``FIM_*``), the first of ``ROLE_TEXTS`` that is a
-token is taken here; docs/formats/gguf-vocabulary.md says what that can change.
+token is taken here; docs/formats/gguf-vocabulary.md says what that can change. ``roles_of`` applies
+the same rules to a specification, by the texts, types, ids, name and architecture of its GGUF.
 
-The order in which C++'s ``std::sort`` leaves equal elements. llama.cpp sorts its special tokens by
-length with a sort that is not stable, and where two of one length overlap in a text the order shows
-in the ids. This is the introsort of libstdc++: quicksort with the median of three moved to the
-front, down to ranges of 16, then one insertion sort; heap sort when the recursion gets too deep.
+llama.cpp sorts its special tokens by length with ``std::sort``, which is not stable, and where two
+tokens of one length overlap in a text, their order changes the ids. ``std_sort`` is the introsort
+of libstdc++: quicksort with the median of three moved to the front, down to ranges of 16, then one
+insertion sort; heap sort when the recursion gets too deep.
 
-What llama.cpp would say about the tokens of a specification: attributes, roles, texts. The texts,
-types, ids, name and architecture that a GGUF of it has decide; the rules are those of reading.
-
-Source: llama.cpp, src/llama-vocab.cpp.
-Source: the GNU C++ library, bits/stl_algo.h and bits/stl_heap.h.
+Source: llama.cpp, src/llama-vocab.cpp; the GNU C++ library, bits/stl_algo.h and bits/stl_heap.h.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ from __future__ import annotations
 from mtkit.base.packed import Pieces
 from mtkit.base.record import Record
 from mtkit.errors import UnsupportedError
-from mtkit.formats.gguf import vocabulary as gguf_text
 from mtkit.formats.gguf.metadata import (
     ARCHITECTURE_OF_FAMILY,
     EXTRAS,
@@ -30,6 +26,7 @@ from mtkit.formats.gguf.metadata import (
     MODEL_OF_FAMILY,
     default_ids,
 )
+from mtkit.formats.gguf.vocabulary import spell_pieces
 from mtkit.spec import model_name, post_processors
 from mtkit.spec.vocabulary import TokenType
 
@@ -47,7 +44,7 @@ _SHORT_RANGE = 16
 
 
 def std_sort(items: Sequence[int], key: Callable[[int], int]) -> list[int]:
-    """Return the items by ascending key, equal ones as ``std::sort`` leaves them."""
+    """Return the items by ascending key, equal ones in the order of ``std::sort``."""
     rows = [(key(item), item) for item in items]
     if rows:
         _introsort(rows, 0, len(rows), 2 * (len(rows).bit_length() - 1))
@@ -90,7 +87,7 @@ def _partition(rows: list[tuple[int, int]], first: int, last: int) -> int:
 
 
 def _insertion_sort(rows: list[tuple[int, int]]) -> None:
-    """Insertion sort over the whole; stable, so a stable sort of nearly sorted ranges equals it."""
+    """Insertion sort over all rows, as libstdc++ finishes its introsort."""
     for at in range(1, len(rows)):
         row = rows[at]
         to = at
@@ -165,7 +162,7 @@ ROLE_TEXTS = {
     "fim_rep": ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
     "fim_sep": ("<|file_sep|>",),
 }  # fmt: skip
-"""Role -> texts that give it to a token when no key does, in the order of preference."""
+"""Role -> texts of tokens that get it when no key says an id, in the order of preference."""
 
 END_TEXTS = (
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
@@ -176,16 +173,16 @@ END_TEXTS = (
 """Texts that end a generation wherever they are a token."""
 
 FRAME_TEXTS = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
-"""Texts that are always shown."""
+"""Texts that are always user-defined, so that they are shown."""
 
 
 class Roles(Record):
-    """What llama.cpp makes of a vocabulary.
+    """The roles of a vocabulary's tokens in llama.cpp.
 
     Attributes:
-        ids: Role -> id, for the roles that are set, whatever set them.
+        ids: Role -> id, for the roles that are set, defaults included.
         stated: The part of ``ids`` that the file states, by a key or by the text of a token.
-        stated_stop: The part of ``stop`` that follows from what the file states.
+        stated_stop: The part of ``stop`` that follows from ``stated``.
         special: Ids that are cut out of a text before it is encoded, in that order.
     """
 
@@ -212,44 +209,44 @@ def resolve_roles(
 
     Args:
         types: ``TokenType`` by id, as in the file.
-        ids: Role -> id as the keys have them.
-        defaults: Role -> id that counts where no key says another.
+        ids: Role -> id by the keys.
+        defaults: Role -> id where no key says one.
     """
-    found = {**defaults, **ids}
+    all_ids = {**defaults, **ids}
     bits = list(types.translate(ATTRIBUTE_OF_TYPE))
     for role, names in ROLE_TEXTS.items():
-        if role in found:
+        if role in all_ids:
             continue
         for text in names:
             token = by_text.get(text.encode())
             if token is not None:
-                found[role] = token
+                all_ids[role] = token
                 bits[token] |= CONTROL
                 break
     for token, number in enumerate(bits):
         if number & CONTROL and b"unused" in texts[token]:
             bits[token] |= UNUSED
-    ends = _generation_ends(found, bits, by_text)
-    stated = {role: token for role, token in found.items() if role in ids or role not in defaults}
-    stated_ends = ends if stated == found else _generation_ends(stated, list(bits), by_text)
+    ends = _generation_ends(all_ids, bits, by_text)
+    stated = {role: token for role, token in all_ids.items() if role in ids or role not in defaults}
+    stated_ends = ends if stated == all_ids else _generation_ends(stated, list(bits), by_text)
     special = [
         token for token, number in enumerate(bits) if number & (CONTROL | USER_DEFINED | UNKNOWN)
     ]
     special = std_sort(special, lambda token: -len(texts[token]))
     _mark_stripping(bits, special, by_text, pre, architecture, name.lower())
     stop, stated_stop = tuple(sorted(ends)), tuple(sorted(stated_ends))
-    return Roles(bits, found, stop, stated, stated_stop, special)
+    return Roles(bits, all_ids, stop, stated, stated_stop, special)
 
 
 def types_by_roles(types: bytes, roles: Roles) -> bytes:
-    """Return the types with those that the rules replace, whatever the file says."""
-    settled = bytearray(types)
-    shown = {USER_DEFINED: TokenType.USER_DEFINED, NORMAL: TokenType.NORMAL}
+    """Return the types of the file, replaced where the rules overrule it."""
+    result = bytearray(types)
+    type_of_bit = {USER_DEFINED: TokenType.USER_DEFINED, NORMAL: TokenType.NORMAL}
     for token, number in enumerate(roles.attributes):
         own = ATTRIBUTE_OF_TYPE[types[token]]
         if number != own and number & own != own:
-            settled[token] = shown[number]
-    return bytes(settled)
+            result[token] = type_of_bit[number]
+    return bytes(result)
 
 
 def _generation_ends(
@@ -257,30 +254,30 @@ def _generation_ends(
 ) -> set[int]:
     """Collect the tokens that end a generation and mark them."""
     ends = {ids[role] for role in ("fim_pad", "fim_rep", "fim_sep") if role in ids}
-    named = {
+    tokens = {
         text: by_text.get(text.encode()) for text in (*END_TEXTS, *FRAME_TEXTS, "<|plamo:eos|>")
     }
     for text in END_TEXTS:
-        token = named[text]
+        token = tokens[text]
         if token is not None:
             ends.add(token)
             bits[token] |= CONTROL
     for text in FRAME_TEXTS:
-        token = named[text]
+        token = tokens[text]
         if token is not None:
             bits[token] = USER_DEFINED
     ends |= {ids[role] for role in ("eos", "eot", "eom") if role in ids}
 
     def has(text: str) -> bool:
-        return named[text] in ends
+        return tokens[text] in ends
 
-    # The end of a message does not end a generation where a call or the final answer has its own.
+    # <|end|> ends a message, not the generation, where calls and final answers have their own end.
     calls = has("<|call|>") or has("<|calls|>")
-    end = named["<|end|>"]
+    end = tokens["<|end|>"]
     if end in ends and calls and (has("<|return|>") or has("<|flush|>")):
         ends.discard(end)
         bits[end] = USER_DEFINED
-    close = named["</s>"]
+    close = tokens["</s>"]
     if close in ends and (has("<|tool_response>") or has("<|plamo:eos|>")):
         ends.discard(close)
         bits[close] = NORMAL
@@ -295,7 +292,7 @@ def _mark_stripping(
     architecture: str,
     name: str,
 ) -> None:
-    """Mark the tokens that take white space with them: by name, as the model's makers wanted it."""
+    """Mark the tokens that strip white space, which only the names of some models tell."""
     jina = ("jina-v2-de", "jina-v2-es", "jina-v2-code")
     if any(part in pre for part in jina) or any(
         part in architecture for part in ("nomic-bert-moe", "jina-bert-v3")
@@ -341,9 +338,9 @@ def family_of(spec: TokenizerSpec) -> Family:
 
 
 def extras_of(spec: TokenizerSpec) -> dict[str, object]:
-    """Return what a GGUF said besides."""
-    found = dict(spec.extras).get(EXTRAS)
-    return found if isinstance(found, dict) else {}
+    """Return the extras of a GGUF."""
+    extras = dict(spec.extras).get(EXTRAS)
+    return extras if isinstance(extras, dict) else {}
 
 
 def model_of(spec: TokenizerSpec) -> str:
@@ -353,13 +350,13 @@ def model_of(spec: TokenizerSpec) -> str:
 
 def architecture_of(spec: TokenizerSpec) -> str:
     """Return the ``general.architecture`` of a specification."""
-    found = extras_of(spec).get("architecture")
-    return str(found or ARCHITECTURE_OF_FAMILY.get(family_of(spec), "llama"))
+    name = extras_of(spec).get("architecture")
+    return str(name or ARCHITECTURE_OF_FAMILY.get(family_of(spec), "llama"))
 
 
 def texts_of(spec: TokenizerSpec) -> list[bytes]:
     """Return the token texts of a vocabulary as a GGUF spells them."""
-    return list(gguf_text.spell_pieces(model_of(spec), spec.vocabulary.pieces))
+    return list(spell_pieces(model_of(spec), spec.vocabulary.pieces))
 
 
 def attributes(spec: TokenizerSpec) -> list[int]:
@@ -384,38 +381,40 @@ def roles_of(spec: TokenizerSpec) -> Roles:
 
 
 def text_ends(spec: TokenizerSpec) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the ids in front and behind; None where the text stands not once."""
+    """Return the ids in front and behind; None where the text does not stand exactly once."""
     return _processor_ends(spec.post_processor)
 
 
 def separates_pairs(spec: TokenizerSpec) -> bool:
-    """Tell whether SEP stands between the texts of a pair besides what ends the first."""
-    found, sep = spec.post_processor, spec.special_ids.sep
-    if not isinstance(found, post_processors.Template) or sep is None:
+    """Tell whether SEP stands between the texts of a pair, behind the end of the first."""
+    processor, sep = spec.post_processor, spec.special_ids.sep
+    if not isinstance(processor, post_processors.Template) or sep is None:
         return False
-    texts = [at for at, slot in enumerate(found.pair) if slot.text is not None]
+    texts = [at for at, slot in enumerate(processor.pair) if slot.text is not None]
     if len(texts) != 2:
         return False
-    between = [token for slot in found.pair[texts[0] + 1 : texts[1]] for token in slot.ids]
+    between = [token for slot in processor.pair[texts[0] + 1 : texts[1]] for token in slot.ids]
     ends = text_ends(spec)
     return between == [*(ends[1] if ends else ()), sep]
 
 
-def _processor_ends(found: PostProcessor | None) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    if isinstance(found, (post_processors.Bert, post_processors.Roberta)):
-        return (found.cls[1],), (found.sep[1],)
-    if isinstance(found, post_processors.Template):
-        places = [at for at, slot in enumerate(found.single) if slot.text is not None]
+def _processor_ends(
+    processor: PostProcessor | None,
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    if isinstance(processor, (post_processors.Bert, post_processors.Roberta)):
+        return (processor.cls[1],), (processor.sep[1],)
+    if isinstance(processor, post_processors.Template):
+        places = [at for at, slot in enumerate(processor.single) if slot.text is not None]
         if len(places) != 1:
             return None
-        first = [token for slot in found.single[: places[0]] for token in slot.ids]
-        last = [token for slot in found.single[places[0] + 1 :] for token in slot.ids]
+        first = [token for slot in processor.single[: places[0]] for token in slot.ids]
+        last = [token for slot in processor.single[places[0] + 1 :] for token in slot.ids]
         return tuple(first), tuple(last)
-    if isinstance(found, post_processors.Sequence):
-        all_ends = [_processor_ends(step) for step in found.steps]
+    if isinstance(processor, post_processors.Sequence):
+        all_ends = [_processor_ends(step) for step in processor.steps]
         if None in all_ends:
             return None
-        known = [ends for ends in all_ends if ends]
-        first_ids = tuple(token for ends in reversed(known) for token in ends[0])
-        return first_ids, tuple(token for ends in known for token in ends[1])
+        step_ends = [ends for ends in all_ends if ends]
+        first_ids = tuple(token for ends in reversed(step_ends) for token in ends[0])
+        return first_ids, tuple(token for ends in step_ends for token in ends[1])
     return (), ()

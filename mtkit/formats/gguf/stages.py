@@ -9,14 +9,7 @@ from mtkit.base.record import Record
 from mtkit.errors import FormatError
 from mtkit.formats.gguf.pre_tokenizers import UNICODE, splitter
 from mtkit.formats.gguf.vocabulary import has_alphabet, read_merges
-from mtkit.spec import (
-    TokenType,
-    decoders,
-    models,
-    normalizers,
-    post_processors,
-    pre_tokenizers,
-)
+from mtkit.spec import TokenType, decoders, models, normalizers, post_processors, pre_tokenizers
 from mtkit.spec.text import MARK, Text
 from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.utf8 import BYTE_LETTERS
@@ -38,7 +31,7 @@ SECTION = (b"<dna>", b"</dna>", b"<oov>")
 
 
 class Frame(Record):
-    """What the stages are made from.
+    """What the stages are built from.
 
     Attributes:
         ids: Role -> id.
@@ -56,34 +49,34 @@ class Frame(Record):
 
 
 def build_stages(frame: Frame) -> dict[str, Any]:
-    """Return the fields of a specification that say how text becomes ids and back."""
+    """Return the fields of a specification for its stages."""
     check_bytes(frame.kind.family, frame.vocabulary)
-    found = {"post_processor": _template(frame), **_FAMILIES[frame.kind.family](frame)}
+    stages = {"post_processor": _template(frame), **_FAMILIES[frame.kind.family](frame)}
     clean = frame.pre.clean_spaces if frame.pre else frame.kind.clean_spaces
-    found["clean_up_spaces"] = "three_passes" if clean else "none"
-    return found
+    stages["clean_up_spaces"] = "three_passes" if clean else "none"
+    return stages
 
 
 def check_bytes(family: str, vocabulary: Vocabulary) -> None:
-    """Ask for the byte tokens that a family cannot do without."""
+    """Check the byte tokens that a family needs."""
     pieces = vocabulary.pieces
     if family == "spm" and not pieces.places(BYTE_TOKENS):
         raise _token_error("have no byte tokens, so unknown characters cannot be encoded")
     if family == "plamo2":
         assert vocabulary.types is not None
-        found = zip(pieces, vocabulary.types, strict=True)
-        spelled = {piece for piece, role in found if role == TokenType.BYTE}
+        rows = zip(pieces, vocabulary.types, strict=True)
+        byte_pieces = {piece for piece, role in rows if role == TokenType.BYTE}
         for text in BYTE_TOKENS:
-            if text not in spelled:
+            if text not in byte_pieces:
                 raise _token_error(f"have no byte token {text.decode()}")
 
 
 def read_charsmap(keys: Keys) -> bytes:
     """Return the character map; none is empty."""
-    found = keys.array(CHARSMAP, "u8", "i8")
-    if found is None:
+    array = keys.array(CHARSMAP, "u8", "i8")
+    if array is None:
         return b""
-    data = bytes(found.numbers().data)
+    data = bytes(array.numbers().data)
     size = int.from_bytes(data[:4], "little")
     if len(data) < 4 or size > len(data) - 4:
         raise keys.error(CHARSMAP, f"is {len(data)} bytes long, but its trie says {size} bytes")
@@ -96,17 +89,15 @@ def _token_error(what: str) -> FormatError:
 
 def _slot(frame: Frame, role: str, type_id: int = 0) -> Slot:
     if role not in frame.ids:
-        raise FormatError(
-            f"is to be added to every text, but there is no such id ({role})",
-            field=f"tokenizer.ggml.add_{role}_token",
-        )
+        what = f"is to be added to every text, but there is no such id ({role})"
+        raise FormatError(what, field=f"tokenizer.ggml.add_{role}_token")
     return post_processors.Slot(
         ids=(frame.ids[role],), type_id=type_id, name=frame.names.get(role, "")
     )
 
 
 def _template(frame: Frame) -> post_processors.Template | None:
-    """BOS, text, EOS; a pair as rerankers build it: BOS A EOS SEP B EOS."""
+    """Return BOS, text, EOS; for a pair, as rerankers build it, BOS A EOS SEP B EOS."""
     first, second = post_processors.Slot(text=0), post_processors.Slot(text=1, type_id=1)
     if frame.kind.family == "wpm":
         bos, sep = _slot(frame, "bos"), _slot(frame, "sep")
@@ -147,7 +138,7 @@ def _bpe(frame: Frame) -> dict[str, Any]:
     if letters:
         steps = [*steps, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     lower = frame.keys.flag("tokenizer.ggml.normalizer.lowercase")
-    if lower is None:  # of the names of pre-tokenizers only this one turns it off
+    if lower is None:  # off by default for this pre-tokenizer alone
         lower = pre.rule != "whitespace"
     parts: list[normalizers.Normalizer] = []
     if pre.escape_whitespaces and not whitespace:
@@ -166,12 +157,12 @@ def _bpe(frame: Frame) -> dict[str, Any]:
         else "after",
         whole_newlines=pre.forced_bos,
     )
-    found: dict[str, Any] = {"pre_tokenizer": words, "model": bpe}
+    stages: dict[str, Any] = {"pre_tokenizer": words, "model": bpe}
     begin, end, unknown = map(frame.vocabulary.pieces.find, SECTION)
     if frame.kind.model == "hybriddna" and None not in {begin, end, unknown}:
-        found = {"model": models.SectionBPE(bpe, words, begin, end, unknown)}  # type: ignore[arg-type]  # no None
+        stages = {"model": models.SectionBPE(bpe, words, begin, end, unknown)}  # type: ignore[arg-type]  # no None
     return {
-        **found,
+        **stages,
         "normalizer": parts[0] if parts else None,
         "decoder": decoders.Pieces(
             "marks" if pre.escape_whitespaces else "byte_alphabet",
@@ -189,9 +180,7 @@ def _wpm(frame: Frame) -> dict[str, Any]:
     lower = True if lower is None else lower
     return {
         "normalizer": normalizers.Bert(
-            strip_accents=lower if accents is None else accents,
-            lowercase=lower,
-            per_character=True,
+            strip_accents=lower if accents is None else accents, lowercase=lower, per_character=True
         ),
         "pre_tokenizer": pre_tokenizers.Bert(UNICODE),
         "model": models.WordPiece(frame.ids["unk"], max_chars=None, restart=MARK),
@@ -205,7 +194,7 @@ def _ugm(frame: Frame) -> dict[str, Any]:
     return {
         "normalizer": normalizers.Spaces(
             read_charsmap(frame.keys),
-            # Without extra white space every word has its mark, the first one, too.
+            # Where extra white space is removed, every word gets a mark, the first one, too.
             add_dummy_prefix=frame.space_prefix or squeeze,
             remove_extra_whitespaces=squeeze,
             keep="paths",

@@ -1,18 +1,17 @@
-"""Token texts, merge lines and scores of a GGUF, there and back.
+"""Token texts, merge lines and scores of a GGUF, read and written.
 
-Most kinds of vocabulary list the very bytes that the model looks up. Two do not:
+Most kinds of vocabulary list the bytes that the model looks up. Two do not:
 
 * ``bert``: a word begins with U+2581 and its rest without it; mtkit's pieces are ``word`` and
   ``##rest``. Texts in square brackets are left alone, as llama.cpp's converter does.
 * ``rwkv``: texts are escaped: ``\\t \\n \\r \\xHH`` (lower case), backslash and another character.
 
-Merge lists of a GGUF: strings "left right", cut at the first space behind the first byte. A line
-without such a space joins nothing to nothing, which never happens. Of a pair listed twice the first
-counts, so the others are left out.
+A merge is a string "left right", cut at the first space behind the first byte. A line without such
+a space joins nothing to nothing, which never happens. Of two equal pairs the first counts.
 
-Scores for a merge list, so that merging by score makes the same tokens. llama.cpp merges neighbors
-whenever their union is a token, the best score first. A merge list says the same when it has every
-pair that makes a token, and each token's score falls with the first merge that makes it.
+Scores can stand for a merge list: llama.cpp merges neighbors whose union is a token, the best score
+first. That gives the same tokens if the list has every pair whose union is a token, and the scores
+fall with the first merge that gives each token.
 
 Source: google/sentencepiece, bpe_model.cc.
 """
@@ -49,13 +48,13 @@ def parse_texts(kind: str, texts: Iterable[bytes]) -> Iterator[bytes]:
     return iter(texts)
 
 
-def spell_pieces(kind: str, found: Iterable[bytes]) -> Iterator[bytes]:
+def spell_pieces(kind: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Turn pieces into the texts of a vocabulary."""
     if kind == "bert":
-        return map(_spell_word, found)
+        return map(_spell_word, pieces)
     if kind == "rwkv":
-        return map(_escape, found)
-    return iter(found)
+        return map(_escape, pieces)
+    return iter(pieces)
 
 
 def _has_brackets(text: bytes) -> bool:
@@ -68,8 +67,8 @@ def _parse_word(text: bytes) -> bytes:
     if not text.startswith(MARK_BYTES):
         return b"##" + text
     word = text[len(MARK_BYTES) :]
-    # "#" and "[" are words of their own, so these can never be found in a text; they keep the
-    # mark, so that they are not mistaken for the rest of a word.
+    # Such a word never occurs in a text, as "#" and "[" are words by themselves; it keeps the mark,
+    # so that it is not taken for the rest of a word.
     return text if word.startswith(b"##") or _has_brackets(word) or not word else word
 
 
@@ -106,7 +105,7 @@ def _unescape(text: bytes) -> bytes:
 
 
 def _hex(digits: bytes) -> int:
-    """Two hexadecimal digits; others count as nothing."""
+    """Parse two hexadecimal digits; other characters count as 0."""
     value = 0
     for digit in digits:
         value = value * 16 + max(b"0123456789abcdef".find(bytes((digit,))), 0)
@@ -134,9 +133,9 @@ MERGES = "tokenizer.ggml.merges"
 
 
 def read_merges(keys: Keys, vocabulary: Vocabulary, *, required: bool) -> tuple[Merges, bool]:
-    """Read the merges; with them, whether all that merging takes and makes is a token."""
-    found = merge_lines(keys, required=required)
-    lines, pieces = Pieces.of([]) if found is None else found.pieces(), vocabulary.pieces
+    """Read the merges; return also whether all their parts and results are tokens."""
+    array = merge_lines(keys, required=required)
+    lines, pieces = Pieces.of([]) if array is None else array.pieces(), vocabulary.pieces
     try:
         from mtkit.base.native import native
     except ImportError:
@@ -147,7 +146,7 @@ def read_merges(keys: Keys, vocabulary: Vocabulary, *, required: bool) -> tuple[
 
 
 def parse_merges(lines: Iterable[bytes], pieces: Pieces) -> tuple[Merges, bool]:
-    """Read the lines of merges; this defines what the core does."""
+    """Parse the lines of merges; the reference for the native core."""
     ids, size = pieces.ids, len(pieces)
     unlisted: dict[bytes, int] = {}
     pairs: dict[tuple[int, int], None] = {}
@@ -156,12 +155,12 @@ def parse_merges(lines: Iterable[bytes], pieces: Pieces) -> tuple[Merges, bool]:
         line = line.split(b"\0", 1)[0]
         at = line.find(b" ", 1)
         left, right = (line[:at], line[at + 1 :]) if at > 0 else (b"", b"")
-        one, two = ids.get(left), ids.get(right)
-        if one is None:
-            one = unlisted.setdefault(left, size + len(unlisted))
-        if two is None:
-            two = unlisted.setdefault(right, size + len(unlisted))
-        pairs[one, two] = None
+        left_id, right_id = ids.get(left), ids.get(right)
+        if left_id is None:
+            left_id = unlisted.setdefault(left, size + len(unlisted))
+        if right_id is None:
+            right_id = unlisted.setdefault(right, size + len(unlisted))
+        pairs[left_id, right_id] = None
         is_whole = is_whole and left + right in ids
     flat = (number for pair in pairs for number in pair)
     merges = Merges(Numbers.of("I", flat), Pieces.of(unlisted))
@@ -169,21 +168,19 @@ def parse_merges(lines: Iterable[bytes], pieces: Pieces) -> tuple[Merges, bool]:
 
 
 def merge_lines(keys: Keys, *, required: bool) -> GgufArray | None:
-    """Return the merges as the file spells them."""
-    found = keys.array(MERGES, "string")
-    if found is None and required:
-        raise FormatError(
-            "is missing", field=MERGES, hint="the vocabulary cannot be used without it"
-        )
-    return found
+    """Return the merges as lines."""
+    lines = keys.array(MERGES, "string")
+    if lines is None and required:
+        what = "is missing"
+        raise FormatError(what, field=MERGES, hint="the vocabulary cannot be used without it")
+    return lines
 
 
 def has_alphabet(merges: Merges, vocabulary: Vocabulary, alphabet: Collection[bytes]) -> bool:
-    """Tell whether it makes no difference when unknown characters are dealt with.
+    """Tell whether an alphabet (byte letters, byte tokens) is there and no merge has byte tokens.
 
-    So it is where all that merging takes and makes is a token, as is asked before, and the
-    vocabulary has the whole alphabet that words are spelled in (the byte alphabet, or the byte
-    tokens).
+    If also all parts and results of merges are tokens, it makes no difference whether unknown
+    characters are replaced before or after merging.
     """
     pieces = vocabulary.pieces
     if len({pieces[number] for number in pieces.places(alphabet)}) < len(alphabet):
@@ -199,29 +196,29 @@ def format_merges(merges: Merges, vocabulary: Vocabulary) -> list[bytes]:
 
 
 NEVER_MERGED = -1e9
-"""Score of what no merge makes."""
+"""Score of a token that no merge gives."""
 
 
 def scores_of_merges(
     merges: Merges, vocabulary: Vocabulary, skip: frozenset[int]
 ) -> list[float] | None:
-    """Return a score for each token, or None where scores cannot say what the merges say.
+    """Return a score for each token, or None where scores cannot express the merges.
 
     Args:
-        skip: Tokens that are never made: special ones, byte tokens.
+        skip: Tokens that are no results of merges: special ones, byte tokens.
     """
     pieces, ids = list(vocabulary.pieces), vocabulary.pieces.ids
     scores = [NEVER_MERGED] * len(pieces)
-    listed: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for rank, (left, right) in enumerate(merges.pairs.pairs()):
         if left >= len(pieces) or right >= len(pieces):
             return None
-        made = ids.get(pieces[left] + pieces[right])
-        if made is None:
+        result = ids.get(pieces[left] + pieces[right])
+        if result is None:
             return None
-        listed.add((left, right))
-        if scores[made] == NEVER_MERGED:
-            scores[made] = -float(rank)
+        pairs.add((left, right))
+        if scores[result] == NEVER_MERGED:
+            scores[result] = -float(rank)
     for token_id, piece in enumerate(pieces):
         if token_id in skip:
             continue
@@ -231,6 +228,6 @@ def scores_of_merges(
             left, right = ids.get(piece[:cut]), ids.get(piece[cut:])
             if left is None or right is None or left in skip or right in skip:
                 continue
-            if (left, right) not in listed:
+            if (left, right) not in pairs:
                 return None
     return scores

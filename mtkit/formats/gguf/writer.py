@@ -1,9 +1,9 @@
 """A specification as a vocabulary-only GGUF that llama.cpp loads.
 
-Tokens stand in the order of their ids, holes as unused placeholders. What was written is read back,
-and every field that came out otherwise is a loss.
+Tokens stand in the order of their ids, holes as unused placeholders. The file is read back, and
+every field that does not come back is a loss.
 
-Source: llama.cpp, src/llama-vocab.cpp (what it asks for), conversion/base.py (placeholders).
+Source: llama.cpp, src/llama-vocab.cpp (what it requires), conversion/base.py (placeholders).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Written
-from mtkit.formats.gguf import vocabulary as gguf_text
 from mtkit.formats.gguf.losses import losses_of
 from mtkit.formats.gguf.metadata import EXTRA_NUMBERS, ID_KEYS, KINDS, Keys, default_ids
 from mtkit.formats.gguf.plan import plan_of
 from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.formats.gguf.reader import PREFIX, TEMPLATE, read_spec
 from mtkit.formats.gguf.roles import architecture_of, extras_of, separates_pairs, text_ends
+from mtkit.formats.gguf.vocabulary import spell_pieces
 from mtkit.gguf import open_gguf
 from mtkit.gguf.writer import Key, gguf_bytes
 from mtkit.spec import TokenType, decoders
@@ -78,7 +78,7 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
 
 def template_keys(templates: Sequence[ChatTemplate]) -> Iterator[Key]:
     """Yield the keys of chat templates."""
-    names = sorted({one.name for one in templates} - {"default"})
+    names = sorted({template.name for template in templates} - {"default"})
     if names:
         yield Key(TEMPLATES, "string[]", names)
     for template in templates:
@@ -87,7 +87,7 @@ def template_keys(templates: Sequence[ChatTemplate]) -> Iterator[Key]:
 
 
 def _assumptions(spec: TokenizerSpec, plan: Plan) -> Iterator[str]:
-    """Yield what the file says that the specification leaves open, as llama.cpp wants it said."""
+    """Yield what llama.cpp needs in the file although the specification does not say it."""
     extras = extras_of(spec)
     if plan.pre and extras.get("pre") != plan.pre:
         yield f'pre-tokenizer named "{plan.pre}" (its rules are the same)'
@@ -96,7 +96,7 @@ def _assumptions(spec: TokenizerSpec, plan: Plan) -> Iterator[str]:
 
 
 def _name(spec: TokenizerSpec, options: WriteOptions) -> str:
-    """Return the model's name; llama.cpp takes the rules of special tokens from some."""
+    """Return the model's name, from which llama.cpp derives rules of special tokens."""
     name = options.name or spec.name
     takes_space = sum(token.rstrip for token in spec.added_tokens.tokens)
     is_phi = "phi-3" in name.lower() or "phi3" in name.lower()
@@ -109,43 +109,41 @@ def _name(spec: TokenizerSpec, options: WriteOptions) -> str:
 
 def _texts(spec: TokenizerSpec, plan: Plan) -> list[bytes]:
     """Return the text of every id."""
-    found = list(gguf_text.spell_pieces(plan.model, spec.vocabulary.pieces))
+    texts = list(spell_pieces(plan.model, spec.vocabulary.pieces))
     if plan.blanks:
-        found = [text.replace(b" ", MARK_BYTES) for text in found]
-    found += [b""] * (spec.vocab_size - len(found))
-    holes = {number for number, piece in enumerate(found) if not piece}
+        texts = [text.replace(b" ", MARK_BYTES) for text in texts]
+    texts += [b""] * (spec.vocab_size - len(texts))
+    holes = {number for number, piece in enumerate(texts) if not piece}
     if spec.vocabulary.types is not None:
         types = spec.vocabulary.types
         holes |= {number for number, kind in enumerate(types) if kind == TokenType.ABSENT}
-    spelled = decoders.Pieces("bytes") != spec.decoder
+    replaces_texts = decoders.Pieces("bytes") != spec.decoder
     for token in spec.added_tokens.tokens:
-        if spelled or token.id in holes:
-            found[token.id] = token.content
+        if replaces_texts or token.id in holes:
+            texts[token.id] = token.content
         holes.discard(token.id)
-    taken = set(found)
+    others = set(texts)
     for number in sorted(holes):
-        if found[number].startswith(b"[EMPTY_"):
+        if texts[number].startswith(b"[EMPTY_"):
             continue
         text = b"[PAD%d]" % number
-        found[number] = text if text not in taken else b"[PAD_%d]" % number
-    if len(set(found)) != len(found):
+        texts[number] = text if text not in others else b"[PAD_%d]" % number
+    if len(set(texts)) != len(texts):
         from collections import Counter
 
-        twice = next(text for text, count in Counter(found).items() if count > 1)
-        raise UnsupportedError(
-            f"two ids have the text {twice[:40].decode('utf-8', 'backslashreplace')!r}",
-            field="vocabulary.pieces",
-        )
-    return found
+        twice = next(text for text, count in Counter(texts).items() if count > 1)
+        what = f"two ids have the text {twice[:40].decode('utf-8', 'backslashreplace')!r}"
+        raise UnsupportedError(what, field="vocabulary.pieces")
+    return texts
 
 
 def _types(spec: TokenizerSpec, plan: Plan, size: int) -> list[int]:
     """Return the GGUF type of every id."""
     vocabulary = spec.vocabulary
-    known = list(vocabulary.types) if vocabulary.types is not None else []
+    stored = list(vocabulary.types) if vocabulary.types is not None else []
     types = [TokenType.NORMAL if plan.model else 0] * len(vocabulary)
-    types = [*(known or types), *[TokenType.ABSENT] * (size - len(vocabulary))]
-    untyped = vocabulary.types is None or TokenType.BYTE not in known
+    types = [*(stored or types), *[TokenType.ABSENT] * (size - len(vocabulary))]
+    untyped = vocabulary.types is None or TokenType.BYTE not in stored
     if untyped and getattr(spec.model, "byte_fallback", False):
         ids = vocabulary.pieces.ids
         for text in BYTE_TOKENS:
@@ -156,7 +154,7 @@ def _types(spec: TokenizerSpec, plan: Plan, size: int) -> list[int]:
     for token in spec.added_tokens.tokens:
         typed = token.id < len(vocabulary) and types[token.id] != TokenType.ABSENT
         if from_llama and typed and vocabulary.types is not None:
-            continue  # the rules that made it an added token make it one again
+            continue  # by its type it becomes an added token again
         kind = TokenType.CONTROL if token.special else TokenType.USER_DEFINED
         types[token.id] = kind
     if (
@@ -186,7 +184,7 @@ def _roles(spec: TokenizerSpec, plan: Plan, size: int) -> list[Key]:
         Key(PREFIX + ID_KEYS[role], "u32", number)
         for role, number in ids.items()
         if number is not None and number < size
-        # A key states a role; what only the template needs stays unstated where it is the default.
+        # An id that only the template needs has no key where it is the default.
         if getattr(spec.special_ids, role) is not None or usual.get(role) != number
     ]
     if plan.ends == "can":
@@ -201,13 +199,11 @@ def _roles(spec: TokenizerSpec, plan: Plan, size: int) -> list[Key]:
 
 
 def _frame(spec: TokenizerSpec, ids: dict[str, int | None], last: tuple[int, ...]) -> None:
-    """Set BOS and SEP, which llama.cpp puts around every text of this kind."""
+    """Set BOS and SEP, which llama.cpp puts around every text of this family."""
     if last:
         ids["sep"] = last[-1]
     if ids["bos"] is None:
         ids["bos"] = spec.special_ids.cls
     if ids["bos"] is None or ids["sep"] is None:
-        raise UnsupportedError(
-            "llama.cpp puts a token in front of and behind every text of this kind",
-            field="special_ids",
-        )
+        what = "llama.cpp puts a token in front of and behind every text of this kind"
+        raise UnsupportedError(what, field="special_ids")

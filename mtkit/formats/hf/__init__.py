@@ -1,8 +1,8 @@
 """HuggingFace ``tokenizer.json``, with the configuration and chat templates beside it.
 
 A JSON object: version, truncation, padding, added_tokens, normalizer, pre_tokenizer,
-post_processor, decoder, model. What it means is what the ``tokenizers`` library (0.23) makes of it;
-the files beside it (tokenizer_config.json, special_tokens_map.json, generation_config.json,
+post_processor, decoder, model, with the meaning that the ``tokenizers`` library (0.23) gives them.
+The files beside it (tokenizer_config.json, special_tokens_map.json, generation_config.json,
 chat_template.jinja, additional_chat_templates/) give special ids and chat templates.
 
 Source: huggingface/tokenizers, tokenizer/serialization.rs.
@@ -59,7 +59,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
 
 
 def other_readings() -> dict[str, OtherReading]:
-    """Return how transformers reads it, which asks the files beside it for a class."""
+    """Return transformers' reading, which takes a class from the files beside it."""
     from mtkit.formats.contract import OtherReading
     from mtkit.formats.hf.auto_tokenizer import read_as_transformers
 

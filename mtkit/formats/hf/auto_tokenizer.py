@@ -1,17 +1,14 @@
 """A folder with a tokenizer.json as ``AutoTokenizer`` of transformers 5 reads it.
 
-transformers takes the class that tokenizer_config.json or config.json names. Some build their own
-normalizer, pre-tokenizer, decoder and model around the vocabulary of tokenizer.json
-(``class_pipelines``); the others run the file as it is. Added tokens are those of all files.
-
-Which class transformers 5 takes for the tokenizer of a folder that has a tokenizer.json.
-tokenizer_config.json names one, config.json another, and the model's type stands for a third. Those
-of ``WRONG_TYPES`` are models whose folders name a class that is not theirs.
+tokenizer_config.json names a class, config.json may name another, and the model's type stands for a
+third; ``auto_class`` is transformers' choice. Some classes build their own normalizer,
+pre-tokenizer, decoder and model around the vocabulary of tokenizer.json (``class_pipelines``); the
+others run the file as it is. Added tokens are those of all files.
 
 Source: huggingface/transformers 5.24, tokenization_utils_base.py (``_from_pretrained``),
-tokenization_utils_tokenizers.py (``convert_to_native_format``, ``__init__``).
-Source: huggingface/transformers 5.24, models/auto/tokenization_auto.py (``AutoTokenizer``,
-``TOKENIZER_MAPPING_NAMES``, ``MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS``).
+tokenization_utils_tokenizers.py (``convert_to_native_format``, ``__init__``),
+models/auto/tokenization_auto.py (``AutoTokenizer``, ``TOKENIZER_MAPPING_NAMES``,
+``MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS``).
 """
 
 from __future__ import annotations
@@ -175,7 +172,7 @@ _TYPES = {
     "XLMTokenizer": "xlm",
     "XLNetTokenizer": "xlnet",
 }
-"""Class -> types of models that have it; types that are not here have ``GENERIC``."""
+"""Class -> types of models that have it; all other types have ``GENERIC_CLASS``."""
 _WRONG_NAMES = (
     "arctic camembertv2-base chatlm cohere_asr ernie4_5 ernie4_5_moe fuyu h2ovl_chat "
     "hyperclovax hyperclovax_vision_v2 hyperclovax_vlm internlm2 internlm3 iquestcoder "
@@ -184,7 +181,7 @@ _WRONG_NAMES = (
     "qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen4_exp siglip2 smolvlm step3_vl vipllava"
 )
 WRONG_TYPES = frozenset(_WRONG_NAMES.split())
-"""Types of models whose class in tokenizer_config.json does not count."""
+"""Types of models whose folders name a wrong class in tokenizer_config.json."""
 _ALIASES = {
     "RobertaTokenizer": "BartTokenizer LEDTokenizer LongformerTokenizer MvpTokenizer",
     "BertTokenizer": (
@@ -193,7 +190,7 @@ _ALIASES = {
     ),
     GENERIC_CLASS: ("BloomTokenizer ParakeetTokenizer PreTrainedTokenizer PreTrainedTokenizerFast"),
 }
-"""Class -> names of others that build the same."""
+"""Class -> other names for it."""
 _OTHER_NAMES = (
     "BasicTokenizer CharacterTokenizer ConvBertTokenizer FNetTokenizer CodeGenTokenizer "
     "DPRContextEncoderTokenizer "
@@ -204,90 +201,82 @@ _NO_MODEL = (
     "barthez bartpho bert-japanese bertweet byt5 code_llama cpm herbert mbart50 mega mluke myt5 "
     "nezha nllb phobert qdqbert realm retribert wav2vec2_phoneme"
 )
-"""Of the types, those that transformers has no model of: they do not stand for a class."""
+TYPES_WITHOUT_MODEL = frozenset(_NO_MODEL.split())
+"""Types without a model in transformers, which do not stand for a class."""
 OTHER_CLASSES = frozenset(_OTHER_NAMES.split())
 """Further classes of transformers, each with a tokenizer of its own."""
-_CLASS_OF_TYPE = {one: name for name, types in _TYPES.items() for one in types.split()}
-_CLASS_OF_ALIAS = {one: name for name, names in _ALIASES.items() for one in names.split()}
+CLASS_OF_TYPE = {kind: name for name, types in _TYPES.items() for kind in types.split()}
+_CLASS_OF_ALIAS = {alias: name for name, names in _ALIASES.items() for alias in names.split()}
 
 
 def auto_class(
     config: Mapping[str, Any], model: Mapping[str, Any], *, is_byte_level: bool, has_tekken: bool
 ) -> str:
-    """Return the class by the name under which what it builds is known.
+    """Return the class of a folder's tokenizer, by its canonical name.
 
     Args:
+        config: tokenizer_config.json.
+        model: config.json.
         has_tekken: A tekken.json lies beside it.
     """
-    said, kind, name = (
-        value if isinstance(value, str) and value else None
-        for value in (
-            config.get("tokenizer_class"),
-            model.get("model_type"),
-            model.get("model_name"),
-        )
-    )
-    named = said or model.get("tokenizer_class")
-    named = named if isinstance(named, str) and named else None
-    registered = (
-        (_CLASS_OF_TYPE.get(kind, GENERIC_CLASS if kind in WRONG_TYPES else None) or None)
-        if kind
-        else None
-    )
-    plain = registered.removesuffix("Fast") if registered else None
+    kind = _text_field(model, "model_type")
+    folder_class = _text_field(config, "tokenizer_class") or _text_field(model, "tokenizer_class")
+    type_class = _class_of_type(kind)
     auto = config.get("auto_map")
-    own = auto.get("AutoTokenizer") if isinstance(auto, dict) else auto
-    if own and kind not in WRONG_TYPES and not (named and _known_class(named)):
+    has_code = bool(auto.get("AutoTokenizer") if isinstance(auto, dict) else auto)
+    if has_code and kind not in WRONG_TYPES and not (folder_class and is_known_class(folder_class)):
         what = "names a class that is in the folder"
         raise UnsupportedError(what, field="tokenizer_config.json: auto_map")
-    is_wrong = kind in WRONG_TYPES or name in WRONG_TYPES
-    if (
-        not own
-        and named is not None
-        and named.removesuffix("Fast") == "LlamaTokenizer"
-        and plain != _MISTRAL
-        and not is_wrong
-        and is_byte_level
-    ):
+    if folder_class is None:
+        _check_tekken(type_class, has_tekken)
+        if type_class in (None, _MISTRAL) or kind in TYPES_WITHOUT_MODEL:
+            return GENERIC_CLASS
+        return canonical_class(type_class or "")
+    if has_code:
+        return canonical_class(folder_class)
+    is_wrong = kind in WRONG_TYPES or _text_field(model, "model_name") in WRONG_TYPES
+    plain = folder_class.removesuffix("Fast")
+    # A Llama tokenizer with byte-level stages is another one under that name.
+    if plain == "LlamaTokenizer" and is_byte_level and not is_wrong and type_class != _MISTRAL:
         return GENERIC_CLASS
-    if not own and named and plain and plain != named.removesuffix("Fast"):
-        if plain not in _UNCHANGED_CLASSES:
-            found = _canonical_class(plain if is_wrong else named)
-            if found != GENERIC_CLASS:
-                return found
-        _check_tekken(plain, has_tekken)
-        return GENERIC_CLASS
-    if named is not None:
-        return _canonical_class(named.removesuffix("Fast"))
-    _check_tekken(plain, has_tekken)
-    if plain is None or plain == _MISTRAL or kind in _NO_MODEL.split():
-        return GENERIC_CLASS
-    return _canonical_class(plain)
+    if type_class in (None, plain):
+        return canonical_class(folder_class)
+    if type_class not in _UNCHANGED_CLASSES:
+        name = canonical_class((type_class if is_wrong else folder_class) or "")
+        if name != GENERIC_CLASS:
+            return name
+    _check_tekken(type_class, has_tekken)
+    return GENERIC_CLASS
 
 
-def _check_tekken(plain: str | None, has_tekken: bool) -> None:
-    if plain == _MISTRAL and has_tekken:
-        raise UnsupportedError(
-            "is read instead of tokenizer.json where mistral-common is installed",
-            field="tekken.json",
-            hint="name the file to read it",
-        )
+def _text_field(document: Mapping[str, Any], key: str) -> str | None:
+    value = document.get(key)
+    return value if isinstance(value, str) and value else None
 
 
-def _known_class(name: str) -> bool:
+def _class_of_type(kind: str | None) -> str | None:
+    """Return the class of a type of models, without ``Fast``; None where it has none."""
+    default = GENERIC_CLASS if kind in WRONG_TYPES else None
+    name = CLASS_OF_TYPE.get(kind or "", default)
+    return name.removesuffix("Fast") if name else None
+
+
+def _check_tekken(type_class: str | None, has_tekken: bool) -> None:
+    if type_class == _MISTRAL and has_tekken:
+        what = "is read instead of tokenizer.json where mistral-common is installed"
+        raise UnsupportedError(what, field="tekken.json", hint="name the file to read it")
+
+
+def is_known_class(name: str) -> bool:
+    """Tell whether transformers has a class of this name."""
     plain = name.removesuffix("Fast")
-    return (
-        plain in _CLASS_OF_ALIAS
-        or plain in _TYPES
-        or plain in OTHER_CLASSES
-        or name == GENERIC_CLASS
-    )
+    return plain in _CLASS_OF_ALIAS or plain in _TYPES or plain in OTHER_CLASSES
 
 
-def _canonical_class(name: str) -> str:
-    """Return the name of the class that builds the same; a name that nobody has is ``GENERIC``."""
+def canonical_class(name: str) -> str:
+    """Return the class that builds the same tokenizer; ``GENERIC_CLASS`` for an unknown name."""
     plain = name.removesuffix("Fast")
-    return _CLASS_OF_ALIAS.get(plain, plain if _known_class(plain) else GENERIC_CLASS)
+    return _CLASS_OF_ALIAS.get(plain, plain if is_known_class(plain) else GENERIC_CLASS)
 
 
 MODEL_CONFIG = "config.json"
@@ -303,18 +292,18 @@ def read_as_transformers(source: Source) -> Reading:
         return _read_unchanged(source, settings, document, dictionary)
     if name not in CLASSES:
         raise UnsupportedError(f"what a {name} makes of it is not known", field=CONFIG)
-    built = CLASSES[name](settings, _find_charsmap(document.get("normalizer")))
+    pipeline = CLASSES[name](settings, _find_charsmap(document.get("normalizer")))
     is_list = type(document["model"].get("vocab")) is list
-    if is_list and (built.kind == "BPE" or isinstance(built.unk, str)):
+    if is_list and (pipeline.kind == "BPE" or isinstance(pipeline.unk, str)):
         document, dictionary = parse_json(source.data, parse_float=read_float), None
-    document = _rebuild(document, built, settings, dictionary)
+    document = _rebuild(document, pipeline, settings, dictionary)
     root = Fields(document, "")
     vocabulary, model = read_model(root, dictionary)
-    named = settings.named(built.roles, built.marks)
-    tokens = settings.tokens(named, again=built.again, extra=built.extra)
+    role_tokens = settings.role_tokens(pipeline.roles, pipeline.marks)
+    tokens = settings.tokens(role_tokens, again=pipeline.again, extra=pipeline.extra)
     ids = ids_in(root, [token.content for token in tokens], vocabulary, dictionary)
     by_id, numbers = number_tokens(tokens, ids, count_tokens(vocabulary))
-    document["post_processor"] = _post_processor(document, built, named, numbers, name)
+    document["post_processor"] = _post_processor(document, pipeline, role_tokens, numbers, name)
     added = AddedTokens(
         tuple(by_id[number] for number in sorted(by_id)),
         parse_special=not settings.flag("split_special_tokens", False),
@@ -354,7 +343,7 @@ def _read_unchanged(
     root = Fields(document, "")
     vocabulary, model = read_model(root, dictionary)
     listed = listed_tokens(root)
-    tokens = [*listed, *settings.tokens(settings.named({}), present=listed)]
+    tokens = [*listed, *settings.tokens(settings.role_tokens({}), present=listed)]
     ids = ids_in(root, [token.content for token in tokens], vocabulary, dictionary)
     added = AddedTokens(
         tuple(number_tokens(tokens, ids, count_tokens(vocabulary))[0].values()),
@@ -366,33 +355,33 @@ def _read_unchanged(
 
 def _rebuild(
     document: dict[str, Any],
-    built: ClassPipeline,
+    pipeline: ClassPipeline,
     settings: Settings,
     dictionary: NativeVocabulary | None,
 ) -> dict[str, Any]:
     """Return a document with the stages and the model of a class."""
-    given = document["model"]
-    vocab = given.get("vocab")
-    if (built.kind == "Unigram") != isinstance(vocab, list) and built.kind != "BPE":
-        what = f"a class with a {built.kind} model does not take this vocabulary"
+    old_model = document["model"]
+    vocab = old_model.get("vocab")
+    if (pipeline.kind == "Unigram") != isinstance(vocab, list) and pipeline.kind != "BPE":
+        what = f"a class with a {pipeline.kind} model does not take this vocabulary"
         raise UnsupportedError(what, field="model.vocab")
-    unk = settings.named(built.roles)["unk"]
+    unk = settings.role_tokens(pipeline.roles)["unk"]
     text = None if unk is None else unk.content.decode("utf-8")
-    model = {"type": built.kind, "vocab": vocab, **_DEFAULTS[built.kind], **built.model}
-    if built.kind == "BPE":
-        if isinstance(vocab, list):  # the order of the tokens counts; there are no merges
+    model = {"type": pipeline.kind, "vocab": vocab, **_DEFAULTS[pipeline.kind], **pipeline.model}
+    if pipeline.kind == "BPE":
+        if isinstance(vocab, list):  # ids are places; there are no merges
             model["vocab"] = {piece: number for number, (piece, _) in enumerate(vocab)}
-        model["merges"] = given.get("merges") or []
+        model["merges"] = old_model.get("merges") or []
         if model["unk_token"] == "named":
             model["unk_token"] = text
-    elif built.kind == "WordPiece":
+    elif pipeline.kind == "WordPiece":
         model["unk_token"] = text
     else:
-        model["unk_id"] = unk_id = _unknown_place(built, text, vocab)
+        model["unk_id"] = unk_id = _unknown_place(pipeline, text, vocab)
         if type(unk_id) is not int or not 0 <= unk_id < len(dictionary or vocab):
             what = f"the class looks for its unknown token at {unk_id}"
             raise UnsupportedError(what, field="model.vocab")
-    stages = {stage: getattr(built, stage) for stage in _STAGES}
+    stages = {stage: getattr(pipeline, stage) for stage in _STAGES}
     return {**document, **stages, "model": model, "added_tokens": []}
 
 
@@ -407,34 +396,34 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 
 
-def _unknown_place(built: ClassPipeline, text: str | None, vocab: list[Any]) -> int | str:
+def _unknown_place(pipeline: ClassPipeline, text: str | None, vocab: list[Any]) -> int | str:
     """Return the place of a Unigram's unknown token."""
     places = (place for place, row in enumerate(vocab) if row[0] == text)
-    if built.unk == "named":
+    if pipeline.unk == "named":
         return next(places, 0)
-    if built.unk == "zero":
-        return next((place for place in places if vocab[place][1] == 0.0), built.or_else)
-    return built.unk
+    if pipeline.unk == "zero":
+        return next((place for place in places if vocab[place][1] == 0.0), pipeline.or_else)
+    return pipeline.unk
 
 
 def _post_processor(
     document: dict[str, Any],
-    built: ClassPipeline,
-    named: Mapping[str, AddedToken | None],
+    pipeline: ClassPipeline,
+    role_tokens: Mapping[str, AddedToken | None],
     numbers: Mapping[bytes, int],
     name: str,
 ) -> dict[str, Any] | None:
-    """Return the post-processor."""
-    kept: dict[str, Any] | None = document.get("post_processor")
-    if built.around is None or (built.prefers and kept is not None):
-        if kept is None and built.needs:
+    """Return the post-processor of a class, as JSON."""
+    old: dict[str, Any] | None = document.get("post_processor")
+    if pipeline.around is None or (pipeline.prefers and old is not None):
+        if old is None and pipeline.needs:
             what = f"{name} makes one of its own, which is not known"
             raise UnsupportedError(what, field="post_processor")
-        return kept
-    texts = {role: token.content.decode("utf-8") for role, token in named.items() if token}
-    ids = {role: numbers.get(token.content) for role, token in named.items() if token}
+        return old
+    texts = {role: token.content.decode("utf-8") for role, token in role_tokens.items() if token}
+    ids = {role: numbers.get(token.content) for role, token in role_tokens.items() if token}
     try:
-        return built.around(Ends(texts, ids, numbers))
+        return pipeline.around(Ends(texts, ids, numbers))
     except KeyError as error:
         what = f"{name} needs a {error.args[0]}_token"
         raise UnsupportedError(what, field=CONFIG) from None

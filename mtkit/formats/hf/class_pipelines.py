@@ -1,8 +1,8 @@
-"""What classes of transformers 5 build around the vocabulary of a tokenizer.json.
+"""The pipelines that classes of transformers 5 build around the vocabulary of a tokenizer.json.
 
-A class with a constructor of its own takes vocabulary and merges out of the file, and of the rest
-the post-processor, a table of characters, truncation and padding; normalizer, pre-tokenizer,
-decoder and the settings of the model are its own. They are written here as tokenizer.json has them.
+A class with its own constructor takes vocabulary, merges, post-processor, a character map,
+truncation and padding from the file; normalizer, pre-tokenizer, decoder and the settings of the
+model are its own. They are given here in the form of tokenizer.json.
 
 Source: huggingface/transformers 5.24, models/*/tokenization_*.py (``__init__``),
 tokenization_utils_tokenizers.py (``convert_to_native_format``).
@@ -10,7 +10,7 @@ tokenization_utils_tokenizers.py (``convert_to_native_format``).
 
 from __future__ import annotations
 
-from mtkit.base.record import Record
+from mtkit.base.record import Record, replace
 from mtkit.errors import UnsupportedError
 from mtkit.formats.tokenizer_config import CONFIG, QWEN2_SPLIT, QWEN3_5_SPLIT
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 
 class ClassPipeline(Record):
-    """What a class builds.
+    """The pipeline of a class.
 
     Attributes:
-        roles: Role -> text of the special tokens that it names itself.
+        roles: Role -> text of its special tokens by default.
         around: Makes its post-processor; None: that of the file.
-        prefers: Whether the file's post-processor counts more, where it has one.
-        needs: Whether it makes one that is not known here, where the file has none.
-        unk: Where the unknown token of a Unigram is: its id, or that of the role: "named", or
-            "zero": if its score is zero, else ``or_else``.
-        extra: Special tokens besides, where the files name none.
-        marks: Role -> how its token is found, where it is named by its text alone.
+        prefers: Whether the file's post-processor comes first, where it has one.
+        needs: Whether it makes one that mtkit does not know, where the file has none.
+        unk: Unknown token of a Unigram: its id, or "named": that of the role, or "zero": that of
+            the role if its score is zero, else ``or_else``.
+        extra: Special tokens without a role, where the files name none.
+        marks: Role -> flags of its token, where the files give its text alone.
         again: How it adds its special tokens a second time.
     """
 
@@ -57,7 +57,7 @@ class ClassPipeline(Record):
 
 
 class Ends(Record):
-    """The special tokens that stand around a text: role -> text and id; and all tokens' ids."""
+    """The special tokens around a text: role -> text and id; and the ids of all tokens."""
 
     texts: Mapping[str, str]
     ids: Mapping[str, int | None]
@@ -104,7 +104,7 @@ def _deberta(ends: Ends) -> Form:
 
 
 def _t5(ends: Ends) -> Form:
-    ends = Ends({"eos": "</s>"}, ends.ids, ends.numbers)  # under this name, whatever it is called
+    ends = Ends({"eos": "</s>"}, ends.ids, ends.numbers)  # under this name, whatever its text is
     first = [_text("A"), ends.slot("eos")]
     return ends.template(first, [*first, _text("B"), ends.slot("eos")], "eos")
 
@@ -116,7 +116,7 @@ def _xlnet(ends: Ends) -> Form:
 
 
 def _no_ends(ends: Ends) -> None:
-    """Return what does nothing: a class that was not told to adds neither BOS nor EOS."""
+    """Return no post-processor: by default the class adds neither BOS nor EOS."""
 
 
 def _bos(ends: Ends) -> Form | None:
@@ -339,8 +339,7 @@ def _bert_class(settings: Settings, table: str | None) -> ClassPipeline:
 def _mpnet(settings: Settings, table: str | None) -> ClassPipeline:
     roles = {**_FAIRSEQ, "unk": "[UNK]", "mask": "<mask>"}
     around, marks = _roberta(trim=True, prefix=False), {"mask": {"lstrip": True}}
-    same = vars(_bert_class(settings, table))
-    return ClassPipeline(**{**same, "roles": roles, "around": around, "marks": marks})
+    return replace(_bert_class(settings, table), roles=roles, around=around, marks=marks)
 
 
 def _deberta_v2(settings: Settings, table: str | None) -> ClassPipeline:
@@ -352,8 +351,8 @@ def _deberta_v2(settings: Settings, table: str | None) -> ClassPipeline:
     mark = _mark("always" if settings.flag("add_prefix_space", True) else "first")
     cut = _cuts(*[punctuation] * settings.flag("split_by_punct", False), mark)
     roles = {**_BRACKETS, "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
-    given = settings.config.get("unk_id", 1)
-    unk: dict[str, Any] = {"unk": "zero", "or_else": given if type(given) is int else 1}
+    unk_id = settings.config.get("unk_id", 1)
+    unk: dict[str, Any] = {"unk": "zero", "or_else": unk_id if type(unk_id) is int else 1}
     return ClassPipeline("Unigram", roles, cut, mark, change, around=_bert, **unk)
 
 
@@ -368,10 +367,10 @@ def _xlm_roberta_class(settings: Settings, table: str | None) -> ClassPipeline:
 
 
 def _camembert(settings: Settings, table: str | None) -> ClassPipeline:
-    same = _xlm_roberta_class(settings, table)
+    base = _xlm_roberta_class(settings, table)
     extra = ("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED")
     marks = {"mask": {"lstrip": True}}
-    return ClassPipeline(**{**vars(same), "unk": "named", "extra": extra, "marks": marks})
+    return replace(base, unk="named", extra=extra, marks=marks)
 
 
 def _t5_class(settings: Settings, table: str | None) -> ClassPipeline:
@@ -446,4 +445,4 @@ CLASSES: Mapping[str, Callable[[Settings, str | None], ClassPipeline]] = {
     "XLMRobertaTokenizer": _xlm_roberta_class,
     "XLNetTokenizer": _xlnet_class,
 }
-"""Class -> what it builds of its settings and the table of characters of the file."""
+"""Class -> its pipeline, of its settings and the character map of the file."""

@@ -1,18 +1,13 @@
-"""Models and components of other references by those of tokenizer.json that come nearest.
+"""Models and components of other references as the nearest ones of tokenizer.json.
 
-A component that the library has, with switches that it lacks, becomes the one without them: the
-same rules run by another reference (``ids-possible``). The others are spelled out.
+A component that the library has but for some switches loses these: the same rules run by another
+reference (``ids-possible``). The others are spelled out in components of the library. A model that
+merges any neighbors whose union is a token gets a merge list (``ranks.merges_by_cuts``).
 
-Where a reference may merge any neighbors that make a token, the merge list has every way to cut a
-token in two tokens, ordered by the token's score or rank; of one token, by the ids of the parts.
-Two cuts of one token at overlapping places can then merge in another order than from the left
-(``ids-possible``).
+Split patterns of other engines are respelled for Oniguruma (Ruby's syntax), where a ``+`` behind
+``{1,3}`` repeats instead of making it possessive, so it becomes an atomic group, and ``^`` and
+``$`` match at every line, so they become ``\\A`` and ``\\z``.
 
-Split patterns of other engines in the spelling that Oniguruma (Ruby's syntax) needs. Two things
-mean something else there: a ``+`` behind ``{1,3}`` repeats instead of making it possessive, so it
-becomes an atomic group; ``^`` and ``$`` match at every line, so they become ``\\A`` and ``\\z``.
-
-Source: huggingface/transformers 5, convert_slow_tokenizer.py (``generate_merges``).
 Source: kkos/oniguruma, doc/RE (ONIG_SYNTAX_RUBY).
 """
 
@@ -50,56 +45,52 @@ if TYPE_CHECKING:
 
 
 def oniguruma_pattern(pattern: str, *, anchors: bool) -> str:
-    """Respell a pattern.
-
-    Args:
-        anchors: ``^`` and ``$`` mean the ends of the text.
-    """
-    made: list[str] = []
-    opened: list[int] = []
-    atom = 0  # where in ``made`` the last atom begins
+    """Respell a pattern; with ``anchors``, ``^`` and ``$`` are the ends of the text."""
+    parts: list[str] = []
+    groups: list[int] = []
+    atom = 0  # index in parts of the last atom
     at = 0
     while at < len(pattern):
         char = pattern[at]
         if char == "(":
-            opened.append(len(made))
-            made.append(char)
+            groups.append(len(parts))
+            parts.append(char)
             at += 1
         elif char == ")":
-            atom = opened.pop() if opened else len(made)
-            made.append(char)
+            atom = groups.pop() if groups else len(parts)
+            parts.append(char)
             at += 1
         elif char == "{" and (end := _count_end(pattern, at)):
             count, follows = pattern[at:end], pattern[end : end + 1]
             if follows == "+":
-                made[atom:] = ["(?>", *made[atom:], count, ")"]
+                parts[atom:] = ["(?>", *parts[atom:], count, ")"]
                 end += 1
             elif follows == "?" and "," not in count:
                 raise UnsupportedError(f"the pattern has {count}?, which is not a lazy count here")
             else:
-                made.append(count)
+                parts.append(count)
             at = end
         elif char in "*+?":
-            made.append(char)
+            parts.append(char)
             at += 1
         else:
             end = _atom_end(pattern, at)
-            atom = len(made)
+            atom = len(parts)
             text = pattern[at:end]
-            made.append({"^": r"\A", "$": r"\z"}.get(text, text) if anchors else text)
+            parts.append({"^": r"\A", "$": r"\z"}.get(text, text) if anchors else text)
             at = end
-    return "".join(made)
+    return "".join(parts)
 
 
 def _count_end(pattern: str, at: int) -> int:
-    """Return where a count ends, 0 when the brace begins none."""
+    """Return the end of a count, 0 where the brace begins none."""
     end = pattern.find("}", at)
     inside = pattern[at + 1 : end]
     return end + 1 if end > 0 and inside.strip("0123456789") in {"", ","} and inside else 0
 
 
 def _atom_end(pattern: str, at: int) -> int:
-    """Return where the character, escape or class ends that begins here."""
+    """Return the end of the character, escape or class that begins here."""
     if pattern[at] == "\\":
         if pattern[at + 1 : at + 2] in {"p", "P", "x", "u"} and pattern[at + 2 : at + 3] == "{":
             return pattern.find("}", at) + 1 or len(pattern)
@@ -129,7 +120,7 @@ def literal_pattern(text: str) -> str:
 
 
 NO_LIMIT = (1 << 31) - 1
-"""Stands for a word length without limit."""
+"""A word length without limit."""
 
 
 def adapt_model(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
@@ -143,34 +134,34 @@ def adapt_model(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mo
 def _bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     model = spec.model
     assert isinstance(model, models.BPE)
-    made = replace(model, missing="before", whole_newlines=False)
-    if made != model:
+    adapted = replace(model, missing="before", whole_newlines=False)
+    if adapted != model:
         add("ids-possible", "model", "unknown characters are handled before merging")
-    kept = _sound_merges(
+    sound = _sound_merges(
         model.merges.pairs, vocabulary, len(model.continuing_subword_prefix.encode())
     )
-    if kept is not None or len(model.merges.unlisted):
+    if sound is not None or len(model.merges.unlisted):
         add("ids-possible", "model.merges", "merges that produce no token are left out")
-        pairs = model.merges.pairs if kept is None else kept  # none may be left
-        made = replace(made, merges=models.Merges(pairs, Pieces.of([])))
-    return made
+        pairs = model.merges.pairs if sound is None else sound  # none may be left
+        adapted = replace(adapted, merges=models.Merges(pairs, Pieces.of([])))
+    return adapted
 
 
 def _sound_merges(pairs: Numbers, vocabulary: Vocabulary, cut: int) -> Numbers | None:
     """Return the merges of tokens that make a token; None when all do."""
     pieces = list(vocabulary.pieces)
-    known = {*pieces, *(other.piece for other in vocabulary.also)}
+    tokens = {*pieces, *(other.piece for other in vocabulary.also)}
     size = len(pieces)
-    kept: list[int] = []
+    sound: list[int] = []
     for left, right in pairs.pairs():
-        listed = left < size and right < size and pieces[left] and pieces[right]
-        if listed and pieces[left] + pieces[right][cut:] in known:
-            kept += (left, right)
-    return None if len(kept) == len(pairs) else Numbers.of("I", kept)
+        are_tokens = left < size and right < size and pieces[left] and pieces[right]
+        if are_tokens and pieces[left] + pieces[right][cut:] in tokens:
+            sound += (left, right)
+    return None if len(sound) == len(pairs) else Numbers.of("I", sound)
 
 
 def _score_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
-    """Give every token that merging may make its merges, best score first."""
+    """Return a model with the merges of every token that merging may make, best score first."""
     model = spec.model
     assert isinstance(model, models.ScoreBPE)
     scores = spec.vocabulary.scores
@@ -182,20 +173,17 @@ def _score_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mod
         for number, piece in enumerate(vocabulary.pieces)
         if piece and kinds[number] in SEGMENTED
     }
-    add(
-        "ids-possible",
-        "model",
-        "scores become a list of merges, so ties can be decided differently",
-    )
+    effect = "scores become a list of merges, so ties can be decided differently"
+    add("ids-possible", "model", effect)
     if TokenType.UNUSED in kinds:
         add("ids", "model", "unused tokens are not split again")
     values = scores.view.tolist()
-    made = [
+    results = [
         n for n in usable.values() if model.score_above is None or values[n] > model.score_above
     ]
-    made.sort(key=lambda number: -values[number])
+    results.sort(key=lambda number: -values[number])
     return models.BPE(
-        merges_by_cuts(made, usable),
+        merges_by_cuts(results, usable),
         unk=model.unk,
         fuse_unk=True,
         byte_fallback=model.byte_fallback,
@@ -204,7 +192,7 @@ def _score_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mod
 
 
 def _characters(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
-    """Merge nothing: a character is a token or unknown."""
+    """Return a model without merges: a character is a token or unknown."""
     model = spec.model
     assert isinstance(model, models.Characters)
     add("ids-possible", "model", "characters are looked up by a model without merges")
@@ -218,7 +206,7 @@ def _characters(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mo
 
 
 def _words(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
-    """Look words up; see ``adapt_stages`` for how they are cut."""
+    """Return a model that looks words up; ``adapt_pre_tokenizer`` cuts the text into words."""
     model = spec.model
     assert isinstance(model, models.Words)
     if model.byte_fallback:
@@ -240,9 +228,9 @@ def user_defined(spec: TokenizerSpec) -> list[str]:
 def keeps_user_defined(spec: TokenizerSpec, *, by_splitting: bool = False) -> bool:
     """Tell whether user-defined pieces stay with the model instead of being added tokens.
 
-    The library changes the text between added tokens piece by piece: each would get a prefix and
-    lose the spaces at its ends. A Unigram model finds them by their score; for the others
-    (``by_splitting``) a pattern cuts them out of the changed text.
+    The library normalizes the text between added tokens piece by piece: each piece would get a
+    prefix and lose the spaces at its ends. A Unigram model finds them by their score; for the
+    others (``by_splitting``) a pattern cuts them out of the normalized text.
     """
     spaces = spec.normalizer
     if spec.added_tokens.tokens or not isinstance(spaces, Spaces):
@@ -255,7 +243,7 @@ def keeps_user_defined(spec: TokenizerSpec, *, by_splitting: bool = False) -> bo
 
 
 def unigram_scores(spec: TokenizerSpec) -> Numbers | None:
-    """Return the scores with what user-defined pieces count."""
+    """Return the scores, with the effective ones of user-defined pieces."""
     vocabulary, model = spec.vocabulary, spec.model
     if vocabulary.scores is None or vocabulary.types is None:
         return vocabulary.scores
@@ -273,10 +261,9 @@ def unigram_scores(spec: TokenizerSpec) -> Numbers | None:
 
 
 def _rank_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
-    """Give every token its merges, lowest id first; a word that is a token is that token."""
-    add(
-        "ids-possible", "model", "merges follow a list, so overlapping words can be cut differently"
-    )
+    """Return a model with the merges of every token, lowest id first."""
+    effect = "merges follow a list, so overlapping words can be cut differently"
+    add("ids-possible", "model", effect)
     special = {token.id for token in spec.added_tokens.tokens}
     return models.BPE(merges_by_rank(vocabulary, special), ignore_merges=True)
 
@@ -284,32 +271,26 @@ def _rank_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mode
 def _loose_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     model = spec.model
     assert isinstance(model, models.LooseBPE)
-    add(
-        "ids-possible",
-        "model",
-        "merges that produce no token are left out, and equal ranks follow each other",
-    )
-    kept = _sound_merges(model.pairs, vocabulary, 0)
-    pairs = model.pairs if kept is None else kept  # none may be left
+    effect = "merges that produce no token are left out, and equal ranks follow each other"
+    add("ids-possible", "model", effect)
+    sound = _sound_merges(model.pairs, vocabulary, 0)
+    pairs = model.pairs if sound is None else sound  # none may be left
     return models.BPE(models.Merges(pairs, Pieces.of([])), byte_fallback=True)
 
 
 def _unigram(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     model = spec.model
     assert isinstance(model, (models.Unigram, models.LatticeUnigram))
-    made = models.Unigram(unk=model.unk, byte_fallback=model.byte_fallback)
-    if made != model:
-        add(
-            "ids-possible",
-            "model",
-            "scores are added in double precision, so near ties can be decided differently",
-        )
+    adapted = models.Unigram(unk=model.unk, byte_fallback=model.byte_fallback)
+    if adapted != model:
+        effect = "scores are added in double precision, so near ties can be decided differently"
+        add("ids-possible", "model", effect)
         types = spec.vocabulary.types
         if types is not None and TokenType.UNUSED in types.view.tolist():
             add("ids", "model", "unused tokens can be produced")
     if vocabulary.scores is None:
         raise UnsupportedError("the vocabulary has no scores")
-    return made
+    return adapted
 
 
 def _word_piece(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
@@ -320,10 +301,10 @@ def _word_piece(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mo
     if unk is not None and not 0 <= unk < len(vocabulary):
         unk = None
         add("ids", "model.unk", "unknown words get no token")
-    made = models.WordPiece(unk, model.prefix, most)
-    if made != replace(model, unk=unk):
+    adapted = models.WordPiece(unk, model.prefix, most)
+    if adapted != replace(model, unk=unk):
         add("ids-possible", "model", "the maximum word length counts characters")
-    return made
+    return adapted
 
 
 def _word_level(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
@@ -345,15 +326,15 @@ _MODELS: dict[type, Callable[[TokenizerSpec, Vocabulary, AddLoss], Model]] = {
 
 
 def nearest_component(component: Any, key: str, add: AddLoss) -> Any:
-    """Return the component as the library has it; a difference is listed."""
+    """Return the component as the library has it; a difference is a loss."""
     if component is None:
         return None
-    made = read_component(component_form(component), key, key)
-    if made != component:
+    nearest = read_component(component_form(component), key, key)
+    if nearest != component:
         code: LossCode = "decoding" if key == "decoder" else "ids-possible"
         changes = "text" if key == "decoder" else "ids"
         add(code, key, f"the tokenizers library has its own code for this: {changes} can differ")
-    return made
+    return nearest
 
 
 def _spell_out(component: Any, lower: Callable[[Any], tuple[Record, ...]], sequence: Any) -> Any:
@@ -361,16 +342,16 @@ def _spell_out(component: Any, lower: Callable[[Any], tuple[Record, ...]], seque
     if isinstance(component, sequence):
         steps: list[Any] = []
         for step in component.steps:
-            made = _spell_out(step, lower, sequence)
-            spread = isinstance(made, sequence) and not isinstance(step, sequence)
-            steps.extend(made.steps if spread else [made])
+            part = _spell_out(step, lower, sequence)
+            spread = isinstance(part, sequence) and not isinstance(step, sequence)
+            steps.extend(part.steps if spread else [part])
         return sequence(tuple(steps))
     parts = lower(component)
     return parts[0] if len(parts) == 1 else sequence(tuple(parts))
 
 
 def _split_pattern(pattern: Any, key: str, add: AddLoss) -> Any:
-    """Spell an expression of another engine as Oniguruma takes it."""
+    """Respell an expression of another engine for Oniguruma."""
     if isinstance(pattern, Text) or pattern == Regex(pattern.pattern):
         return pattern
     add("ids-possible", key, "the split pattern runs in a different regex engine")
@@ -404,8 +385,8 @@ def adapt_normalizer(spec: TokenizerSpec, add: AddLoss) -> Any:
             )
         return (component,)
 
-    made = _spell_out(spec.normalizer, lower, normalizers.Sequence)
-    return nearest_component(made, "normalizer", add)
+    normalizer = _spell_out(spec.normalizer, lower, normalizers.Sequence)
+    return nearest_component(normalizer, "normalizer", add)
 
 
 def _space_steps(spaces: normalizers.Spaces, add: AddLoss) -> tuple[Record, ...]:
@@ -413,11 +394,8 @@ def _space_steps(spaces: normalizers.Spaces, add: AddLoss) -> tuple[Record, ...]
     effect = "spaces next to added tokens are handled differently, and U+2581 counts as a space"
     add("ids-special", "normalizer", effect)
     if spaces.charsmap:
-        add(
-            "ids-possible",
-            "normalizer",
-            "normalization works on whole graphemes, so rare character sequences can differ",
-        )
+        effect = "normalization works on whole graphemes, so rare character sequences can differ"
+        add("ids-possible", "normalizer", effect)
     return spell_out_spaces(spaces)
 
 
@@ -425,11 +403,8 @@ def adapt_pre_tokenizer(spec: TokenizerSpec, add: AddLoss) -> Any:
     """Return the pre-tokenizer of the library's components."""
     if spec.pre_tokenizer is None:
         if isinstance(spec.model, models.Words):
-            add(
-                "metadata",
-                "pre_tokenizer",
-                "splitting into words becomes a separate component; no text changes",
-            )
+            effect = "splitting into words becomes a separate component; no text changes"
+            add("metadata", "pre_tokenizer", effect)
             return pre_tokenizers.Split(Text(MARK), "merged_with_next")
         whole = user_defined(spec) if keeps_user_defined(spec, by_splitting=True) else []
         if not whole:
@@ -452,28 +427,25 @@ def adapt_pre_tokenizer(spec: TokenizerSpec, add: AddLoss) -> Any:
             )
         return (component,)
 
-    made = _spell_out(spec.pre_tokenizer, lower, pre_tokenizers.Sequence)
-    return nearest_component(made, "pre_tokenizer", add)
+    pre_tokenizer = _spell_out(spec.pre_tokenizer, lower, pre_tokenizers.Sequence)
+    return nearest_component(pre_tokenizer, "pre_tokenizer", add)
 
 
 def adapt_decoder(spec: TokenizerSpec, add: AddLoss) -> Any:
     """Return the decoder of the library's components."""
-    given = spec.decoder
-    if given is None:
+    decoder = spec.decoder
+    if decoder is None:
         return None
 
     def lower(component: Any) -> tuple[Record, ...]:
         steps = _decoder_steps(component)
         if steps is None:
             return (component,)
-        add(
-            "decoding",
-            "decoder",
-            "the library decodes unknown, special and byte tokens in its own way",
-        )
+        effect = "the library decodes unknown, special and byte tokens in its own way"
+        add("decoding", "decoder", effect)
         return steps
 
-    return nearest_component(_spell_out(given, lower, decoders.Sequence), "decoder", add)
+    return nearest_component(_spell_out(decoder, lower, decoders.Sequence), "decoder", add)
 
 
 def _decoder_steps(component: Any) -> tuple[Record, ...] | None:
@@ -487,11 +459,11 @@ def _decoder_steps(component: Any) -> tuple[Record, ...] | None:
     if isinstance(component, decoders.Bytewise):
         return component.steps
     if isinstance(component, decoders.Pieces):
-        spelled: dict[str, tuple[Record, ...]] = {
+        steps_of_spellings: dict[str, tuple[Record, ...]] = {
             "marks": (*marks, strip) if component.drop_first_space else marks,
             "byte_alphabet": (decoders.ByteLevel(),),
             "words": (decoders.WordPiece(cleanup=False),),
             "plain": (decoders.ByteFallback(), decoders.Fuse()),
         }
-        return spelled.get(component.spelling)
+        return steps_of_spellings.get(component.spelling)
     return None

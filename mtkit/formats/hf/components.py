@@ -1,19 +1,15 @@
 """Components and sections of a tokenizer.json, read and written by one table: kind, record, fields.
 
-A template has places for texts and for special tokens, which are listed beside it by name.
-
-Each is an object with ``type`` and its fields. Where ``type`` is missing or no name of the stage's
-list, the library tries some kinds in a fixed order and takes the first whose fields are there; it
+A component is an object with ``type`` and its fields. Where ``type`` is missing or unknown in its
+stage, the library tries some kinds in a fixed order and takes the first whose fields are there; it
 does so for every post-processor, of which only ByteLevel and Sequence look at ``type`` at all.
 
-The sections of a tokenizer.json as ``tokenizers`` writes them: specification to JSON values.
-``residue`` is the other half of reading: what a file says in another form than this one is kept as
-it stands, so that writing gives it back.
+Sections are written as ``tokenizers`` writes them. What a file has in another form is its
+``residue``, which is kept in the extras so that it is written back.
 
-Source: huggingface/tokenizers 0.23, processors/template.rs, pre_tokenizers/metaspace.rs.
 Source: huggingface/tokenizers 0.23, normalizers/mod.rs, pre_tokenizers/mod.rs, processors/mod.rs,
-decoders/mod.rs (``Deserialize``), and the fields of each component's own file.
-Source: huggingface/tokenizers 0.23, the ``Serialize`` of each section.
+decoders/mod.rs (``Deserialize``), the file of each component (processors/template.rs,
+pre_tokenizers/metaspace.rs …), and the ``Serialize`` of each section.
 """
 
 from __future__ import annotations
@@ -82,9 +78,8 @@ def read_scheme(at: Fields, key: str) -> str:
     """Read ``prepend_scheme``; ``add_prefix_space`` is its older spelling."""
     scheme: str = at.choice(key, {name: name for name in ("always", "first", "never")}, "always")
     if at.optional_boolean("add_prefix_space") is False and scheme != "never":
-        raise FormatError(
-            "is false, which contradicts prepend_scheme", field=at.path("add_prefix_space")
-        )
+        what = "is false, which contradicts prepend_scheme"
+        raise FormatError(what, field=at.path("add_prefix_space"))
     return scheme
 
 
@@ -97,16 +92,16 @@ def read_token(at: Fields, key: str) -> tuple[str, int]:
 
 
 def read_slots(at: Fields, key: str) -> tuple[Slot, ...]:
-    """Read a template; what it repeats is read and kept once."""
+    """Read a template; equal slots are read once and share a record."""
     special = at.object("special_tokens")
-    made: dict[str, Slot] = {}
-    slots = []
+    slots: dict[str, Slot] = {}
+    texts = []
     for i, item in enumerate(at.items(key)):
-        spelled = repr(item)
-        if spelled not in made:
-            made[spelled] = _slot(Fields(item, f"{at.path(key)}[{i}]"), special)
-        slots.append(made[spelled])
-    return tuple(slots)
+        text = repr(item)
+        if text not in slots:
+            slots[text] = _slot(Fields(item, f"{at.path(key)}[{i}]"), special)
+        texts.append(text)
+    return tuple(slots[text] for text in texts)
 
 
 def _slot(place: Fields, special: Fields) -> Slot:
@@ -120,9 +115,8 @@ def _slot(place: Fields, special: Fields) -> Slot:
         return Slot(text=text, type_id=type_id)
     name = inner.string("id")
     if name not in special:
-        raise FormatError(
-            f"has no {format_value(name)}, but a template uses it", field=special.where
-        )
+        what = f"has no {format_value(name)}, but a template uses it"
+        raise FormatError(what, field=special.where)
     return Slot(ids=_ids(special.object(name)), type_id=type_id, name=name)
 
 
@@ -164,7 +158,7 @@ class Field(Record):
     """A field of a component.
 
     Attributes:
-        needed: Whether a component without a type is told by it.
+        needed: Whether a component without a type must have it.
     """
 
     key: str
@@ -175,7 +169,7 @@ class Field(Record):
 
 
 class Kind(Record):
-    """A component: its ``type``, what makes its record, its fields in the order of the file."""
+    """A component: its ``type``, its record, its fields in the order of the file."""
 
     name: str
     make: Callable[..., Any]
@@ -307,15 +301,11 @@ _TEMPLATE = Kind(
 _PROCESSORS = Kind("Sequence", po.Sequence, (_steps("post_processor")("processors", "steps"),))
 DECODERS = (
     Kind("BPEDecoder", de.BPE, (_string("suffix"),)),
-    # The switches of the other two kinds of this name must be there and mean nothing.
+    # The switches of the other two components of this name must be there, without effect.
     Kind("ByteLevel", lambda **_: de.ByteLevel(), _BYTE_LEVEL),
     Kind("WordPiece", de.WordPiece, (_string("prefix"), _flag("cleanup"))),
     Kind("Metaspace", de.Metaspace, _METASPACE),
-    Kind(
-        "CTC",
-        de.CTC,
-        (_string("pad_token"), _string("word_delimiter_token"), _flag("cleanup")),
-    ),
+    Kind("CTC", de.CTC, (_string("pad_token"), _string("word_delimiter_token"), _flag("cleanup"))),
     Kind("Sequence", de.Sequence, (_steps("decoder")("decoders", "steps"),)),
     Kind("Replace", de.Replace, _REPLACE),
     Kind("Fuse", de.Fuse),
@@ -325,7 +315,7 @@ DECODERS = (
 
 _STAGES: Mapping[str, tuple[dict[str, Kind], tuple[str, ...]]] = {
     "normalizer": (
-        # The library's list of names says Bert.
+        # The library's list of names has Bert.
         {kind.name: kind for kind in NORMALIZERS} | {"Bert": NORMALIZERS[0]},
         ("BertNormalizer", "Strip", "Sequence", "Precompiled", "Replace", "Prepend"),
     ),
@@ -336,7 +326,7 @@ _STAGES: Mapping[str, tuple[dict[str, Kind], tuple[str, ...]]] = {
     ),
 }
 """Stage -> its kinds by name, and those that are tried where the type names none."""
-_WRITTEN: dict[object, Callable[[Any], dict[str, Any]]] = {
+_FORMS_OF_RECORDS: dict[object, Callable[[Any], dict[str, Any]]] = {
     kind.make: kind.form
     for kinds in (NORMALIZERS, PRE_TOKENIZERS, (_ROBERTA, _BERT, _OFFSETS, _PROCESSORS), DECODERS)
     for kind in kinds
@@ -345,7 +335,7 @@ _WRITTEN: dict[object, Callable[[Any], dict[str, Any]]] = {
     po.Template: template_form,
     de.ByteLevel: lambda _: _OFFSETS.form(po.ByteLevel()),
 }
-"""Every component that the library has; those of other references are not here."""
+"""Record -> its form, for every component of the library; other references have others."""
 
 
 def read_stage(root: Fields, key: str) -> Any:
@@ -355,19 +345,18 @@ def read_stage(root: Fields, key: str) -> Any:
 
 
 def read_component(value: Any, where: str, stage: str) -> Any:
-    """Read a component by its type, or by the fields that are there."""
+    """Read a component by its type, or by its fields."""
     at = Fields(value, where)
     name = at.values.get("type")
     if stage == "post_processor":
-        found = _post_processor(at)
+        kind = _post_processor(at)
     else:
         kinds, untyped = _STAGES[stage]
-        found = kinds.get(name) if type(name) is str else None
-        tried = (kinds[kind] for kind in untyped)
-        there = (kind for kind in tried if all(f.key in at for f in kind.fields if f.needed))
-        found = found or next(there, None)
-    if found is not None:
-        return found.read(at)
+        kind = kinds.get(name) if type(name) is str else None
+        if kind is None:
+            kind = next((kinds[name] for name in untyped if _has_fields(at, kinds[name])), None)
+    if kind is not None:
+        return kind.read(at)
     if type(name) is str:
         what = f"unknown {stage.replace('_', '-')} {format_value(name)}"
         raise UnsupportedError(what, field=at.path("type"))
@@ -375,8 +364,12 @@ def read_component(value: Any, where: str, stage: str) -> Any:
     raise AssertionError
 
 
+def _has_fields(at: Fields, kind: Kind) -> bool:
+    return all(field.key in at for field in kind.fields if field.needed)
+
+
 def _post_processor(at: Fields) -> Kind | None:
-    """Tell the kind of a post-processor."""
+    """Return the kind of a post-processor."""
     name = at.values.get("type")
     if "sep" in at and "cls" in at:
         return _ROBERTA if "trim_offsets" in at and "add_prefix_space" in at else _BERT
@@ -386,9 +379,9 @@ def _post_processor(at: Fields) -> Kind | None:
         return _TEMPLATE
     if name == "Sequence":
         return _PROCESSORS
-    known = {"RobertaProcessing": "sep", "BertProcessing": "sep", "TemplateProcessing": "single"}
-    if type(name) is str and name in known:
-        at.get(known[name])
+    keys = {"RobertaProcessing": "sep", "BertProcessing": "sep", "TemplateProcessing": "single"}
+    if type(name) is str and name in keys:
+        at.get(keys[name])
         raise FormatError("lacks fields of its type", field=at.where)
     return None
 
@@ -397,10 +390,10 @@ def component_form(component: Record | None) -> dict[str, Any] | None:
     """Return a component as JSON."""
     if component is None:
         return None
-    if type(component) not in _WRITTEN:
+    if type(component) not in _FORMS_OF_RECORDS:
         name = type(component).__name__
         raise UnsupportedError(f"tokenizer.json has no component for {name}")
-    return _WRITTEN[type(component)](component)
+    return _FORMS_OF_RECORDS[type(component)](component)
 
 
 def truncation_form(truncation: Truncation | None) -> dict[str, Any] | None:
@@ -463,7 +456,7 @@ def model_form(spec: TokenizerSpec) -> dict[str, Any]:
 
 
 def small_model_fields(model: dict[str, Any]) -> dict[str, Any]:
-    """Take vocabulary and merges out of a model, leaving a word about how merges are spelled."""
+    """Return a model without vocabulary and merges, with a note on the spelling of merges."""
     small = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
     merges = model.get("merges")
     if merges and type(merges) is list and type(merges[0]) is str:
@@ -488,7 +481,7 @@ def section_forms(spec: TokenizerSpec) -> dict[str, Any]:
 
 
 def residue(document: dict[str, Any], spec: TokenizerSpec) -> dict[str, Any]:
-    """Return the sections of a file that differ from the form its specification is written in."""
+    """Return the sections of a file that are not in the form in which they are written."""
     forms = section_forms(spec)
     rest: dict[str, Any] = {}
     for key, value in document.items():

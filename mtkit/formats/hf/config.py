@@ -1,14 +1,13 @@
 """The files beside a tokenizer.json: special tokens, ids that end a generation, chat templates.
 
 tokenizer_config.json names the special tokens (a string or an object with ``content``),
-special_tokens_map.json the same where the former lacks them, generation_config.json the ids that
-end a generation. Chat templates are in tokenizer_config.json (one string, or a list of named ones),
-and in chat_template.jinja and additional_chat_templates/NAME.jinja, which count more.
+special_tokens_map.json those that the former lacks, generation_config.json the ids that end a
+generation. Chat templates are in tokenizer_config.json (one string, or a list of named ones), and
+in chat_template.jinja and additional_chat_templates/NAME.jinja, which come first.
 
-What the files of a tokenizer held beyond the specification, as far as it is still true.
-``TokenizerSpec.extras`` keeps it by file, in its own spelling, and it is written again. Where the
-specification has changed since (``replace``), a kept spelling of a special token would be read back
-as the old one: it is left out.
+``TokenizerSpec.extras`` has by file what the specification does not say, and it is written again
+(``adapt_extras``), but for special tokens that have changed since: they would be read back as the
+old ones.
 
 Source: huggingface/transformers 5, tokenization_utils_base.py (``from_pretrained``,
 ``save_chat_templates``), generation/configuration_utils.py.
@@ -38,10 +37,10 @@ CLEAN_UP = "clean_up_tokenization_spaces"
 
 
 class SideFiles:
-    """The parsed files beside a tokenizer.json; empty objects for those that are not there.
+    """The parsed files beside a tokenizer.json.
 
     Attributes:
-        documents: File name -> its object, for those that are there, without chat templates.
+        documents: File name -> its object without chat templates; missing files are not in it.
     """
 
     def __init__(self, source: Source) -> None:
@@ -56,33 +55,33 @@ class SideFiles:
 
     def _templates(self, source: Source) -> tuple[ChatTemplate, ...]:
         """Take the chat templates out of the configuration and read the template files."""
-        found: dict[str, str] = {}
+        templates: dict[str, str] = {}
         config = self.documents.get(CONFIG, {})
         value = config.pop("chat_template", None)
         where = f"{CONFIG}: chat_template"
         if type(value) is str:
-            found["default"] = value
+            templates["default"] = value
         elif type(value) is list:
             for place, item in enumerate(value):
                 entry = Fields(item, f"{where}[{place}]")
-                found[entry.string("name")] = entry.string("template")
+                templates[entry.string("name")] = entry.string("template")
         elif type(value) is dict:  # written by some versions: name -> template
             entry = Fields(value, where)
             for name in entry.values:
-                found[name] = entry.string(name)
+                templates[name] = entry.string(name)
         elif value is not None:
             raise FormatError(f"is {format_value(value)}, not a template", field=where)
         files = {"default": source.beside(TEMPLATE), **_named_templates(source)}
         for name, data in files.items():
             if data is not None:
                 try:
-                    found[name] = data.decode("utf-8")
+                    templates[name] = data.decode("utf-8")
                 except UnicodeDecodeError as error:
                     raise FormatError("is not UTF-8", field=TEMPLATE, offset=error.start) from None
-        return tuple(ChatTemplate(name, text) for name, text in found.items())
+        return tuple(ChatTemplate(name, text) for name, text in templates.items())
 
     def special_ids(self, id_of: Callable[[str], int | None], unk: int | None) -> SpecialIds:
-        """Find the ids of the named special tokens; the model's own unknown token counts first."""
+        """Return the ids of the named special tokens; the model's own unknown token comes first."""
         ids: dict[str, int | None] = {}
         for role in ROLES:
             for name in (CONFIG, SPECIAL):
@@ -96,8 +95,8 @@ class SideFiles:
 
 def _named_templates(source: Source) -> dict[str, bytes]:
     """Return the additional templates by name."""
-    found = source.folder_beside(TEMPLATES_FOLDER, ".jinja")
-    return {name.removesuffix(".jinja"): data for name, data in found.items()}
+    files = source.folder_beside(TEMPLATES_FOLDER, ".jinja")
+    return {name.removesuffix(".jinja"): data for name, data in files.items()}
 
 
 def stop_ids(generation: dict[str, Any]) -> tuple[int, ...]:
@@ -119,13 +118,13 @@ def content_of(token: Any) -> str | None:
 
 
 def config_forms(spec: TokenizerSpec) -> dict[str, dict[str, Any]]:
-    """Return the files beside a tokenizer.json that say what the specification says, by name."""
+    """Return the files beside a tokenizer.json for a specification, by name."""
     config: dict[str, Any] = {}
     tokens = {token.id: token.content for token in spec.added_tokens.tokens}
     for role in ROLES:
         number = getattr(spec.special_ids, role)
         if role == "unk" and number not in tokens and number == getattr(spec.model, "unk", None):
-            continue  # named here transformers would look for it in the text
+            continue  # transformers finds each token that is named here in the text
         if number is not None and (number in tokens or number < len(spec.vocabulary)):
             piece = tokens.get(number) or spec.vocabulary.pieces[number]
             config[f"{role}_token"] = piece.decode("utf-8", "replace")
@@ -149,38 +148,38 @@ OWN_FILES = ("tokenizer.json", CONFIG, SPECIAL, GENERATION)
 def adapt_extras(
     spec: TokenizerSpec, special_ids: SpecialIds, add: AddLoss
 ) -> tuple[tuple[str, object], ...]:
-    """Return the extras that the files can hold; list those that they cannot."""
-    kept: list[tuple[str, object]] = []
-    for name, held in spec.extras:
+    """Return the extras that the files can hold; the others are losses."""
+    extras: list[tuple[str, object]] = []
+    for name, extra in spec.extras:
         if name not in OWN_FILES:
             add("metadata", "extras", f"settings that only {name} files can hold are not kept")
             continue
-        true = _true_extras(name, held, spec, special_ids) if isinstance(held, dict) else held
-        if true != held:
+        valid = _true_extras(name, extra, spec, special_ids) if isinstance(extra, dict) else extra
+        if valid != extra:
             add("metadata", "extras", "changed special tokens are written again")
-        if true:
-            kept.append((name, true))
-    return tuple(kept)
+        if valid:
+            extras.append((name, valid))
+    return tuple(extras)
 
 
 def _true_extras(
-    name: str, held: dict[str, Any], spec: TokenizerSpec, special_ids: SpecialIds
+    name: str, extra: dict[str, Any], spec: TokenizerSpec, special_ids: SpecialIds
 ) -> dict[str, Any]:
     if name == GENERATION:
-        same = "eos_token_id" not in held or stop_ids(held) == special_ids.stop
-        return held if same else {k: v for k, v in held.items() if k != "eos_token_id"}
+        same = "eos_token_id" not in extra or stop_ids(extra) == special_ids.stop
+        return extra if same else {k: v for k, v in extra.items() if k != "eos_token_id"}
     if name not in (CONFIG, SPECIAL):
-        return held
-    known = {token.content: token.id for token in spec.added_tokens.tokens}
+        return extra
+    ids = {token.content: token.id for token in spec.added_tokens.tokens}
 
     def means_another(role: str) -> bool:
-        content = content_of(held.get(f"{role}_token"))
+        content = content_of(extra.get(f"{role}_token"))
         if content is None or (role == "unk" and getattr(spec.model, "unk", None) is not None):
-            return False  # which counts more than the file
+            return False  # the model's unknown token comes first
         piece = content.encode("utf-8", "surrogatepass")
-        number = known[piece] if piece in known else spec.vocabulary.pieces.find(piece)
-        # One that is in no vocabulary would be added by whoever reads the file.
+        number = ids[piece] if piece in ids else spec.vocabulary.pieces.find(piece)
+        # One that is not in the vocabulary would be added by transformers.
         return number is None or number != getattr(special_ids, role)
 
     others = {f"{role}_token" for role in ROLES if means_another(role)}
-    return {k: v for k, v in held.items() if k not in others} if others else held
+    return {k: v for k, v in extra.items() if k not in others} if others else extra

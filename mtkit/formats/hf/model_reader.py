@@ -1,14 +1,13 @@
 """The ``model`` of a tokenizer.json: vocabulary and merges.
 
 A vocabulary is an object token -> id (a list of [token, score] for Unigram); the ids may leave
-holes. Merges are pairs or, in older files, "left right"; of a pair listed twice the last place
-counts, and every pair and what it makes must be tokens. Without ``type`` the library takes the
-first of BPE, WordPiece, WordLevel, Unigram whose fields are there.
+holes. Merges are pairs or, in older files, "left right"; of two equal pairs the last counts, and
+the parts and results of all merges must be tokens. Without ``type`` the library takes the first of
+BPE, WordPiece, WordLevel, Unigram whose fields are there.
 
-Vocabulary and merges of an ordinary tokenizer.json, read by the core. They are nearly all of the
-file; read as Python objects they take ten times as long. Whatever is odd about a file makes the
-core give up, and then it is read as a whole, which gives the same and says what is wrong with it
-(``read_model``).
+Vocabulary and merges, nearly all of the file, are read by the native core: as Python objects they
+take ten times as long. It gives up on anything unusual; then Python reads the file, with the same
+result or an error (``read_model``).
 
 Source: huggingface/tokenizers 0.23, models/mod.rs, models/*/serialization.rs, models/bpe/model.rs
 (``build``, ``convert_merges_to_hashmap``), models/unigram/model.rs (``from``).
@@ -36,7 +35,7 @@ class NativeVocabulary:
     """Token -> id, as the core keeps it.
 
     Attributes:
-        scores: Of a list of tokens with scores, in which nothing can be looked up; else None.
+        scores: Of a list of tokens with scores, which has no index; else None.
     """
 
     def __init__(self, model: Any) -> None:
@@ -50,10 +49,10 @@ class NativeVocabulary:
     def get(self, token: str) -> int | None:
         """Return the id of a token, or None."""
         try:
-            found: int | None = self._model.find(token.encode())
+            number: int | None = self._model.find(token.encode())
         except UnicodeEncodeError:
             return None
-        return found
+        return number
 
     def vocabulary(self) -> Vocabulary:
         """Return the tokens by id; a hole becomes an ABSENT piece."""
@@ -70,7 +69,7 @@ class NativeVocabulary:
 
 
 def parse_document(data: Buffer) -> tuple[Any, NativeVocabulary | None]:
-    """Parse a file; a vocabulary that the core reads comes apart, and it is empty, merges, too."""
+    """Parse a file; where the core reads vocabulary and merges, the document has them empty."""
     try:
         from mtkit.base.native import native
     except ImportError:
@@ -80,9 +79,9 @@ def parse_document(data: Buffer) -> tuple[Any, NativeVocabulary | None]:
     if model is not None:
         try:
             document = parse_json(model.rest, parse_float=read_float)
-        except FormatError:  # its places are those of the rest
+        except FormatError:  # its offsets are those of the rest
             model = None
-        # What a merge makes depends on the prefix.
+        # The core does not know the prefix, which changes the results of merges.
         if model and not (model.merges and document["model"].get("continuing_subword_prefix")):
             return document, NativeVocabulary(model)
     return parse_json(data, parse_float=read_float), None
@@ -116,13 +115,12 @@ def read_model(
 
 
 def _kind(at: Fields) -> str:
-    """Tell the model's kind from its type or, in old files, from its fields."""
+    """Return the model's kind by its type or, in old files, by its fields."""
     if "type" in at:
         kind = at.string("type")
         if kind not in ("BPE", "WordPiece", "WordLevel", "Unigram"):
-            raise UnsupportedError(
-                f"unknown tokenizer model {format_value(kind)}", field=at.path("type")
-            )
+            what = f"unknown tokenizer model {format_value(kind)}"
+            raise UnsupportedError(what, field=at.path("type"))
         return kind
     if type(at.get("vocab")) is list:
         return "Unigram"
@@ -144,18 +142,15 @@ def _ids(at: Fields) -> dict[str, int]:
         raise FormatError(what, field=where)
     if ids and not 0 <= min(numbers) <= max(numbers) < (1 << 32):
         bad = next(token for token, number in ids.items() if not 0 <= number < (1 << 32))
-        raise FormatError(
-            f"the id of {format_value(bad)} is {format_value(ids[bad])}, outside 32 bits",
-            field=where,
-        )
+        what = f"the id of {format_value(bad)} is {format_value(ids[bad])}, outside 32 bits"
+        raise FormatError(what, field=where)
     return ids
 
 
 def _check_holes(size: int, count: int) -> None:
     if is_sparse(size, count):
-        raise UnsupportedError(
-            f"the highest id is {size - 1}, but there are only {count} tokens", field=_VOCAB
-        )
+        what = f"the highest id is {size - 1}, but there are only {count} tokens"
+        raise UnsupportedError(what, field=_VOCAB)
 
 
 def _native_vocabulary(dictionary: NativeVocabulary) -> Vocabulary:
@@ -167,8 +162,8 @@ def _native_vocabulary(dictionary: NativeVocabulary) -> Vocabulary:
 def _vocabulary(ids: dict[str, int]) -> Vocabulary:
     """Arrange tokens by id; a hole becomes an ABSENT piece.
 
-    Of several spellings of an id the first is what it decodes to: the library takes any of them,
-    another one each time that it reads the file.
+    Of several spellings of an id the first is decoded; the library takes any of them, another one
+    each time it reads the file.
     """
     numbers = list(ids.values())
     size = max(numbers, default=-1) + 1
@@ -198,7 +193,7 @@ def _bpe(at: Fields, ids: dict[str, int] | NativeVocabulary) -> BPE:
     unk = at.optional_string("unk_token")
     prefix = at.optional_string("continuing_subword_prefix") or ""
     return BPE(
-        merges=_merges(at, ids, prefix) if isinstance(ids, dict) else _merged(at, ids),
+        merges=_merges(at, ids, prefix) if isinstance(ids, dict) else _native_merges(at, ids),
         unk=None if unk is None else ids.get(unk),
         fuse_unk=at.optional_boolean("fuse_unk") is True,
         byte_fallback=at.optional_boolean("byte_fallback") is True,
@@ -211,27 +206,25 @@ def _bpe(at: Fields, ids: dict[str, int] | NativeVocabulary) -> BPE:
 
 
 def _check_spellings(at: Fields, vocabulary: Vocabulary, model: BPE) -> None:
-    """Check that what merges make is found by the first spelling of what they join."""
-    cut, known = len(model.continuing_subword_prefix.encode()), vocabulary.ids
+    """Check that the first spelling of the result of each merge joins first spellings."""
+    cut, ids = len(model.continuing_subword_prefix.encode()), vocabulary.ids
     listed = [merge.split(" ") if type(merge) is str else merge for merge in at.items("merges")]
-    spelled = dict[int, bytes](enumerate(vocabulary.pieces))
+    pieces = dict[int, bytes](enumerate(vocabulary.pieces))
     for place, (left, right) in enumerate(pair for pair in listed if len(pair) == 2):
-        one, other = left.encode(), right.encode()
-        first = spelled[known[one]] + spelled[known[other]][cut:]
-        if known.get(first) != known[one + other[cut:]]:
-            raise UnsupportedError(
-                f"{format_value(left + right)} is made of a token's second spelling",
-                field=f"{at.path('merges')}[{place}]",
-            )
+        left_piece, right_piece = left.encode(), right.encode()
+        first = pieces[ids[left_piece]] + pieces[ids[right_piece]][cut:]
+        if ids.get(first) != ids[left_piece + right_piece[cut:]]:
+            what = f"{format_value(left + right)} is made of a token's second spelling"
+            raise UnsupportedError(what, field=f"{at.path('merges')}[{place}]")
 
 
-def _merged(at: Fields, dictionary: NativeVocabulary) -> Merges:
-    at.items("merges")
+def _native_merges(at: Fields, dictionary: NativeVocabulary) -> Merges:
+    at.items("merges")  # raises where they are missing
     return dictionary.merges()
 
 
 def _merges(at: Fields, ids: dict[str, int], prefix: str) -> Merges:
-    """Read the merges as pairs of ids, the later of two equal pairs kept."""
+    """Read the merges as pairs of ids; of two equal pairs the later counts."""
     listed = at.items("merges")
     kinds = set(map(type, listed))
     if kinds == {str}:
@@ -262,7 +255,7 @@ def _merges(at: Fields, ids: dict[str, int], prefix: str) -> Merges:
 
 
 def _bad_merge(at: Fields, ids: dict[str, int], listed: list[Any], cut: int) -> FormatError:
-    """Find out what is wrong with the merges."""
+    """Return what is wrong with the merges."""
     tokens = {token.encode() for token in ids}
     for place, merge in enumerate(listed):
         where = f"{at.path('merges')}[{place}]"
@@ -271,9 +264,8 @@ def _bad_merge(at: Fields, ids: dict[str, int], listed: list[Any], cut: int) -> 
         left, right = (encode_text(part, where) for part in merge)
         for part in (left, right, left + right[cut:]):
             if part not in tokens or len(right) < cut:
-                return FormatError(
-                    f"{format_value(part.decode('utf-8', 'replace'))} is not a token", field=where
-                )
+                what = f"{format_value(part.decode('utf-8', 'replace'))} is not a token"
+                return FormatError(what, field=where)
     return FormatError("are damaged", field=at.path("merges"))
 
 
@@ -281,9 +273,8 @@ def _unigram(at: Fields, scored: NativeVocabulary | None) -> tuple[Vocabulary, U
     vocabulary = scored.vocabulary() if scored else _scored(at)
     unk = at.optional_integer("unk_id")
     if unk is not None and unk >= len(vocabulary):
-        raise FormatError(
-            f"is {unk}, but there are {len(vocabulary)} tokens", field=at.path("unk_id")
-        )
+        what = f"is {unk}, but there are {len(vocabulary)} tokens"
+        raise FormatError(what, field=at.path("unk_id"))
     return vocabulary, Unigram(unk, byte_fallback=at.boolean("byte_fallback", default=False))
 
 

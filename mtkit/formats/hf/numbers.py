@@ -1,4 +1,4 @@
-"""Decimal fractions as serde_json reads them, and how to spell a number so that it reads it back.
+"""Decimal fractions as serde_json reads them, and decimals that it reads as a given number.
 
 ``tokenizers`` uses serde_json without its exact float parser: the digits without the point become
 an integer (what does not fit 64 bits is dropped), that becomes a double, and is divided by a power
@@ -62,20 +62,15 @@ def _read_slowly(text: str) -> float:
     return -value if text[0] == "-" else value
 
 
-def spell_float(value: float) -> str:
-    """Return a decimal that is read as this number.
-
-    Preferred are a number that a float32 holds (most scores were one once), then the nearest.
-    For one double in a thousand there is no such decimal; the nearest stands for it.
-    """
-    return _shortest_spelling(value) or repr(value)
-
-
 def spell_floats(values: Iterable[float]) -> tuple[list[str], int]:
-    """Return the decimals of numbers, and how many of them are read as another number."""
-    found = [(_shortest_spelling(value), value) for value in values]
-    texts = [text or repr(value) for text, value in found]
-    return texts, sum(text is None for text, _ in found)
+    """Return decimals that are read as these numbers, and how many are read as another number.
+
+    Preferred is a number that a float32 holds (most scores were one once), then the nearest. For
+    one double in a thousand there is no such decimal, and the nearest takes its place.
+    """
+    spellings = [(_shortest_spelling(value), value) for value in values]
+    texts = [text or repr(value) for text, value in spellings]
+    return texts, sum(text is None for text, _ in spellings)
 
 
 def _shortest_spelling(value: float) -> str | None:
@@ -83,14 +78,14 @@ def _shortest_spelling(value: float) -> str | None:
     if value - value != 0:
         raise UnsupportedError(f"a score is {value}, which JSON cannot hold")
     rounded = _float32(value)
-    if rounded == value or abs(rounded - value) > 8 * ulp(value):  # it is none of the neighbors
+    if rounded == value or abs(rounded - value) > 8 * ulp(value):  # not among the neighbors
         text = repr(value)
         if read_float(text) == value:
             return text
     elif rounded in _neighbors(value, 3) and read_float(repr(rounded)) == value:
         return repr(rounded)
-    # Without an exponent three roundings, each of a unit in the last place or a half, take reading
-    # no further than the next number.
+    # Without an exponent, three roundings of a unit in the last place or half of one each move the
+    # number that is read to a neighbor at most.
     for candidate in _neighbors(value, 1 if 1e-4 <= abs(value) < 1e16 else 3):
         text = repr(candidate)
         if read_float(text) == value:
@@ -99,13 +94,13 @@ def _shortest_spelling(value: float) -> str | None:
 
 
 def _spelling_by_digits(value: float) -> str | None:
-    """Return a decimal of any number of places, with digits enough and no more than fit."""
+    """Return a decimal with enough digits, and no more than fit 64 bits."""
     size = abs(value)
     first = max(0, 15 - int(log10(size))) if size else 0
     for places in range(first, min(first + 6, _LARGEST)):
         power = _POWERS[places]
         nearest = float(int(size * power))
-        # With few digits a step of one is more than the quotient's rounding takes back.
+        # With few digits a step of one is more than the rounding of the quotient makes up for.
         for number in _neighbors(nearest, 4) if nearest > 1 << 50 else (nearest,):
             digits = int(number)
             if 0 < digits < 1 << 64 and float(digits) / power == size:

@@ -1,7 +1,7 @@
 """Reading tokenizer.json and the files beside it to a specification.
 
-What the specification cannot say (keys that the library ignores, older spellings) stays in
-``extras`` under the name of its file, so that writing gives the file's own form again.
+What the specification cannot hold (keys that the library ignores, older spellings) is in ``extras``
+under the name of its file, so that it is written back in its own form.
 
 Source: huggingface/tokenizers 0.23, tokenizer/serialization.rs, tokenizer/added_vocabulary.rs
 (``add_tokens``: an added token's id is the model's where it has the text, else the next free one;
@@ -17,7 +17,15 @@ from mtkit.formats.hf.config import CLEAN_UP, SideFiles, config_forms
 from mtkit.formats.hf.model_reader import parse_document, read_model
 from mtkit.formats.json_fields import U64, Fields, check_plain, encode_text, format_value
 from mtkit.formats.tokenizer_config import CONFIG, TOKEN_FLAGS, Settings, number_tokens, token_form
-from mtkit.spec import AddedToken, AddedTokens, Padding, TokenizerSpec, Truncation, Vocabulary
+from mtkit.spec import (
+    AddedToken,
+    AddedTokens,
+    Padding,
+    TokenizerSpec,
+    Truncation,
+    Vocabulary,
+    replace,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,12 +43,12 @@ STRATEGIES = {
 }
 
 
-def _model_name(said: object) -> str:
-    """Return what a model is called: of ORG/NAME the name, nothing of a path."""
+def _model_name(path: object) -> str:
+    """Return the name of ORG/NAME, nothing for a path."""
     from re import ASCII, fullmatch
 
-    found = fullmatch(r"(?:[\w.-]+/)?([\w.-]*\w)", said, ASCII) if isinstance(said, str) else None
-    return found[1] if found else ""
+    match = fullmatch(r"(?:[\w.-]+/)?([\w.-]*\w)", path, ASCII) if isinstance(path, str) else None
+    return match[1] if match else ""
 
 
 def read_spec(source: Source) -> Reading:
@@ -49,9 +57,8 @@ def read_spec(source: Source) -> Reading:
     root = Fields(document, "")
     _check_small_parts(root)
     if root.string("version", "1.0") != "1.0":
-        raise UnsupportedError(
-            f"is {format_value(root.get('version'))}, but only 1.0 is known", field="version"
-        )
+        what = f"is {format_value(root.get('version'))}, but only 1.0 is known"
+        raise UnsupportedError(what, field="version")
     vocabulary, model = read_model(root, dictionary)
     beside = SideFiles(source)
     listed = listed_tokens(root)
@@ -62,14 +69,14 @@ def read_spec(source: Source) -> Reading:
     if only:
         document = list_tokens(document, added)
     spec = specification(document, beside, vocabulary, model, added)
-    said = ", ".join(token.content.decode("utf-8", "replace") for token in only[:3])
+    names = ", ".join(token.content.decode("utf-8", "replace") for token in only[:3])
     more = f" and {len(only) - 3} more" if len(only) > 3 else ""
-    assumptions = (f"added tokens that {CONFIG} or a file like it has alone: {said}{more}",)
+    assumptions = (f"added tokens that {CONFIG} or a file like it has alone: {names}{more}",)
     return Reading(spec, assumptions if only else ())
 
 
 def list_tokens(document: dict[str, Any], added: AddedTokens) -> dict[str, Any]:
-    """Return a document that lists the tokens as they are written."""
+    """Return a document with these added tokens."""
     listed = [{"id": token.id, **token_form(token)} for token in added.tokens]
     return {**document, "added_tokens": listed}
 
@@ -107,15 +114,11 @@ def specification(
     )
     forms = config_forms(spec)
     extras: list[tuple[str, object]] = []
-    for name, given in beside.documents.items():
+    for name, side_file in beside.documents.items():
         form = forms.get(name, {})
-        kept = {k: v for k, v in given.items() if k not in form or form[k] != v}
-        if kept:
-            extras.append((name, kept))
-    rest = residue(document, spec)
-    if rest:
-        extras.append(("tokenizer.json", rest))
-    return TokenizerSpec(**{**vars(spec), "extras": tuple(extras)})
+        extras.append((name, {k: v for k, v in side_file.items() if k not in form or form[k] != v}))
+    extras.append(("tokenizer.json", residue(document, spec)))
+    return replace(spec, extras=tuple((name, extra) for name, extra in extras if extra))
 
 
 def _check_small_parts(root: Fields) -> None:
@@ -128,7 +131,7 @@ def _check_small_parts(root: Fields) -> None:
 
 
 def listed_tokens(root: Fields) -> list[AddedToken]:
-    """Return the added tokens as the file lists them, with the ids that it has for them."""
+    """Return the added tokens in the order and with the ids of the file."""
     tokens = []
     for place, item in enumerate(root.items("added_tokens") if "added_tokens" in root else []):
         at = Fields(item, f"added_tokens[{place}]")
@@ -146,7 +149,7 @@ def read_added_tokens(root: Fields, vocabulary: Vocabulary) -> AddedTokens:
 
 
 def count_tokens(vocabulary: Vocabulary) -> int:
-    """Return how many tokens there are: the first free id."""
+    """Count the tokens, which gives the first free id."""
     if vocabulary.types is None:
         return len(vocabulary)
     return len(vocabulary) - vocabulary.types.data.tobytes().count(0xFF)
@@ -163,8 +166,8 @@ def ids_in(
     vocab = model.get("vocab") if type(model) is dict else None
     if type(vocab) is dict:
         ids = dictionary or vocab
-        found = {content: ids.get(content.decode("utf-8")) for content in contents}
-        return {content: number for content, number in found.items() if number is not None}
+        numbers = {content: ids.get(content.decode("utf-8")) for content in contents}
+        return {content: number for content, number in numbers.items() if number is not None}
     places = vocabulary.pieces.places(set(contents))
     return {vocabulary.pieces[number]: number for number in places}
 
@@ -175,14 +178,14 @@ def _config_tokens(
     """Return the tokens that neither the list nor the vocabulary has, as transformers adds them."""
     try:
         settings = Settings(source)
-        tokens = settings.tokens(settings.named({}))
+        tokens = settings.tokens(settings.role_tokens({}))
     except (FormatError, UnsupportedError):  # transformers does not read them, either
         return []
-    known = {token.content for token in listed}
-    tokens = [token for token in tokens if token.content not in known and token.content]
-    wanted = {token.content for token in tokens}
-    known = {vocabulary.pieces[number] for number in vocabulary.pieces.places(wanted)}
-    return [token for token in tokens if token.content not in known]
+    texts = {token.content for token in listed}
+    tokens = [token for token in tokens if token.content not in texts and token.content]
+    contents = {token.content for token in tokens}
+    texts = {vocabulary.pieces[number] for number in vocabulary.pieces.places(contents)}
+    return [token for token in tokens if token.content not in texts]
 
 
 def read_truncation(root: Fields) -> Truncation | None:

@@ -1,8 +1,8 @@
 """Writing a specification as tokenizer.json, tokenizer_config.json and generation_config.json.
 
-The small sections are written as the library writes them (two blanks an indent), vocabulary and
-merges one entry a line. Where the specification was read from such files, a section that says
-the same in another form is written in that form again (``extras``).
+The small sections are written as the library writes them (indented by two blanks), vocabulary and
+merges one entry a line. A section that was read in another form with the same meaning is written in
+that form again (``extras``).
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ def write_spec(spec: TokenizerSpec) -> Written:
     adapted = adapt_spec(spec)
     spec = adapted.spec
     files = {MAIN: _main(spec, adapted.scores)}
-    kept = dict(spec.extras)
+    extras = dict(spec.extras)
     for name, document in config_forms(spec).items():
-        given = kept.get(name)
-        merged = {**document, **given} if isinstance(given, dict) else document
+        extra = extras.get(name)
+        merged = {**document, **extra} if isinstance(extra, dict) else document
         if merged:
             files[name] = _document(merged)
-    given = kept.get(SPECIAL)
-    if isinstance(given, dict):
-        files[SPECIAL] = _document(given)
+    extra = extras.get(SPECIAL)
+    if isinstance(extra, dict):
+        files[SPECIAL] = _document(extra)
     return Written(files, adapted.losses)
 
 
@@ -63,8 +63,8 @@ def _main(spec: TokenizerSpec, scores: list[str]) -> bytes:
     """Write tokenizer.json."""
     import json
 
-    kept = dict(spec.extras).get(MAIN)
-    rest: dict[str, Any] = dict(kept) if isinstance(kept, dict) else {}
+    extra = dict(spec.extras).get(MAIN)
+    rest: dict[str, Any] = dict(extra) if isinstance(extra, dict) else {}
     sections = section_forms(spec)
     for key, form in sections.items():
         if key != "model" and key in rest and _says_the_same(key, rest[key], spec):
@@ -89,7 +89,7 @@ def _main(spec: TokenizerSpec, scores: list[str]) -> bytes:
 
 
 def _says_the_same(key: str, value: Any, spec: TokenizerSpec) -> bool:
-    """Tell whether a kept form of a section still reads as what the specification says."""
+    """Tell whether a section of the extras still reads as the specification has it."""
     root = Fields({key: value}, "")
     readers: dict[str, Callable[[], object]] = {
         "truncation": lambda: read_truncation(root) == spec.truncation,
@@ -104,18 +104,18 @@ def _says_the_same(key: str, value: Any, spec: TokenizerSpec) -> bool:
         return False
 
 
-def _model_fields(form: dict[str, Any], kept: Any, spec: TokenizerSpec) -> dict[str, Any]:
-    """Put the kept spelling of a model's small fields in place where it means the same.
+def _model_fields(form: dict[str, Any], stored: Any, spec: TokenizerSpec) -> dict[str, Any]:
+    """Return a model's small fields, in the stored spelling where it means the same.
 
-    An empty text is none, a missing ``type`` is found out, and an unknown token that the vocabulary
-    lacks is none, too.
+    An empty text is none, a missing ``type`` is recognized, and an unknown token that is not in the
+    vocabulary is none, too.
     """
-    if not isinstance(kept, dict):
+    if not isinstance(stored, dict):
         return form
-    if kept.get("type", form["type"]) != form["type"]:
+    if stored.get("type", form["type"]) != form["type"]:
         return form
     merged = dict(form)
-    for key, value in kept.items():
+    for key, value in stored.items():
         if key == "unk_token":
             keep = getattr(spec.model, "unk", None) is None
         else:
@@ -123,7 +123,7 @@ def _model_fields(form: dict[str, Any], kept: Any, spec: TokenizerSpec) -> dict[
         if keep:
             merged[key] = value
     empty = (None, False, "")
-    return {k: v for k, v in merged.items() if k in kept or (k != "type" and v not in empty)}
+    return {k: v for k, v in merged.items() if k in stored or (k != "type" and v not in empty)}
 
 
 def _vocabulary(spec: TokenizerSpec, scores: list[str], *, as_text: bool) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """MNN's .mtok tokenizer file, with mtkit's extension behind it.
 
-The base of the file is what the MNN runtime reads (``model_reader``, ``component_reader`` and their
-writers). Behind its last byte, where that loader stops looking, mtkit keeps the whole specification
-(``extension``, ``columns``): with it the file means exactly what its source meant, without it what
-MNN's loader makes of it.
+The base of the file is what the MNN runtime reads (``layout``, ``model_reader``,
+``component_reader`` and the writers). Behind its last byte, where that loader stops, mtkit keeps
+the whole specification (``extension``, ``columns``): with it the file is exactly its source,
+without it what MNN's loader makes of the base.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ TEXT_KINDS = range(4)
 
 
 def sniff(source: Source) -> bool:
-    """Tell by the magic number and a kind that is none of the text kinds."""
+    """Tell by the magic number and a kind that is not one of the text kinds."""
     kind = sniff_kind(source.data)
     return kind is not None and kind not in TEXT_KINDS
 
 
 def read(source: Source, overrides: Mapping[str, object]) -> Reading:
-    """Read a whole file: the extension where there is one, else what MNN makes of the base."""
+    """Read a whole file: the extension if there is one, else the base as MNN reads it."""
     from mtkit.formats.mtok.reader import read_file
 
     return read_file(source.data)
@@ -43,8 +43,8 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
 def engine_tables(source: Source) -> dict[str, memoryview]:
     """Return the engine's tables, unread and unverified; empty where there are none.
 
-    They are the sections that a reader may skip. Costs the same for every file: foot, head and
-    table are all that is read.
+    They are the sections that a reader may skip. Only foot, head and table are read, so it costs
+    the same for every file.
     """
     from mtkit.formats.mtok.extension import find_extension
 
@@ -53,9 +53,9 @@ def engine_tables(source: Source) -> dict[str, memoryview]:
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write a file, with the engine's tables, to be used in place, where they can be made.
+    """Write a file, if possible with the engine's tables, which are used in place.
 
-    The choice ``tables`` "no" leaves them out, "yes" insists on them.
+    The option ``tables`` "no" leaves them out, "yes" requires them.
     """
     from mtkit.formats.mtok.writer import write_file
 
@@ -63,7 +63,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
 
 
 def other_readings() -> dict[str, OtherReading]:
-    """Return the reading of those who know the base alone."""
+    """Return the reading of MNN, which knows the base alone."""
     from mtkit.formats.contract import OtherReading
     from mtkit.formats.mtok.extension import base_length
     from mtkit.formats.mtok.reader import read_base

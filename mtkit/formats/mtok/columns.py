@@ -1,4 +1,4 @@
-"""The long columns of a specification in a .mtok: taken from the base, or in sections of their own.
+"""The long columns of a specification in a .mtok: in the base, or in sections of their own.
 
 The SPEC section is canonical JSON (spec.codec, defaults left out) in which a column is a reference:
 
@@ -9,8 +9,8 @@ The SPEC section is canonical JSON (spec.codec, defaults left out) in which a co
 * ``{"section": tag, "code": "f"}``: a section of numbers, or without code of bytes, or, with
   ``"ends": true``, of byte strings: u32 count, u32 ends, bytes.
 
-What the base holds is what its reader finds in it: a column is compared with that before it is
-replaced by a reference, so a base that holds less than it should costs space and nothing else.
+A column is compared with what the reader finds in the base before it is replaced by a reference, so
+a base that lacks something costs space and nothing else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TAGS = {
 
 
 class BaseColumns(Record):
-    """What the base of a file holds."""
+    """The columns in the base of a file."""
 
     pieces: Pieces
     scores: Numbers | None = None
@@ -156,27 +156,27 @@ class Fetcher:
         changes = _changes(reference.get("but"), count, path)
         if not changes and count == len(base.pieces):
             return base.pieces
-        kept = list(base.pieces)[:count]
+        pieces = list(base.pieces)[:count]
         for token_id, piece in changes.items():
-            kept[token_id] = piece
-        return Pieces.of(kept)
+            pieces[token_id] = piece
+        return Pieces.of(pieces)
 
 
 def _changes(but: Any, count: int, path: str) -> dict[int, bytes]:
-    """Check the list of pieces that are not those of the base."""
+    """Parse the list of pieces that differ from the base."""
     from binascii import a2b_base64
 
     try:
-        found = {token_id: a2b_base64(text) for token_id, text in but}
+        changes = {token_id: a2b_base64(text) for token_id, text in but}
     except (TypeError, ValueError):
         raise FormatError("has a damaged list of changes", field=path) from None
-    if not all(type(token_id) is int and 0 <= token_id < count for token_id in found):
+    if not all(type(token_id) is int and 0 <= token_id < count for token_id in changes):
         raise FormatError("changes an id that is not there", field=path)
-    return found
+    return changes
 
 
 def _correct_scores(scores: Numbers, but: Any, path: str) -> Numbers:
-    """Put in the scores that are not those of the base, given as bits."""
+    """Replace the scores that differ from the base, which are given as bits."""
     from array import array
 
     values = array("I" if scores.code == "f" else "Q")
@@ -215,7 +215,7 @@ def _runs(column: Numbers) -> list[list[int]] | None:
 
 
 RUN_LIMIT = 1 << 26
-"""Longest column that runs may stand for: far more ids than any vocabulary has."""
+"""Longest column of runs: far more ids than any vocabulary has."""
 
 
 def _expand(runs: Any, code: Any, path: str) -> bytes:

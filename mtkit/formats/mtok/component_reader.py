@@ -1,22 +1,19 @@
 """Normalizer, pre-tokenizer, decoder and split patterns of a .mtok base file.
 
-A component: u8 type, then what the type needs. Lists nest. A type that the loader does not know is
-none, and its payload is not skipped, so whatever follows is read from there: a reader that guessed
-would give other ids.
+A type that the loader does not know is no component, and its fields are not skipped: whatever
+follows is read from there, as the loader does.
 
-Split patterns: a pattern with characters outside ASCII and without ``\\p{`` goes to the C++
-library's ECMAScript engine for wide characters, every other one to a scanner of the loader's own:
-text folded to one byte a character, and a small syntax that reads some patterns as nobody else
-does. They are rewritten here so that everybody reads them so:
+A split pattern with characters outside ASCII and without ``\\p{`` is run by the C++ library's
+ECMAScript engine for wide characters, every other one by the loader's own scanner, on text folded
+to one byte a character. Its syntax is small and unusual, so patterns are rewritten to usual syntax:
 
-* a sign behind a count is not a possessive (``a++`` is ``a+`` and a plus sign), and a question mark
-  there says nothing (``a+?`` is ``a+``);
+* a sign behind a count does not make it possessive (``a++`` is ``a+`` and a plus sign), and a
+  question mark there has no effect (``a+?`` is ``a+``);
 * ``^`` and ``$`` are plain characters;
 * an alternative at the top level that uses what the scanner lacks (look-around but ``(?!``, word
-  and text boundaries, back references) does not exist; where none is left there is GPT-2's pattern.
+  and text boundaries, back references) does not exist; without any alternative left, it is GPT-2's
+  pattern.
 
-Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (``create_normalizer`` and its sisters),
-by its behavior.
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, unicode.cpp, by its behavior.
 """
 
@@ -24,18 +21,21 @@ from __future__ import annotations
 
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError
+from mtkit.formats.mtok import layout
 from mtkit.spec import decoders, normalizers, pre_tokenizers
 from mtkit.spec.pre_tokenizers import BYTE_LEVEL_SPLIT
 from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol, TypeVar
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Protocol, TypeVar
 
     from mtkit.base.binary import Reader
+    from mtkit.formats.mtok.layout import Layout
     from mtkit.spec.decoders import Decoder
     from mtkit.spec.normalizers import Normalizer
-    from mtkit.spec.pre_tokenizers import PreTokenizer
+    from mtkit.spec.pre_tokenizers import Behavior, PreTokenizer
 
     T_co = TypeVar("T_co", covariant=True)
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         """Reads one component at some depth."""
 
         def __call__(self, reader: Reader, depth: int = 0) -> T_co | None:
-            """Read it; None where it is none."""
+            """Read it; None for an unknown one."""
 
 
 UNICODE_VERSION = "15.0"
@@ -59,7 +59,7 @@ class _UnknownConstruct(Exception):
 
 
 def read_pattern(pattern: str) -> Regex:
-    """Say which engine runs a stored pattern, and on what."""
+    """Return a stored pattern with the engine that runs it."""
     if pattern.isascii() or r"\p{" in pattern or r"\P{" in pattern:
         return folded_regex(plain_pattern(pattern))
     return Regex(
@@ -68,7 +68,7 @@ def read_pattern(pattern: str) -> Regex:
 
 
 def folded_regex(pattern: str) -> Regex:
-    """Make a pattern of the folded scanner."""
+    """Return a pattern of the loader's scanner."""
     return Regex(
         pattern,
         alphabet="kinds",
@@ -80,14 +80,14 @@ def folded_regex(pattern: str) -> Regex:
 
 
 def plain_pattern(pattern: str) -> str:
-    """Rewrite a pattern so that the scanner's reading of it is everybody's reading."""
-    found = []
+    """Rewrite a pattern of the scanner to usual syntax."""
+    alternatives = []
     for text in _top_alternatives(pattern):
         try:
-            found.append(_PatternRewriter(text).whole())
+            alternatives.append(_PatternRewriter(text).whole())
         except _UnknownConstruct:
             continue
-    return "|".join(found) if found else BYTE_LEVEL_SPLIT
+    return "|".join(alternatives) if alternatives else BYTE_LEVEL_SPLIT
 
 
 def property_names(pattern: str) -> list[str]:
@@ -125,11 +125,11 @@ class _PatternRewriter:
         self.depth = 0
 
     def peek(self) -> str:
-        """Return the character to come, or nothing at the end."""
+        """Return the next character, or nothing at the end."""
         return self.text[self.at : self.at + 1]
 
     def whole(self) -> str:
-        """Rewrite everything; a closing parenthesis too many is unknown."""
+        """Rewrite everything; a surplus closing parenthesis is unknown."""
         out = self.sequence()
         if self.peek():
             raise _UnknownConstruct
@@ -216,47 +216,38 @@ DEPTH_LIMIT = 64
 BERT_PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
 
 
-def read_text(reader: Reader, field: str) -> str:
-    """Read u16 length and bytes as text; bytes that are not valid UTF-8 are kept as escapes."""
-    return read_string(reader, field).decode("utf-8", "surrogateescape")
-
-
-LAST_CODE_POINT = 0x10FFFF
-
-
-def read_string(reader: Reader, field: str) -> bytes:
-    """Read u16 length and bytes."""
-    return reader.take(reader.u16(f"{field} length"), field)
+def _read_component(
+    reader: Reader, field: str, layouts: Mapping[int, Layout]
+) -> tuple[Layout | None, list[Any]]:
+    component = layouts.get(reader.u8(field))
+    return component, [] if component is None else component.read(reader)
 
 
 def read_normalizer(reader: Reader, depth: int = 0) -> Normalizer | None:
     """Read a normalizer; None where the text stays as it is."""
-    match reader.u8("normalizer type"):
-        case 2:
-            return normalizers.Prepend(read_text(reader, "normalizer.prepend"), empty=True)
-        case 3:
-            pattern = read_text(reader, "normalizer.pattern")
-            content = read_text(reader, "normalizer.content")
+    component, values = _read_component(reader, "normalizer type", layout.NORMALIZERS)
+    match component:
+        case layout.PREPEND:
+            return normalizers.Prepend(values[0], empty=True)
+        case layout.REPLACE:
+            pattern, content = values
             return normalizers.Replace(Text(pattern), content) if pattern else None
-        case 4:
+        case layout.NORMALIZER_LIST:
             steps: list[Normalizer] = _children(reader, "normalizer count", read_normalizer, depth)
             return normalizers.Sequence(tuple(steps)) if steps else None
-        case 5:
-            flags = [reader.u8("normalizer flags") != 0 for _ in range(4)]
-            # Without a table the strip flag does nothing.
-            flags[2] = False
-            return _bert(flags, Numbers.of("I", ()), Pieces.of(()))
-        case 6:
-            code_points, values = _table(reader)
+        case layout.BERT:
+            clean, han, _, lower = values  # without a table accents stay, whatever the flag says
+            return _bert((clean, han, False, lower), Numbers.of("I", ()), Pieces.of(()))
+        case layout.TABLE:
+            code_points, pieces = values[0]
             # An empty table is not a normalizer at all: controls are kept then, too.
-            return normalizers.CodePointTable(code_points, values) if len(values) else None
-        case 7:
-            flags = [reader.u8("normalizer flags") != 0 for _ in range(4)]
-            table = _table(reader) if flags[2] else (Numbers.of("I", ()), Pieces.of(()))
-            return _bert(flags, *table)
-        case 8:
-            left = reader.u8("normalizer.left") != 0
-            right = reader.u8("normalizer.right") != 0
+            return normalizers.CodePointTable(code_points, pieces) if len(pieces) else None
+        case layout.BERT_TABLE:
+            strips_accents = values[2]
+            empty = Numbers.of("I", ()), Pieces.of(())
+            return _bert(values, *(layout.read_table(reader) if strips_accents else empty))
+        case layout.STRIP:
+            left, right = values
             # Where both are set the right end keeps its white space (seen in 44 of 819 texts).
             return normalizers.Strip(left, right and not left, white_space="spaces")
         case _:
@@ -265,43 +256,27 @@ def read_normalizer(reader: Reader, depth: int = 0) -> Normalizer | None:
 
 def read_pre_tokenizer(reader: Reader, depth: int = 0) -> PreTokenizer | None:
     """Read a pre-tokenizer; None where the whole text is one word."""
-    match reader.u8("pre-tokenizer type"):
-        case 1:
+    component, values = _read_component(reader, "pre-tokenizer type", layout.PRE_TOKENIZERS)
+    match component:
+        case layout.BYTE_LEVEL:
             letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-            if not reader.u8("pre_tokenizer.use_regex"):
-                return letters
-            return pre_tokenizers.Sequence(
-                (pre_tokenizers.Split(folded_regex(pre_tokenizers.BYTE_LEVEL_SPLIT)), letters)
-            )
-        case 2:
-            individual = reader.u8("pre_tokenizer.individual")
+            split = pre_tokenizers.Split(folded_regex(pre_tokenizers.BYTE_LEVEL_SPLIT))
+            return pre_tokenizers.Sequence((split, letters)) if values[0] else letters
+        case layout.DIGITS:
             # Runs of digits are not set apart at all, and single digits are ASCII's.
-            return pre_tokenizers.Split(folded_regex("[0-9]")) if individual else None
-        case 3:
-            replacement = read_text(reader, "pre_tokenizer.replacement")
-            prefix = reader.u8("pre_tokenizer.add_prefix_space") != 0
-            return pre_tokenizers.MarkSpaces(replacement, prefix)
-        case 4:
-            pattern = read_text(reader, "pre_tokenizer.pattern")
-            invert = reader.u8("pre_tokenizer.invert") != 0
-            behavior = reader.u8("pre_tokenizer.behavior")
+            return pre_tokenizers.Split(folded_regex("[0-9]")) if values[0] else None
+        case layout.METASPACE:
+            return pre_tokenizers.MarkSpaces(*values)
+        case layout.SPLIT:
+            pattern, invert, behavior = values
             return pre_tokenizers.Split(
-                read_pattern(pattern),
-                "isolated"
-                if behavior == 0
-                else "glued_to_previous"
-                if behavior == 2
-                else "removed",
-                invert,
+                read_pattern(pattern), _BEHAVIORS.get(behavior, "removed"), invert
             )
-        case 5:
-            return pre_tokenizers.Sequence(
-                (
-                    pre_tokenizers.Split(folded_regex(r"\s+"), "removed"),
-                    pre_tokenizers.Split(folded_regex(BERT_PUNCTUATION)),
-                )
-            )
-        case 6:
+        case layout.BERT_WORDS:
+            spaces = pre_tokenizers.Split(folded_regex(r"\s+"), "removed")
+            punctuation = pre_tokenizers.Split(folded_regex(BERT_PUNCTUATION))
+            return pre_tokenizers.Sequence((spaces, punctuation))
+        case layout.PRE_TOKENIZER_LIST:
             words: list[PreTokenizer] = _children(
                 reader, "pre-tokenizer count", read_pre_tokenizer, depth
             )
@@ -310,43 +285,44 @@ def read_pre_tokenizer(reader: Reader, depth: int = 0) -> PreTokenizer | None:
             return None
 
 
+_BEHAVIORS: Mapping[int, Behavior] = {
+    layout.ISOLATED: "isolated",
+    layout.GLUED_TO_PREVIOUS: "glued_to_previous",
+}
+
+
 def read_decoder(reader: Reader, depth: int = 0) -> Decoder | None:
-    """Read a decoder step; None for one that is not known."""
-    match reader.u8("decoder type"):
-        case 0:
+    """Read a decoder step; None for an unknown one."""
+    at = reader.offset + 1
+    component, values = _read_component(reader, "decoder type", layout.DECODERS)
+    match component:
+        case layout.DECODE_BYTE_LEVEL:
             return decoders.ByteLevel()
-        case 1:
+        case layout.DECODE_BYTE_FALLBACK:
             return decoders.ByteFallback()
-        case 2:
-            replacement = read_text(reader, "decoder.replacement")
-            prefix = reader.u8("decoder.add_prefix_space") != 0
+        case layout.DECODE_METASPACE:
+            replacement, prefix = values
             return decoders.Metaspace(replacement, "always" if prefix else "never", split=False)
-        case 3:
-            prefix_text = read_text(reader, "decoder.prefix")
-            return decoders.WordPiece(prefix_text, reader.u8("decoder.cleanup") != 0)
-        case 4:
+        case layout.DECODE_WORD_PIECE:
+            return decoders.WordPiece(*values)
+        case layout.DECODE_FUSE:
             return decoders.Fuse()
-        case 5:
-            at = reader.offset
-            pattern = read_text(reader, "decoder.pattern")
-            content = read_text(reader, "decoder.content")
+        case layout.DECODE_REPLACE:
+            pattern, content = values
             if not pattern:
-                raise FormatError(
-                    "is empty: the loader never ends on it", field="decoder.pattern", offset=at
-                )
+                what = "is empty: the loader never ends on it"
+                raise FormatError(what, field="decoder.pattern", offset=at)
             return decoders.Replace(Text(pattern), content)
-        case 6:
-            content = read_text(reader, "decoder.content")
-            start = reader.u32("decoder.start")
-            return decoders.Strip(content, start, reader.u32("decoder.stop"))
-        case 7:
+        case layout.DECODE_STRIP:
+            return decoders.Strip(*values)
+        case layout.DECODER_LIST:
             return decoders.Sequence(tuple(_children(reader, "decoder count", read_decoder, depth)))
         case _:
             return None
 
 
 def _children(reader: Reader, field: str, read: Read[T_co], depth: int) -> list[T_co]:
-    """Read u32 count and that many components, leaving out those that are none."""
+    """Read u32 count and that many components, without those that are None."""
     at = reader.offset
     if depth == DEPTH_LIMIT:
         raise FormatError(f"components nest deeper than {DEPTH_LIMIT}", field=field, offset=at)
@@ -355,23 +331,6 @@ def _children(reader: Reader, field: str, read: Read[T_co], depth: int) -> list[
     return [child for child in children if child is not None]
 
 
-def _table(reader: Reader) -> tuple[Numbers, Pieces]:
-    """Read u32 count and (u32 code point, string) in ascending order."""
-    at = reader.offset
-    count = reader.count(reader.u32("table size"), 6, "table size", at)
-    code_points, values = [], []
-    for _ in range(count):
-        at = reader.offset
-        code_points.append(reader.u32("table code point"))
-        if len(code_points) > 1 and code_points[-1] <= code_points[-2]:
-            raise FormatError("is not ascending", field="table code point", offset=at)
-        if code_points[-1] > LAST_CODE_POINT:
-            what = f"is 0x{code_points[-1]:x}, no character"
-            raise FormatError(what, field="table code point", offset=at)
-        values.append(read_string(reader, "table value"))
-    return Numbers.of("I", code_points), Pieces.of(values)
-
-
-def _bert(flags: list[bool], code_points: Numbers, values: Pieces) -> normalizers.BertTable:
+def _bert(flags: Sequence[bool], code_points: Numbers, values: Pieces) -> normalizers.BertTable:
     clean, han, accents, lower = flags
     return normalizers.BertTable(clean, han, accents, lower, code_points, values, UNICODE_VERSION)

@@ -41,7 +41,7 @@ _FOOT = struct.Struct("<QQIIQ4s4s")
 
 
 class Extension(Record):
-    """Where things are; nothing behind the table has been looked at.
+    """The places of the sections; nothing behind the table has been read.
 
     Attributes:
         sections: Tag -> content, a view of the file.
@@ -131,10 +131,7 @@ def begins_extension(rest: memoryview) -> bool:
 
 
 def append_extension(
-    base: bytes,
-    sections: Sequence[tuple[str, int, bytes]],
-    *,
-    forbidden_length: int | None = None,
+    base: bytes, sections: Sequence[tuple[str, int, bytes]], *, forbidden_length: int | None = None
 ) -> bytes:
     """Write a file of a base and sections (tag, flags, content).
 

@@ -1,20 +1,15 @@
 """The model of a .mtok base file and its long tables: vocabulary entries and merges.
 
-0 BPE: u8 byte_fallback (ignored), u8 byte_level, u32 merges, vocabulary, merges.
-1 WordPiece: string unk, string prefix, u32 max_chars, vocabulary.
-2 Unigram: u32 unk_id, u8 byte_fallback, vocabulary with scores.
-
-A model that fits the common components is given as such; only tables that do not (a merge without
-its result, ranks twice, some of the byte tokens) need ``LooseBPE``.
+A BPE model ignores its byte_fallback. It becomes a ``BPE``; only tables that do not fit (a merge
+without its result, equal ranks, some of the byte tokens) need ``LooseBPE``.
 
 A vocabulary entry is u16 length, bytes, u32 id, and f64 score for Unigram; a merge is u32 left, u32
 right, u32 rank. Both are sorted (by bytes; by left and right) and searched by bisection: in a table
-that is not sorted some entries are never found, and those ids are reported as hidden.
+that is not sorted some entries are never found, and those ids are hidden.
 
-The two parsers here define those of the native core (native/files/mtok_tables.cpp), which are used
-where it is built: same results, same errors.
+The two parsers here are the reference for those of the native core (native/files/mtok_tables.cpp),
+which are used where it is built: same results, same errors.
 
-Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, by its behavior.
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (``BPEModel::load`` and its sisters), by
 its behavior.
 """
@@ -28,7 +23,7 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
 from mtkit.errors import FormatError
 from mtkit.formats.mtok.columns import BaseColumns
-from mtkit.formats.mtok.component_reader import read_string
+from mtkit.formats.mtok.layout import MODEL_BPE, MODEL_UNIGRAM, MODEL_WORD_PIECE, MODELS
 from mtkit.spec.models import BPE, LatticeUnigram, LooseBPE, Merges, WordPiece
 from mtkit.spec.vocabulary import BYTE_TOKENS, Vocabulary
 
@@ -39,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.base.binary import Reader
+    from mtkit.formats.mtok.layout import Layout
     from mtkit.spec.models import Model
 
     RawVocab = tuple[bytes, bytes, bytes, bytes, int]
@@ -64,7 +60,7 @@ class MergeTable(Record):
 
     Attributes:
         pairs: left 0, right 0, left 1, …; struct letter I.
-        regular: All ranks differ, and what merges is a token that can be found.
+        regular: All ranks differ, and the result of each merge is a token that is not hidden.
     """
 
     pairs: Numbers
@@ -100,12 +96,7 @@ def read_merges(reader: Reader, count: int, entries: Entries) -> MergeTable:
     return MergeTable(Numbers("I", pairs), Numbers("I", ranks), regular)
 
 
-def parse_vocab(
-    data: memoryview,
-    offset: int,
-    count: int,
-    with_score: bool,
-) -> RawVocab:
+def parse_vocab(data: memoryview, offset: int, count: int, with_score: bool) -> RawVocab:
     """Read entries; return pieces by id, their ends, scores, hidden ids and the offset behind."""
     tokens: list[bytes] = []
     ids: list[int] = []
@@ -138,8 +129,8 @@ def parse_vocab(
         ids.append(token_id)
     if sum(map(len, tokens)) >= 1 << 32:
         raise FormatError("has pieces of 4 GiB or more", field="vocabulary", offset=start)
-    found = set(_bisected_places(tokens))
-    hidden = sorted(token_id for place, token_id in enumerate(ids) if place not in found)
+    places = set(_bisected_places(tokens))
+    hidden = sorted(token_id for place, token_id in enumerate(ids) if place not in places)
     ends, end = array("I"), 0
     for place in by_id:
         end += len(tokens[place])
@@ -162,21 +153,21 @@ def parse_merges(
     numbers = array("I", bytes(data[offset : offset + count * MERGE_BYTES]))
     keys = [left << 32 | right for left, right in zip(numbers[0::3], numbers[1::3], strict=True)]
     ranks = numbers[2::3]
-    kept = [place for place in _bisected_places(keys) if ranks[place] < RANK_LIMIT]
-    kept.sort(key=ranks.__getitem__)
+    places = [place for place in _bisected_places(keys) if ranks[place] < RANK_LIMIT]
+    places.sort(key=ranks.__getitem__)
     pieces = list(Pieces(blob, Numbers("I", ends)))
     left_out = set(array("I", hidden))
-    listed = {piece for token_id, piece in enumerate(pieces) if token_id not in left_out}
+    tokens = {piece for token_id, piece in enumerate(pieces) if token_id not in left_out}
     size = len(pieces)
     pairs = array("I")
-    regular = len({ranks[place] for place in kept}) == len(kept)
-    for place in kept:
+    regular = len({ranks[place] for place in places}) == len(places)
+    for place in places:
         left, right = keys[place] >> 32, keys[place] & 0xFFFFFFFF
         pairs.append(left)
         pairs.append(right)
-        if left >= size or right >= size or pieces[left] + pieces[right] not in listed:
+        if left >= size or right >= size or pieces[left] + pieces[right] not in tokens:
             regular = False
-    return pairs.tobytes(), array("I", [ranks[place] for place in kept]).tobytes(), regular
+    return pairs.tobytes(), array("I", [ranks[place] for place in places]).tobytes(), regular
 
 
 def _native() -> ModuleType | None:
@@ -192,7 +183,7 @@ def _cut_error(field: str, entry: int, count: int, at: int) -> FormatError:
 
 
 def _narrow(scores: bytes) -> Numbers:
-    """Keep scores as float32 where that holds them exactly, else as float64."""
+    """Return scores as float32 where that is exact, else as float64."""
     values = array("d", scores)
     try:
         narrow = array("f", values)
@@ -204,10 +195,10 @@ def _narrow(scores: bytes) -> Numbers:
 
 
 def _bisected_places(keys: Sequence[Any]) -> list[int]:
-    """Return the places, ascending, that bisection finds when it looks for what stands there."""
+    """Return the places, ascending, at which bisection finds their keys."""
     if all(map(_is_less, keys, keys[1:])):
         return list(range(len(keys)))
-    found = set()
+    places = set()
     for key in set(keys):
         low, left = 0, len(keys)
         while left > 0:
@@ -218,8 +209,8 @@ def _bisected_places(keys: Sequence[Any]) -> list[int]:
             else:
                 left = half
         if low < len(keys) and keys[low] == key:
-            found.add(low)
-    return sorted(found)
+            places.add(low)
+    return sorted(places)
 
 
 def _is_less(left: Any, right: Any) -> bool:
@@ -227,10 +218,10 @@ def _is_less(left: Any, right: Any) -> bool:
 
 
 class ModelReading(Record):
-    """A model as the file has it.
+    """The model of a file.
 
     Attributes:
-        unknown: What an id outside the vocabulary decodes to.
+        unknown: Bytes that an id outside the vocabulary decodes to.
     """
 
     vocabulary: Vocabulary
@@ -240,45 +231,34 @@ class ModelReading(Record):
     unknown: bytes = b""
 
 
+def _read_head(reader: Reader) -> tuple[Layout, list[Any]]:
+    at = reader.offset
+    kind = reader.u8("model type")
+    if kind not in MODELS:
+        raise FormatError(f"is {kind}, not 0, 1 or 2", field="model type", offset=at)
+    return MODELS[kind], MODELS[kind].read(reader)
+
+
 def read_model(reader: Reader) -> ModelReading:
     """Read the model."""
     at = reader.offset
-    kind = reader.u8("model type")
-    if kind not in {0, 1, 2}:
-        raise FormatError(f"is {kind}, not 0, 1 or 2", field="model type", offset=at)
-    count = reader.u32("vocabulary size")
-    if kind == 0:
-        return _bpe(reader, count)
-    return _word_piece(reader, count) if kind == 1 else _unigram(reader, count)
+    layout, values = _read_head(reader)
+    if layout == MODEL_BPE:
+        return _bpe(reader, *values)
+    if layout == MODEL_WORD_PIECE:
+        return _word_piece(reader, *values)
+    return _unigram(reader, *values, at=at + 5)  # behind type and vocabulary size
 
 
 def read_columns(reader: Reader) -> BaseColumns:
     """Read the model's columns alone, by id and by rank."""
-    at = reader.offset
-    kind = reader.u8("model type")
-    count = reader.u32("vocabulary size")
-    if kind == 0:
-        reader.view(2, "model flags")
-        merge_count = reader.u32("merge count")
-        entries = read_entries(reader, count, with_score=False)
-        merges = read_merges(reader, merge_count, entries)
-        return BaseColumns(entries.pieces, None, merges.pairs)
-    if kind == 1:
-        read_string(reader, "model.unk")
-        read_string(reader, "model.prefix")
-        reader.u32("model.max_chars")
-        return BaseColumns(read_entries(reader, count, with_score=False).pieces)
-    if kind != 2:
-        raise FormatError(f"is {kind}, not 0, 1 or 2", field="model type", offset=at)
-    reader.view(5, "model flags")
-    entries = read_entries(reader, count, with_score=True)
-    return BaseColumns(entries.pieces, entries.scores)
+    layout, (count, *values) = _read_head(reader)
+    entries = read_entries(reader, count, with_score=layout == MODEL_UNIGRAM)
+    pairs = read_merges(reader, values[-1], entries).pairs if layout == MODEL_BPE else None
+    return BaseColumns(entries.pieces, entries.scores, pairs)
 
 
-def _bpe(reader: Reader, count: int) -> ModelReading:
-    reader.u8("model.byte_fallback")
-    byte_level = reader.u8("model.byte_level") != 0
-    merge_count = reader.u32("merge count")
+def _bpe(reader: Reader, count: int, _: bool, byte_level: bool, merge_count: int) -> ModelReading:
     entries = read_entries(reader, count, with_score=False)
     vocabulary = Vocabulary(entries.pieces, hidden=entries.hidden)
     table = read_merges(reader, merge_count, entries)
@@ -292,10 +272,9 @@ def _bpe(reader: Reader, count: int) -> ModelReading:
     return ModelReading(vocabulary, model, None, byte_level)
 
 
-def _word_piece(reader: Reader, count: int) -> ModelReading:
-    unk_text = read_string(reader, "model.unk")
-    prefix = read_string(reader, "model.prefix").decode("utf-8", "surrogateescape")
-    max_chars = reader.u32("model.max_chars")
+def _word_piece(
+    reader: Reader, count: int, unk_text: bytes, prefix: str, max_chars: int
+) -> ModelReading:
     entries = read_entries(reader, count, with_score=False)
     vocabulary = Vocabulary(entries.pieces, hidden=entries.hidden)
     unk = vocabulary.ids.get(unk_text)
@@ -309,15 +288,11 @@ def _word_piece(reader: Reader, count: int) -> ModelReading:
     return ModelReading(vocabulary, model, unk, unknown=unk_text)
 
 
-def _unigram(reader: Reader, count: int) -> ModelReading:
-    at = reader.offset
-    unk = reader.u32("model.unk_id")
-    byte_fallback = reader.u8("model.byte_fallback") != 0
+def _unigram(reader: Reader, count: int, unk: int, byte_fallback: bool, *, at: int) -> ModelReading:
     entries = read_entries(reader, count, with_score=True)
     if unk >= count:
-        raise FormatError(
-            f"{unk} is outside the {count} ids of the vocabulary", field="model.unk_id", offset=at
-        )
+        what = f"{unk} is outside the {count} ids of the vocabulary"
+        raise FormatError(what, field="model.unk_id", offset=at)
     vocabulary = Vocabulary(entries.pieces, scores=entries.scores, hidden=entries.hidden)
     unknown: bytes = entries.pieces[unk]
     return ModelReading(vocabulary, LatticeUnigram(unk, byte_fallback), unk, unknown=unknown)

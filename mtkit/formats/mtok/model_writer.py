@@ -1,13 +1,12 @@
 """Models and their merges as the base of a .mtok can hold them, over one dense vocabulary.
 
-Merges for the base of a .mtok: (left id, right id, rank), found by the two ids. The loader allows
-equal ranks (the leftmost pair merges), so a model that merges by score is held exactly: all pairs
-that make tokens of one score have one rank. A model that merges whatever makes a token has for each
-token the one pair that its own merging ends in.
+Merges are (left id, right id, rank), found by the two ids. The loader allows equal ranks (the
+leftmost pair merges), so a model that merges by score is held exactly: all pairs whose results have
+one score have one rank. A model that merges by id has for each token the pair in which its own
+merging ends.
 
-Every id has a place: holes get texts that no UTF-8 contains, added tokens beyond the vocabulary get
-theirs. Where two ids have one text, the one that the model finds stands first, as the loader's
-bisection takes it.
+Every id has a text: a hole one that is no UTF-8, an added token beyond the vocabulary its content.
+Of two ids with one text, that of the model stands first, where the loader's bisection finds it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,13 @@ from __future__ import annotations
 import struct
 
 from mtkit.errors import format_count
-from mtkit.formats.mtok.component_writer import STRING_LIMIT, string, u8, u32
+from mtkit.formats.mtok.layout import (
+    MODEL_BPE,
+    MODEL_UNIGRAM,
+    MODEL_WORD_PIECE,
+    STRING_LIMIT,
+    string,
+)
 from mtkit.formats.mtok.model_reader import RANK_LIMIT
 from mtkit.pipeline.models.bpe import merge_symbols
 from mtkit.spec import TokenType, model_name, models
@@ -51,16 +56,16 @@ def merges_of(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> list[
 def _merges_by_list(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> list[Merge]:
     model = spec.model
     assert isinstance(model, models.BPE)
-    found = spec.vocabulary.ids
+    ids = spec.vocabulary.ids
     size = len(spec.vocabulary)
     ranks: dict[tuple[int, int], int] = {}
     skipped = 0
     for rank, pair in enumerate(model.merges.pairs.pairs()):
         left, right = pair
-        if left >= size or right >= size or pieces[left] + pieces[right] not in found:
+        if left >= size or right >= size or pieces[left] + pieces[right] not in ids:
             skipped += 1
         elif model.missing == "before":
-            ranks[pair] = rank  # of a pair listed twice the later rank counts
+            ranks[pair] = rank  # of two equal pairs the later rank counts
         else:
             ranks.setdefault(pair, rank)
     if skipped:
@@ -72,73 +77,69 @@ def _merges_by_score(spec: TokenizerSpec, losses: Losses) -> list[Merge]:
     model, vocabulary = spec.model, spec.vocabulary
     assert isinstance(model, models.ScoreBPE)
     scores = [0.0] * len(vocabulary) if vocabulary.scores is None else list(vocabulary.scores)
-    made: dict[bytes, int] = {}
+    mergeable: dict[bytes, int] = {}
     for token_id, piece in enumerate(vocabulary.pieces):
         kind = vocabulary.type_of(token_id)
         if piece and kind != TokenType.ABSENT and (model.mergeable == "any" or kind in SEGMENTED):
-            made.setdefault(piece, token_id)
+            mergeable.setdefault(piece, token_id)
             if kind == TokenType.UNUSED:
                 losses.add("ids-possible", MERGES, "unused tokens are not split again")
     if model.score_above is not None:
-        made_by_merging = {p: i for p, i in made.items() if scores[i] > model.score_above}
+        results = {p: i for p, i in mergeable.items() if scores[i] > model.score_above}
     else:
-        made_by_merging = made
-    order = sorted({scores[token_id] for token_id in made_by_merging.values()}, reverse=True)
+        results = mergeable
+    order = sorted({scores[token_id] for token_id in results.values()}, reverse=True)
     rank_of = {score: rank for rank, score in enumerate(order)}
     merges: list[Merge] = []
-    for piece, token_id in made_by_merging.items():
+    for piece, token_id in results.items():
         rank = rank_of[scores[token_id]]
         for cut in range(1, len(piece)):
-            left = made.get(piece[:cut])
-            right = None if left is None else made.get(piece[cut:])
+            left = mergeable.get(piece[:cut])
+            right = None if left is None else mergeable.get(piece[cut:])
             if left is not None and right is not None:
                 merges.append((left, right, rank))
     return merges
 
 
 def _merges_by_id(spec: TokenizerSpec, losses: Losses) -> list[Merge]:
-    """Find for each token the two parts that merging the ids below it ends in."""
-    found = spec.vocabulary.ids
+    """Return for each token the two parts in which merging by the ids below it ends."""
+    ids_by_piece = spec.vocabulary.ids
     merges: list[Merge] = []
     skipped = 0
-    for piece, token_id in sorted(found.items(), key=lambda item: item[1]):
+    for piece, token_id in sorted(ids_by_piece.items(), key=lambda item: item[1]):
         letters = list(map(to_bytes, piece.decode("utf-8", "surrogateescape")))
         if len(letters) < 2 or spec.vocabulary.type_of(token_id) != TokenType.NORMAL:
             continue
 
         def candidate(left: bytes, right: bytes, below: int = token_id) -> tuple[int, bytes] | None:
-            made = found.get(left + right)
-            return None if made is None or made >= below else (made, left + right)
+            result = ids_by_piece.get(left + right)
+            return None if result is None or result >= below else (result, left + right)
 
         parts = merge_symbols(
             letters, [1] * len(letters), candidate, lambda left, right: left + right
         )
-        ids = [found.get(part) for part, _ in parts]
+        ids = [ids_by_piece.get(part) for part, _ in parts]
         if len(ids) == 2 and ids[0] is not None and ids[1] is not None:
             merges.append((ids[0], ids[1], token_id))
         else:
             skipped += 1
     if skipped:
-        losses.add(
-            "ids-possible",
-            MERGES,
-            f"{format_count(skipped, 'token')} cannot be produced by merging",
-        )
+        effect = f"{format_count(skipped, 'token')} cannot be produced by merging"
+        losses.add("ids-possible", MERGES, effect)
     return merges
 
 
 MODEL = "model"
-BPE, WORD_PIECE, UNIGRAM = range(3)
 LONGEST = 0x7FFFFFFF
 NO_PREFIX = "\x00\x00"
-"""A prefix that no piece has: words are found whole or not at all."""
+"""A prefix that no piece has, so that only whole words are found."""
 PENALTY = 10.0
-"""What an unknown character costs below the lowest score."""
+"""An unknown character scores so much below the lowest score."""
 MERGING = (models.BPE, models.LooseBPE, models.ScoreBPE, models.RankBPE, models.Characters)
 
 
 def placeholder(token_id: int) -> bytes:
-    """Text of an id that stands for nothing: no UTF-8, so no text contains it."""
+    """Return the text of an unused id: no UTF-8, so no text contains it."""
     return b"\xff\xfe%d" % token_id
 
 
@@ -157,9 +158,9 @@ def write_model(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> byt
 
 
 def sorted_ids(spec: TokenizerSpec, pieces: list[bytes]) -> list[int]:
-    """Return the ids in the order of their texts, of equal ones the model's own first."""
-    found = spec.vocabulary.ids
-    keys = [(piece, found.get(piece) != token_id) for token_id, piece in enumerate(pieces)]
+    """Return the ids in the order of their texts; of equal texts the model's own id first."""
+    ids = spec.vocabulary.ids
+    keys = [(piece, ids.get(piece) != token_id) for token_id, piece in enumerate(pieces)]
     return sorted(range(len(pieces)), key=keys.__getitem__)
 
 
@@ -169,49 +170,45 @@ def _entries(spec: TokenizerSpec, pieces: list[bytes]) -> bytes:
 
 def _bpe(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
     model = spec.model
-    found = spec.vocabulary.ids
-    has_bytes = BYTE_TOKENS[0] in found
+    ids = spec.vocabulary.ids
+    has_bytes = BYTE_TOKENS[0] in ids
     if isinstance(model, models.BPE):
         if model.ignore_merges:
-            losses.add(
-                "ids-possible", MODEL, "a word that is itself a token can be split by the merges"
-            )
+            effect = "a word that is itself a token can be split by the merges"
+            losses.add("ids-possible", MODEL, effect)
         if model.end_of_word_suffix or model.continuing_subword_prefix:
             losses.add("ids", MODEL, "prefixes inside words are not added")
         if model.missing == "after":
-            losses.add(
-                "ids-possible", MODEL, "unknown characters become byte tokens before merging"
-            )
+            effect = "unknown characters become byte tokens before merging"
+            losses.add("ids-possible", MODEL, effect)
         if model.whole_newlines:
             losses.add("ids-possible", MODEL, "runs of line breaks go through the merges")
     if isinstance(model, models.RankBPE):
-        losses.add(
-            "ids-possible", MODEL, "a word that is itself a token can be split by the merges"
-        )
+        effect = "a word that is itself a token can be split by the merges"
+        losses.add("ids-possible", MODEL, effect)
     unk = getattr(model, "unk", None)
-    spelled = getattr(model, "byte_fallback", False) and all(text in found for text in BYTE_TOKENS)
-    if unk is not None and not spelled and not _has_letters(found):
-        losses.add(
-            "ids-possible",
-            MODEL,
-            "characters without a token are dropped instead of becoming unknown",
-        )
+    spells_unknown = getattr(model, "byte_fallback", False) and all(
+        text in ids for text in BYTE_TOKENS
+    )
+    if unk is not None and not spells_unknown and not _has_letters(ids):
+        effect = "characters without a token are dropped instead of becoming unknown"
+        losses.add("ids-possible", MODEL, effect)
     table = sorted(merges_of(spec, pieces, losses))
     merges = b"".join(struct.pack("<III", *merge) for merge in table)
-    head = u8(BPE) + u32(len(pieces)) + u8(has_bytes, 0) + u32(len(table))
+    head = MODEL_BPE.write(len(pieces), has_bytes, False, len(table))
     return head + _entries(spec, pieces) + merges
 
 
-def _has_letters(found: dict[bytes, int]) -> bool:
-    """Tell whether every byte has a letter that is a token, so that nothing is unknown."""
-    return all(letter.encode() in found for letter in letters_of_bytes(bytes(range(256))))
+def _has_letters(ids: dict[bytes, int]) -> bool:
+    """Tell whether every byte letter is a token, so that nothing is unknown."""
+    return all(letter.encode() in ids for letter in letters_of_bytes(bytes(range(256))))
 
 
 def _unigram(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
     model, vocabulary = spec.model, spec.vocabulary
     assert isinstance(model, (models.Unigram, models.LatticeUnigram))
-    given = [] if vocabulary.scores is None else [float(s) for s in vocabulary.scores]
-    scores = given + [0.0] * (len(pieces) - len(given))
+    old_scores = [] if vocabulary.scores is None else [float(s) for s in vocabulary.scores]
+    scores = old_scores + [0.0] * (len(pieces) - len(old_scores))
     unk = model.unk
     if unk is None:
         unk = len(pieces)
@@ -219,14 +216,11 @@ def _unigram(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
         scores.append(0.0)
         losses.add("ids-special", MODEL, "unknown characters get an id of their own")
     if isinstance(model, models.Unigram):
-        lowest = min(given, default=0.0) - PENALTY
+        lowest = min(old_scores, default=0.0) - PENALTY
         _correct_scores(spec, pieces, scores, unk, lowest)
-        losses.add(
-            "ids-possible",
-            MODEL,
-            "if two ways to cut a word have equal scores, the other one is chosen",
-        )
-    head = u8(UNIGRAM) + u32(len(pieces), unk) + u8(model.byte_fallback)
+        effect = "if two ways to cut a word have equal scores, the other one is chosen"
+        losses.add("ids-possible", MODEL, effect)
+    head = MODEL_UNIGRAM.write(len(pieces), unk, model.byte_fallback)
     entries = (
         string(pieces[i]) + struct.pack("<Id", i, scores[i]) for i in sorted_ids(spec, pieces)
     )
@@ -238,9 +232,9 @@ def _correct_scores(
 ) -> None:
     """Set scores so that the loader's lattice finds what the model finds.
 
-    It reads the cost of an unknown character from the unknown token, and takes byte tokens for
-    pieces: the first byte of a character carries its whole cost, the others none. Pieces that the
-    model never makes cost more than any text.
+    The loader takes the cost of an unknown character from the unknown token, and treats byte tokens
+    as pieces: the first byte of a character has its whole cost, the others none. Pieces that the
+    model never produces cost more than any text.
     """
     vocabulary = spec.vocabulary
     never = {TokenType.CONTROL, TokenType.UNUSED, TokenType.ABSENT}
@@ -271,11 +265,8 @@ def _longest_match(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> 
             if model.max_chars is not None:
                 longest = min(model.max_chars, LONGEST)
                 if model.unit == "characters":
-                    losses.add(
-                        "ids-possible",
-                        MODEL,
-                        "MNN counts the longest word in bytes, not in characters",
-                    )
+                    effect = "MNN counts the longest word in bytes, not in characters"
+                    losses.add("ids-possible", MODEL, effect)
         case models.WordLevel():
             prefix = NO_PREFIX
         case models.Words():
@@ -288,5 +279,5 @@ def _longest_match(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> 
     text = pieces[unk] if unk is not None and 0 <= unk < len(pieces) else placeholder(len(pieces))
     if unk is None:
         losses.add("ids-special", MODEL, "a word without a token gets the id -1")
-    head = u8(WORD_PIECE) + u32(len(pieces)) + string(text) + string(prefix) + u32(longest)
+    head = MODEL_WORD_PIECE.write(len(pieces), text, prefix, longest)
     return head + _entries(spec, pieces)

@@ -1,12 +1,11 @@
-"""Reading a .mtok: the specification in its extension, or the base as MNN's loader takes it.
+"""Reading a .mtok: the specification in its extension, or the base as MNN's loader reads it.
 
-A .mtok base file as the MNN runtime's loader takes it, read into a specification. Header lines,
-normalizer, pre-tokenizer, model, decoder, added tokens; then blocks that are there while bytes are
-left: chat template, eos text, flags, bos text, post-processor program. There are no section
-lengths: every part has to be read to find the next.
+The base: header lines, normalizer, pre-tokenizer, model, decoder, added tokens; then blocks as long
+as bytes are left: chat template, eos text, flags, bos text, post-processor program. There are no
+section lengths: every part has to be read to find the next.
 
-The loader checks no bounds in front of the tail, so a cut file means chance to it; here a file that
-ends anywhere but between two blocks is damaged. See docs/formats/mtok.md for every deviation.
+The loader checks no bounds in front of the tail and reads a truncated file at random; here a file
+that ends anywhere but between two blocks is damaged. docs/formats/mtok.md has every deviation.
 
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, by its behavior.
 """
@@ -19,18 +18,14 @@ from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading
 from mtkit.formats.mnn_header import read_header
 from mtkit.formats.mtok.columns import BaseColumns, Fetcher
-from mtkit.formats.mtok.component_reader import (
-    read_decoder,
-    read_normalizer,
-    read_pre_tokenizer,
-    read_string,
-)
+from mtkit.formats.mtok.component_reader import read_decoder, read_normalizer, read_pre_tokenizer
 from mtkit.formats.mtok.extension import (
     MUST_KNOW,
     begins_extension,
     find_extension,
     verify_checksums,
 )
+from mtkit.formats.mtok.layout import read_string
 from mtkit.formats.mtok.model_reader import read_columns, read_model
 from mtkit.pipeline.byte_decoders import single_piece_text
 from mtkit.spec import (
@@ -75,7 +70,7 @@ class BaseTail(Record):
 
 
 class BaseParts(Record):
-    """A file, part by part; ``end`` is the offset behind the last byte that means something."""
+    """A file, part by part; ``end`` is the offset behind the last byte that is read."""
 
     header: Header
     normalizer: Normalizer | None
@@ -93,7 +88,7 @@ def read_base(data: Buffer) -> Reading:
 
 
 def spec_of_base(parts: BaseParts) -> TokenizerSpec:
-    """Say what the parts of a file mean."""
+    """Return the specification of the parts of a file."""
     header, model, tail = parts.header, parts.model, parts.tail
     pre_tokenizer = parts.pre_tokenizer
     if model.byte_level:
@@ -157,7 +152,7 @@ def _read_added(reader: Reader) -> list[AddedToken]:
 
 
 def _read_tail(reader: Reader) -> BaseTail:
-    """Read the blocks that are there; each may be the first that is missing."""
+    """Read the blocks up to the end of the file."""
     values: dict[str, Any] = {}
     if reader.left:
         values["template"] = reader.take(reader.u32("chat template length"), "chat template")
@@ -175,8 +170,8 @@ def _read_tail(reader: Reader) -> BaseTail:
 def _read_program(reader: Reader) -> tuple[int | None, ...]:
     """Read u16 count and the operations.
 
-    Files of a few weeks in 2026 have u32 ids there that stand behind the text. The loader takes
-    the block for that form whenever exactly four bytes an entry are left in the file.
+    Files of a few weeks in 2026 have u32 ids there, to be put behind the text. The loader assumes
+    that form whenever exactly four bytes an entry are left in the file.
     """
     count = reader.u16("program size")
     if count and reader.left == 4 * count:
@@ -189,7 +184,7 @@ def _read_program(reader: Reader) -> tuple[int | None, ...]:
         elif operation == PROGRAM_ID:
             program.append(reader.i32("program id"))
         else:
-            break  # the loader stops here, and keeps what it has
+            break  # the loader stops here and keeps the operations so far
     return tuple(program)
 
 
@@ -204,9 +199,9 @@ def _post_processor(program: tuple[int | None, ...]) -> Template | None:
 def _added_tokens(
     header: Header, model: ModelReading, chain: Bytewise, added: list[AddedToken]
 ) -> AddedTokens:
-    """Make the two groups: strings of the header's special ids, then the added tokens.
+    """Return the two groups: the texts of the header's special ids, then the added tokens.
 
-    What counts as special is the header's list alone; the flag of an added token does nothing.
+    Only the header's list makes a token special; the flag of an added token has no effect.
     """
     special = frozenset(header.special)
     pieces = model.vocabulary.pieces
@@ -246,7 +241,7 @@ def _special_ids(
 
 SPEC_TAG = "SPEC"
 COLUMN_TAGS = ("VOCB", "TYPE", "SCOR", "MERG", "UNLS", "CMAP", "C")
-"""Beginnings of the tags of columns (mtok_columns)."""
+"""Beginnings of the tags of columns (``columns``)."""
 
 
 def read_file(data: Buffer) -> Reading:
@@ -276,9 +271,8 @@ def read_spec(data: Buffer, extension: Extension) -> TokenizerSpec:
 
     for tag, flags in extension.flags.items():
         if flags & MUST_KNOW and not tag.startswith((SPEC_TAG, *COLUMN_TAGS)):
-            raise UnsupportedError(
-                f"section {tag} is not known", hint="a newer mtkit wrote the file"
-            )
+            what = f"section {tag} is not known"
+            raise UnsupportedError(what, hint="a newer mtkit wrote the file")
     content = extension.sections.get(SPEC_TAG)
     if content is None:
         raise FormatError("is missing", field=f"extension section {SPEC_TAG}")
@@ -300,7 +294,7 @@ def read_spec(data: Buffer, extension: Extension) -> TokenizerSpec:
 
 
 def read_base_columns(base: Buffer) -> BaseColumns:
-    """Read the columns of a base, and nothing of what it means."""
+    """Read the columns of a base alone."""
     reader = Reader(base, offset=read_header(base).end)
     read_normalizer(reader)
     read_pre_tokenizer(reader)

@@ -1,9 +1,9 @@
 """Writing a .mtok: the base for MNN's loader, and behind it the whole specification.
 
-What stands around a text is taken from the template: what leads goes into the header's prefix, what
-trails into the post-processor program, so that nothing comes twice on any version of the loader.
-Special tokens stand longest first, as the loader takes the first that matches; those that take
-white space with them are left to the added tokens, which the loader looks for afterwards.
+Of the tokens around a text, leading ones go into the header's prefix, trailing ones into the
+post-processor program, so that no version of the loader adds one twice. Special tokens are written
+longest first, as the loader takes the first that matches; those that strip white space are written
+as added tokens alone, which the loader finds afterwards.
 """
 
 from __future__ import annotations
@@ -13,19 +13,12 @@ from mtkit.errors import UnsupportedError
 from mtkit.formats.contract import Losses, Written
 from mtkit.formats.losses import other_spellings
 from mtkit.formats.mtok.columns import Keeper
-from mtkit.formats.mtok.component_writer import (
-    STRING_LIMIT,
-    string,
-    u8,
-    u32,
-    write_decoder,
-    write_normalizer,
-    write_pre_tokenizer,
-)
+from mtkit.formats.mtok.component_writer import write_decoder, write_normalizer, write_pre_tokenizer
 from mtkit.formats.mtok.extension import MUST_KNOW, append_extension
+from mtkit.formats.mtok.layout import STRING_LIMIT, string, u8, u32
 from mtkit.formats.mtok.model_writer import placeholder, write_model
 from mtkit.formats.mtok.reader import SPEC_TAG, read_base_columns
-from mtkit.spec import TokenType, decoders
+from mtkit.spec import AddedToken, TokenType, decoders
 from mtkit.spec import post_processors as po
 from mtkit.spec.codec import encode
 from mtkit.spec.text import MARK_BYTES
@@ -37,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from mtkit.formats.contract import Loss, WriteOptions
-    from mtkit.spec import AddedToken, AddedTokens, TokenizerSpec
+    from mtkit.spec import AddedTokens, TokenizerSpec
     from mtkit.spec.decoders import Decoder
     from mtkit.spec.post_processors import PostProcessor, Slot
 
@@ -46,10 +39,9 @@ MAGIC_LINE = b"430 4\n"
 
 
 class Base(Record):
-    """A base and what it does not hold.
+    """A base and its losses.
 
     Attributes:
-        data: All bytes, up to the last that means something.
         forbidden_length: Number of bytes behind it that would make the loader misread it.
     """
 
@@ -62,8 +54,8 @@ def write_base(spec: TokenizerSpec) -> Base:
     """Write the base of a specification."""
     losses = Losses()
     if spec.vocabulary.also:
-        lost = other_spellings(spec)
-        losses.add(lost.code, lost.field, lost.effect)
+        loss = other_spellings(spec)
+        losses.add(loss.code, loss.field, loss.effect)
     pieces = dense_pieces(spec)
     body = write_normalizer(spec.normalizer, losses)
     body += write_pre_tokenizer(spec.pre_tokenizer, losses)
@@ -82,10 +74,10 @@ def write_base(spec: TokenizerSpec) -> Base:
     data = _header(_special_ids(spec, pieces), stop, (*spec.prefix_ids, *leading)) + body
     forbidden = 4 * count - len(program) if count else None
     if forbidden == 0:
-        # Exactly four bytes an entry would be taken for a list of ids; one byte more cures it.
+        # The loader would take exactly four bytes an entry for a list of ids: add a byte.
         data += b"\0"
         forbidden = None
-    return Base(data, losses.found, forbidden)
+    return Base(data, tuple(losses), forbidden)
 
 
 def _header(special: list[int], stop: tuple[int, ...], prefix: tuple[int, ...]) -> bytes:
@@ -135,70 +127,64 @@ def added_tokens(spec: TokenizerSpec) -> Iterator[AddedToken]:
 
 
 def _special_ids(spec: TokenizerSpec, pieces: list[bytes]) -> list[int]:
-    """Return the ids that the loader looks for first and leaves out when it decodes."""
+    """Return the ids that the loader finds first, and skips in decoding."""
     greedy = {token.id for token in spec.added_tokens.tokens if token.lstrip or token.rstrip}
-    found = {token.id for token in added_tokens(spec) if token.special}
+    special = {token.id for token in added_tokens(spec) if token.special}
     types = spec.vocabulary.types
     if types is not None:
-        found |= {token_id for token_id, kind in enumerate(types) if kind == TokenType.CONTROL}
-    kept = (token_id for token_id in found - greedy if 0 <= token_id < len(pieces))
-    return sorted(kept, key=lambda token_id: (-len(pieces[token_id]), token_id))
+        special |= {token_id for token_id, kind in enumerate(types) if kind == TokenType.CONTROL}
+    ids = (token_id for token_id in special - greedy if 0 <= token_id < len(pieces))
+    return sorted(ids, key=lambda token_id: (-len(pieces[token_id]), token_id))
 
 
 def _write_added_tokens(spec: TokenizerSpec, losses: Losses) -> bytes:
-    """Write the added tokens; user-defined pieces of the vocabulary are some, too."""
-    group = spec.added_tokens
-    letters = spells_bytes(spec.decoder)
-    rows = []
-    for token in group.tokens:
-        if not token.content or len(token.content) > STRING_LIMIT:
-            continue
-        if token.special and not group.parse_special:
-            continue
-        if token.single_word:
-            losses.add(
-                "ids-special",
-                "added_tokens",
-                "whole-word special tokens are also found inside words",
-            )
-        if token.normalized and spec.normalizer is not None:
-            losses.add(
-                "ids-possible",
-                "added_tokens",
-                "added tokens are searched in the text before normalization",
-            )
-        if letters and not token.content.isascii():
-            losses.add(
-                "decoding",
-                "added_tokens",
-                "added tokens outside ASCII are decoded to their own text",
-            )
-        flags = u8(token.special, token.lstrip, token.rstrip)
-        rows.append(u32(token.id) + flags + string(token.content))
-    known = {token.id for token in group.tokens}
+    """Write u32 count, and per token u32 id, three flags and the content."""
+    tokens = [token for token in spec.added_tokens.tokens if _is_written(token, spec.added_tokens)]
+    _note_added_tokens(spec, tokens, losses)
+    rows = [
+        u32(token.id) + u8(token.special, token.lstrip, token.rstrip) + string(token.content)
+        for token in (*tokens, *_user_defined_tokens(spec))
+    ]
+    return u32(len(rows)) + b"".join(rows)
+
+
+def _is_written(token: AddedToken, group: AddedTokens) -> bool:
+    is_found = group.parse_special or not token.special
+    return is_found and 0 < len(token.content) <= STRING_LIMIT
+
+
+def _user_defined_tokens(spec: TokenizerSpec) -> Iterator[AddedToken]:
+    """Yield the user-defined pieces of the vocabulary, which the loader finds as added tokens."""
+    ids = {token.id for token in spec.added_tokens.tokens}
     types = spec.vocabulary.types
     for token_id, kind in enumerate(types if types is not None else ()):
-        if kind == TokenType.USER_DEFINED and token_id not in known:
+        if kind == TokenType.USER_DEFINED and token_id not in ids:
             piece = spec.vocabulary.pieces[token_id]
-            if b" " in piece:
-                continue  # never found: the text that it is looked for in has marks for spaces
-            text = piece.replace(MARK_BYTES, b" ")
-            rows.append(u32(token_id) + u8(0, 0, 0) + string(text))
+            if b" " not in piece:  # else never found: the normalized text has marks for spaces
+                yield AddedToken(token_id, piece.replace(MARK_BYTES, b" "))
+
+
+def _note_added_tokens(spec: TokenizerSpec, tokens: list[AddedToken], losses: Losses) -> None:
+    group = spec.added_tokens
+    letters = spells_bytes(spec.decoder)
+    for token in tokens:
+        if token.single_word:
+            effect = "whole-word special tokens are also found inside words"
+            losses.add("ids-special", "added_tokens", effect)
+        if token.normalized and spec.normalizer is not None:
+            effect = "added tokens are searched in the text before normalization"
+            losses.add("ids-possible", "added_tokens", effect)
+        if letters and not token.content.isascii():
+            effect = "added tokens outside ASCII are decoded to their own text"
+            losses.add("decoding", "added_tokens", effect)
     if not group.parse_special:
-        losses.add(
-            "ids-special",
-            "added_tokens.parse_special",
-            "special tokens that are spelled out in a text are recognized",
-        )
-    if group.tokens and (group.match, group.strip) != ("leftmost_longest", "ascii"):
-        stripping = any(token.lstrip or token.rstrip for token in group.tokens)
-        if group.match != "leftmost_longest" or stripping:
-            losses.add(
-                "ids-special",
-                "added_tokens",
-                "special tokens in a text are found and stripped by the loader's rules",
-            )
-    return u32(len(rows)) + b"".join(rows)
+        effect = "special tokens that are spelled out in a text are recognized"
+        losses.add("ids-special", "added_tokens.parse_special", effect)
+    strips = any(token.lstrip or token.rstrip for token in group.tokens)
+    has_other_rules = group.match != "leftmost_longest" or (strips and group.strip != "ascii")
+    if group.tokens and has_other_rules:
+        effect = "special tokens in a text are found and stripped by the loader's rules"
+        losses.add("ids-special", "added_tokens", effect)
 
 
 def _write_texts(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
@@ -234,16 +220,12 @@ def _ids_around(spec: TokenizerSpec, losses: Losses) -> tuple[tuple[int, ...], t
         else:
             texts += 1
     if spec.post_processor is not None and texts != 1:
-        losses.add(
-            "ids",
-            "post_processor",
-            "tokens are added around a text only once, with the text in the middle",
-        )
+        effect = "tokens are added around a text only once, with the text in the middle"
+        losses.add("ids", "post_processor", effect)
     post = spec.post_processor
     if isinstance(post, (po.Bert, po.Roberta)) or (isinstance(post, po.Template) and post.pair):
-        losses.add(
-            "metadata", "post_processor.pair", "rules for text pairs and type ids are not kept"
-        )
+        effect = "rules for text pairs and type ids are not kept"
+        losses.add("metadata", "post_processor.pair", effect)
     return tuple(leading), tuple(trailing)
 
 
@@ -267,15 +249,14 @@ def _slots(component: PostProcessor | None, losses: Losses) -> tuple[Slot, ...]:
 
 
 def _note_other_fields(spec: TokenizerSpec, losses: Losses) -> None:
-    """Note the fields that the base has no place for at all."""
+    """Add the losses of fields that the base has no place for."""
     if spec.truncation is not None:
         losses.add("metadata", "truncation", "the setting is not kept")
     if spec.padding is not None:
         losses.add("metadata", "padding", "the setting is not kept")
     if spec.invalid_utf8 != "keep":
-        losses.add(
-            "ids-special", "invalid_utf8", "text that is not valid UTF-8 is encoded byte by byte"
-        )
+        effect = "text that is not valid UTF-8 is encoded byte by byte"
+        losses.add("ids-special", "invalid_utf8", effect)
     roles = [
         name
         for name in fields(spec.special_ids)
@@ -291,7 +272,7 @@ SUFFIX = ".mtok"
 
 
 def write_file(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write a file; with the extension nothing is lost."""
+    """Write a file; with the extension it has no losses."""
     base = write_base(spec)
     if not options.extension:
         return Written({SUFFIX: base.data}, base.losses)
@@ -306,7 +287,7 @@ def write_file(spec: TokenizerSpec, options: WriteOptions) -> Written:
 
 
 def _tables(spec: TokenizerSpec, choice: str) -> Mapping[str, bytes]:
-    """Return the engine's tables: "no" gives none, "yes" insists on them, else if possible."""
+    """Return the engine's tables: none for "no", required for "yes", else if possible."""
     if choice == "no":
         return {}
     from mtkit.engine import stored_tables
@@ -322,7 +303,7 @@ def _tables(spec: TokenizerSpec, choice: str) -> Mapping[str, bytes]:
 
 
 def spec_section(spec: TokenizerSpec, keeper: Keeper) -> bytes:
-    """Write the canonical JSON of a specification, its long columns kept elsewhere."""
+    """Return the canonical JSON of a specification, its long columns in other sections."""
     import json
 
     document = encode(spec, brief=True, keep=keeper.keep)

@@ -1,10 +1,9 @@
 """SentencePiece ``tokenizer.model``: a protocol-buffer message.
 
 ModelProto: pieces (1, repeated), trainer_spec (2), normalizer_spec (3), self_test_data (4),
-denormalizer_spec (5). What the tokenizer does goes into the specification; the settings' other
-fields, the self-test and unknown fields are kept in the extras, and a file is written back byte
-for byte. Encoding adds nothing and finds no special tokens in the text: control pieces are ids
-for programs, their spelling is ordinary text.
+denormalizer_spec (5). The settings' other fields, the self-test and unknown fields are kept in the
+extras, so that a file is written back byte for byte. Encoding adds no special tokens and finds none
+in the text: the spelling of a control piece is ordinary text.
 
 Source: google/sentencepiece 0.2, sentencepiece_model.proto; sentencepiece_processor.cc.
 """
@@ -15,8 +14,6 @@ from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading, Written
 from mtkit.formats.losses import losses_between
-from mtkit.formats.spm import writer as spm_adapt
-from mtkit.formats.spm import writer as spm_write
 from mtkit.formats.spm.message import (
     BPE_TYPE,
     BYTES,
@@ -31,8 +28,17 @@ from mtkit.formats.spm.message import (
     read_native_pieces,
     read_pieces,
 )
-from mtkit.formats.spm.writer import UNK_SURFACE, find_roles
-from mtkit.spec import AddedTokens, SpecialIds, TokenizerSpec, models, replace
+from mtkit.formats.spm.writer import (
+    LOSS_RULES,
+    MESSAGES,
+    UNK_SURFACE,
+    adapt_spec,
+    find_roles,
+    model_of_type,
+    settings_messages,
+    write_model,
+)
+from mtkit.spec import AddedTokens, SpecialIds, TokenizerSpec, replace
 from mtkit.spec.decoders import Subwords
 from mtkit.spec.normalizers import Spaces
 
@@ -43,7 +49,6 @@ if TYPE_CHECKING:
 
     from mtkit.formats.contract import WriteOptions
     from mtkit.formats.spm.message import Field
-    from mtkit.spec.models import Model
 
 NAME = "spm"
 TITLE = "SentencePiece model (tokenizer.model)"
@@ -81,7 +86,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
             rest += part.raw
         elif part.number == 1:
             pieces.append(part)
-        else:  # a message that comes twice is merged, which is what joining its bytes does
+        else:  # protocol buffers merge repeated messages, which joining the bytes does
             parts[part.number] = parts.get(part.number, b"") + part.data
     vocabulary, odd = packed[:2] if packed else read_pieces(pieces)
     trainer = SettingsMessage(parts.get(2, b""), "trainer_spec")
@@ -94,75 +99,57 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     spaces = read_spaces(normalizer, suffix=trainer.truth(24, False))
     denormalizer = None
     if 5 in parts:
-        found = read_spaces(SettingsMessage(parts[5], "denormalizer_spec"), suffix=False)
-        denormalizer = found if found.charsmap else None
+        spaces_back = read_spaces(SettingsMessage(parts[5], "denormalizer_spec"), suffix=False)
+        denormalizer = spaces_back if spaces_back.charsmap else None
     leading: Literal["all", "first", "none"] = "all" if spaces.remove_extra_whitespaces else "none"
     if leading == "none" and spaces.add_dummy_prefix:
         leading = "first"
     spec = TokenizerSpec(
         vocabulary,
-        read_model(kind, unk, byte_fallback=byte_fallback),
+        model_of_type(kind, unk, byte_fallback=byte_fallback),
         normalizer=spaces,
         decoder=Subwords(
-            unk_surface=trainer.data(44, UNK_SURFACE),
-            drop_marks=leading,
-            denormalizer=denormalizer,
+            unk_surface=trainer.data(44, UNK_SURFACE), drop_marks=leading, denormalizer=denormalizer
         ),
         added_tokens=AddedTokens(parse_special=False),
         special_ids=SpecialIds(unk=unk, **find_roles(vocabulary, trainer)),
         invalid_utf8="keep",
     )
-    kept = {**kept_messages(spec, parts, rest), **odd}
-    return Reading(replace(spec, extras=((NAME, kept),)) if kept else spec)
+    extras = {**unusual_messages(spec, parts, rest), **odd}
+    return Reading(replace(spec, extras=((NAME, extras),)) if extras else spec)
 
 
-def kept_messages(spec: TokenizerSpec, parts: dict[int, bytes], rest: bytes) -> dict[str, object]:
-    """Return the messages, in hex, that the writer would not make of itself.
+def unusual_messages(
+    spec: TokenizerSpec, parts: dict[int, bytes], rest: bytes
+) -> dict[str, object]:
+    """Return the messages, in hex, that differ from what the writer makes of the specification.
 
     The character map is left out of the normalizer's settings: the specification has it.
     """
-    made = spm_write.settings_messages(spec, {})
-    kept: dict[str, object] = {"fields": rest.hex()} if rest else {}
-    for number, name in spm_write.MESSAGES.items():
+    usual = settings_messages(spec, {})
+    messages: dict[str, object] = {"fields": rest.hex()} if rest else {}
+    for number, name in MESSAGES.items():
         data = parts.get(number)
-        if data == made.get(number):
+        if data == usual.get(number):
             continue
         if number == 3 and data is not None:
             settings = SettingsMessage(data, name)
             if settings.data(2):
                 settings.remove(2)
             data = settings.message()
-        kept[name] = None if data is None else data.hex()
-    return kept
+        messages[name] = None if data is None else data.hex()
+    return messages
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a model."""
-    adapted = spm_adapt.adapt_spec(spec)
+    adapted = adapt_spec(spec)
     try:
-        data = spm_write.write_model(adapted)
+        data = write_model(adapted)
         back = read(Source("", data), {}).spec
     except FormatError as error:
         raise UnsupportedError(error.what, field=error.field) from None
-    return Written({".model": data}, losses_between(spec, back, rules=spm_adapt.LOSS_RULES))
-
-
-def read_model(kind: int, unk: int, *, byte_fallback: bool) -> Model:
-    """Return the model of a model_type."""
-    if kind == BPE_TYPE:
-        return models.ScoreBPE(unk=unk, byte_fallback=byte_fallback)
-    if kind == WORD_TYPE:
-        return models.Words(unk=unk, byte_fallback=byte_fallback)
-    if kind == CHAR_TYPE:
-        return models.Characters(unk=unk, byte_fallback=byte_fallback)
-    return models.Unigram(
-        unk=unk,
-        byte_fallback=byte_fallback,
-        candidates="used",
-        user_defined="preferred",
-        precision="f32",
-        byte_places="last" if byte_fallback else "each",
-    )
+    return Written({".model": data}, losses_between(spec, back, rules=LOSS_RULES))
 
 
 def read_spaces(settings: SettingsMessage, *, suffix: bool) -> Spaces:

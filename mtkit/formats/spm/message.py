@@ -1,12 +1,12 @@
 """Protocol-buffer messages without a schema, and the pieces of a SentencePiece model in them.
 
 A field is a varint tag (number * 8 + wire type) and a value: varint (0), 8 bytes (1), varint length
-and bytes (2), 4 bytes (5). Groups (3, 4) are not taken. Fields keep their bytes, so that what is
-not understood is written back as it was; fields that repeat keep their order.
+and bytes (2), 4 bytes (5). Groups (3, 4) are refused. Fields keep their bytes, so that unknown ones
+are written back as they were; repeated fields keep their order.
 
-The pieces of a SentencePiece model: piece (1), score (2, float32), type (3). Trainers write the
-score always and the type only when it is not NORMAL. A file that does otherwise is listed in the
-extras, so that it can be written as it was.
+A piece of a SentencePiece model: piece (1), score (2, float32), type (3). Trainers always write the
+score, and the type only when it is not NORMAL. Where a file does otherwise, the extras say so, so
+that it can be written as it was.
 
 Source: google/sentencepiece, sentencepiece_model.proto; model_interface.cc (``InitializePieces``:
 what a loader refuses).
@@ -125,7 +125,7 @@ def encode_field(number: int, value: int | bytes) -> bytes:
 
 
 class SettingsMessage:
-    """A small message whose fields can be read and replaced; what is not touched stays."""
+    """A small message whose fields can be read and replaced; all others stay as they are."""
 
     def __init__(self, data: bytes, name: str, base: int = 0) -> None:
         """Read a message."""
@@ -134,8 +134,8 @@ class SettingsMessage:
 
     def number(self, number: int, default: int) -> int:
         """Return a varint; of several the last counts."""
-        found = [f.number_value for n, wire, f in self.fields if n == number and wire == VARINT]
-        return found[-1] if found else default
+        values = [f.number_value for n, wire, f in self.fields if n == number and wire == VARINT]
+        return values[-1] if values else default
 
     def truth(self, number: int, default: bool) -> bool:
         """Return a truth value."""
@@ -143,11 +143,11 @@ class SettingsMessage:
 
     def data(self, number: int, default: bytes = b"") -> bytes:
         """Return bytes; of several the last counts."""
-        found = [f.data for n, wire, f in self.fields if n == number and wire == BYTES]
-        return found[-1] if found else default
+        values = [f.data for n, wire, f in self.fields if n == number and wire == BYTES]
+        return values[-1] if values else default
 
     def set(self, number: int, value: int | bytes) -> None:
-        """Put a value in the place of all others of its number, or where the order wants it."""
+        """Replace all values of a number by one; fields stay in the order of numbers."""
         places = [at for at, (n, _) in enumerate(self.raw) if n == number]
         new = number, encode_field(number, value)
         if places:
@@ -170,7 +170,7 @@ class SettingsMessage:
 
 
 def join_fields(parts: Iterable[bytes]) -> bytes:
-    """Return fields one after the other: that is a message."""
+    """Return fields one after the other, which is a message."""
     return b"".join(parts)
 
 
@@ -243,18 +243,18 @@ def read_pieces(messages: Iterable[Field]) -> tuple[Vocabulary, dict[str, object
 
 
 def read_native_pieces(data: Buffer) -> tuple[Vocabulary, dict[str, object], bytes] | None:
-    """Return what ``read_pieces`` does of an ordinary model, and its other fields, from the core.
+    """Read the pieces of an ordinary model, and its other fields, by the native core.
 
-    None: ``read_pieces`` has to read it, and says what is wrong with it.
+    None: ``read_pieces`` has to read it, or to say what is wrong with it.
     """
     try:
         from mtkit.base.native import native
     except ImportError:
         return None
-    found = native.read_spm_pieces(data)
-    if found is None:
+    columns = native.read_spm_pieces(data)
+    if columns is None:
         return None
-    blob, ends, types, scores, marks, rest = found
+    blob, ends, types, scores, marks, rest = columns
     pieces = Pieces(blob, Numbers("I", ends))
     if not pieces.are_distinct():
         return None
@@ -264,7 +264,7 @@ def read_native_pieces(data: Buffer) -> tuple[Vocabulary, dict[str, object], byt
 
 
 def _runs(marks: bytes, mark: bytes) -> list[list[int]]:
-    """Return where runs of ids begin and end that have a mark, alone or with the other one (3)."""
+    """Return begin and end of runs of ids that have a mark, alone or with the other one (3)."""
     if mark not in marks and b"\3" not in marks:
         return []
     import re
@@ -278,8 +278,8 @@ def write_pieces(vocabulary: Vocabulary, odd: dict[str, Any]) -> Iterator[bytes]
         Column(odd.get("no_score", ())).ids(),
         Column(odd.get("plain_type", ())).ids(),
     )
-    listed: list[tuple[int, str]] = odd.get("piece_fields", [])
-    unknown = {token_id: bytes.fromhex(data) for token_id, data in listed}
+    rows: list[tuple[int, str]] = odd.get("piece_fields", [])
+    unknown = {token_id: bytes.fromhex(data) for token_id, data in rows}
     scores = vocabulary.scores or Numbers("f", bytes(4 * len(vocabulary)))
     for token_id, (piece, score, kind) in enumerate(
         zip(vocabulary.pieces, scores, vocabulary.all_types(), strict=True)
@@ -293,13 +293,13 @@ def write_pieces(vocabulary: Vocabulary, odd: dict[str, Any]) -> Iterator[bytes]
 
 
 def check_native_pieces(vocabulary: Vocabulary, *, byte_fallback: bool, kind_of_model: int) -> int:
-    """Check what ``check_pieces`` checks, of pieces whose texts and scores the core has checked."""
+    """As ``check_pieces``, for pieces whose texts and scores the core has checked."""
     types = vocabulary.all_types()
-    spelled = vocabulary.pieces.places(BYTE_TOKENS) if byte_fallback else []
+    byte_ids = vocabulary.pieces.places(BYTE_TOKENS) if byte_fallback else []
     plain = (
         types.count(TokenType.UNKNOWN) == 1
-        and types.count(TokenType.BYTE) == len(spelled) == 256 * byte_fallback
-        and {TokenType.BYTE}.issuperset(map(types.__getitem__, spelled))
+        and types.count(TokenType.BYTE) == len(byte_ids) == 256 * byte_fallback
+        and {TokenType.BYTE}.issuperset(map(types.__getitem__, byte_ids))
         and any(kind in types for kind in SEGMENTED)
     )
     if plain:
@@ -311,7 +311,7 @@ def check_pieces(vocabulary: Vocabulary, *, byte_fallback: bool, kind_of_model: 
     """Check what the reference checks when it loads a model; return the id of the unknown piece."""
     seen: dict[bool, dict[bytes, int]] = {True: {}, False: {}}
     unknown: int | None = None
-    spelled: set[bytes] = set()
+    byte_pieces: set[bytes] = set()
     for token_id, (piece, kind, score) in enumerate(
         zip(vocabulary.pieces, vocabulary.types or (), vocabulary.scores or (), strict=True)
     ):
@@ -338,11 +338,11 @@ def check_pieces(vocabulary: Vocabulary, *, byte_fallback: bool, kind_of_model: 
         if kind == TokenType.UNKNOWN:
             unknown = token_id
         elif kind == TokenType.BYTE:
-            spelled.add(piece)
+            byte_pieces.add(piece)
     if unknown is None:
         raise FormatError("none is UNKNOWN", field="pieces", hint="the file is probably truncated")
-    if byte_fallback and len(spelled) < 256:
-        raise FormatError(f"has {len(spelled)} BYTE pieces of 256", field="pieces")
+    if byte_fallback and len(byte_pieces) < 256:
+        raise FormatError(f"has {len(byte_pieces)} BYTE pieces of 256", field="pieces")
     if kind_of_model == UNIGRAM_TYPE and not seen[True]:
         raise FormatError("none can be made by segmentation", field="pieces")
     return unknown

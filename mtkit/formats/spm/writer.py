@@ -1,10 +1,9 @@
-"""Writing a SentencePiece model: any specification as one that it can hold, and that as a message.
+"""Writing a SentencePiece model: a specification adapted to what it can hold, and its message.
 
-Settings that a file had are taken as they were and only changed where the specification says
-something else; so what was read is written back byte for byte.
+Settings of a file are only changed where the specification differs, so that a file that was read is
+written back byte for byte.
 
-Source: google/sentencepiece, sentencepiece_model.proto.
-Source: google/sentencepiece: what its normalizer, models and decoder do.
+Source: google/sentencepiece, sentencepiece_model.proto; its normalizer, models and decoder.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from mtkit.spec.models import Model
 
     class Roles(TypedDict, total=False):
-        """Ids with a role, those that there are."""
+        """Ids with a role."""
 
         bos: int
         eos: int
@@ -50,12 +49,7 @@ if TYPE_CHECKING:
 
 
 EXTRAS = "spm"
-MESSAGES = {
-    2: "trainer_spec",
-    3: "normalizer_spec",
-    4: "self_test_data",
-    5: "denormalizer_spec",
-}
+MESSAGES = {2: "trainer_spec", 3: "normalizer_spec", 4: "self_test_data", 5: "denormalizer_spec"}
 MODEL_TYPES: dict[type, int] = {
     Unigram: UNIGRAM_TYPE,
     ScoreBPE: BPE_TYPE,
@@ -69,19 +63,21 @@ ROLES = (("bos", 46, 41, b"<s>"), ("eos", 47, 42, b"</s>"), ("pad", 48, 43, b"<p
 
 def write_model(spec: TokenizerSpec) -> bytes:
     """Return the whole file."""
-    kept = _extras_of(spec)
-    parts = [*write_pieces(spec.vocabulary, kept)]
-    parts += [encode_field(number, data) for number, data in settings_messages(spec, kept).items()]
-    parts.append(bytes.fromhex(str(kept.get("fields") or "")))
+    extras = _extras_of(spec)
+    parts = [*write_pieces(spec.vocabulary, extras)]
+    parts += [
+        encode_field(number, data) for number, data in settings_messages(spec, extras).items()
+    ]
+    parts.append(bytes.fromhex(str(extras.get("fields") or "")))
     return join_fields(parts)
 
 
 def _extras_of(spec: TokenizerSpec) -> dict[str, object]:
-    """Return what a file had besides the specification, as JSON values."""
-    found = dict(spec.extras).get(EXTRAS)
-    if not isinstance(found, dict):
+    """Return the checked extras of a file: what the specification does not hold of it."""
+    extras = dict(spec.extras).get(EXTRAS)
+    if not isinstance(extras, dict):
         return {}
-    for name, value in found.items():
+    for name, value in extras.items():
         check = {
             "no_score": _are_ranges,
             "plain_type": _are_ranges,
@@ -89,7 +85,7 @@ def _extras_of(spec: TokenizerSpec) -> dict[str, object]:
         }.get(name, _is_hexadecimal)
         if not check(value, len(spec.vocabulary)):
             raise FormatError("is not as a file has it", field=f"extras.{EXTRAS}.{name}")
-    return found
+    return extras
 
 
 def _are_ranges(value: object, size: int) -> bool:
@@ -116,7 +112,7 @@ def _are_fields(value: object, size: int) -> bool:
 
 
 def _is_hexadecimal(value: object, _: int) -> bool:
-    """Whether a value is bytes in hexadecimal, or None for a message that is not there."""
+    """Whether a value is bytes in hexadecimal, or None for a missing message."""
     if not isinstance(value, str):
         return value is None
     try:
@@ -126,36 +122,36 @@ def _is_hexadecimal(value: object, _: int) -> bool:
     return True
 
 
-def settings_messages(spec: TokenizerSpec, kept: dict[str, object]) -> dict[int, bytes]:
-    """Return the messages behind the pieces by number, those that there are.
+def settings_messages(spec: TokenizerSpec, extras: dict[str, object]) -> dict[int, bytes]:
+    """Return the messages behind the pieces by number.
 
     Args:
-        kept: Message name -> what a file had, in hex, or None where it had none.
+        extras: Message name -> that of a file, in hex, or None where it had none.
     """
-    given: dict[int, bytes | None] = {}
+    stored: dict[int, bytes | None] = {}
     for number, name in MESSAGES.items():
-        data = kept.get(name)
-        given[number] = bytes.fromhex(data) if isinstance(data, str) else None
-    made: dict[int, bytes] = {}
-    trainer = SettingsMessage(given[2] or b"", MESSAGES[2])
-    set_trainer(trainer, spec, new=MESSAGES[2] not in kept)
-    normalizer = SettingsMessage(given[3] or b"", MESSAGES[3])
+        data = extras.get(name)
+        stored[number] = bytes.fromhex(data) if isinstance(data, str) else None
+    messages: dict[int, bytes] = {}
+    trainer = SettingsMessage(stored[2] or b"", MESSAGES[2])
+    set_trainer(trainer, spec, new=MESSAGES[2] not in extras)
+    normalizer = SettingsMessage(stored[3] or b"", MESSAGES[3])
     assert isinstance(spec.normalizer, Spaces)
-    set_spaces(normalizer, spec.normalizer, new=MESSAGES[3] not in kept)
+    set_spaces(normalizer, spec.normalizer, new=MESSAGES[3] not in extras)
     for number, settings in ((2, trainer), (3, normalizer)):
         data_bytes = settings.message()
-        if data_bytes or given[number] is not None or MESSAGES[number] not in kept:
-            made[number] = data_bytes
-    if given[4] is not None:
-        made[4] = given[4]
+        if data_bytes or stored[number] is not None or MESSAGES[number] not in extras:
+            messages[number] = data_bytes
+    if stored[4] is not None:
+        messages[4] = stored[4]
     denormalizer = spec.decoder.denormalizer if isinstance(spec.decoder, Subwords) else None
-    if given[5] is not None:
-        made[5] = given[5]
+    if stored[5] is not None:
+        messages[5] = stored[5]
     elif denormalizer is not None:
         settings = SettingsMessage(b"", MESSAGES[5])
         set_spaces(settings, denormalizer, new=True)
-        made[5] = settings.message()
-    return made
+        messages[5] = settings.message()
+    return messages
 
 
 def set_trainer(settings: SettingsMessage, spec: TokenizerSpec, *, new: bool) -> None:
@@ -164,8 +160,8 @@ def set_trainer(settings: SettingsMessage, spec: TokenizerSpec, *, new: bool) ->
     byte_fallback = bool(getattr(spec.model, "byte_fallback", False))
     normalizer = spec.normalizer
     suffix = isinstance(normalizer, Spaces) and normalizer.suffix
-    known = settings.number(3, UNIGRAM_TYPE)
-    if (known if known in MODEL_TYPES.values() else UNIGRAM_TYPE) != kind:
+    stored = settings.number(3, UNIGRAM_TYPE)
+    if (stored if stored in MODEL_TYPES.values() else UNIGRAM_TYPE) != kind:
         settings.set(3, kind)
     if new:
         settings.set(4, len(spec.vocabulary))
@@ -175,10 +171,10 @@ def set_trainer(settings: SettingsMessage, spec: TokenizerSpec, *, new: bool) ->
     surface = spec.decoder.unk_surface if isinstance(spec.decoder, Subwords) else UNK_SURFACE
     if settings.data(44, UNK_SURFACE) != surface:
         settings.set(44, surface)
-    found = find_roles(spec.vocabulary, settings)
+    roles = find_roles(spec.vocabulary, settings)
     for role, piece_number, id_number, _ in ROLES:
         token_id = getattr(spec.special_ids, role)
-        if token_id is None or found.get(role) == token_id:
+        if token_id is None or roles.get(role) == token_id:
             continue
         if token_id >= len(spec.vocabulary):
             continue  # the role is lost, which the comparison with what is read back lists
@@ -202,27 +198,26 @@ def set_spaces(settings: SettingsMessage, spaces: Spaces, *, new: bool) -> None:
 
 
 def find_roles(vocabulary: Vocabulary, trainer: SettingsMessage) -> Roles:
-    """Return the ids with a role: control pieces spelled as the trainer notes."""
-    found: Roles = {}
-    spelled = [(role, trainer.data(number) or spelling) for role, number, _, spelling in ROLES]
+    """Return the ids with a role: control pieces with the spelling in trainer_spec."""
+    roles: Roles = {}
+    spellings = [(role, trainer.data(number) or spelling) for role, number, _, spelling in ROLES]
     pieces, types = vocabulary.pieces, vocabulary.types or ()
-    places = pieces.places(text for _, text in spelled)
+    places = pieces.places(text for _, text in spellings)
     control = {
         pieces[token_id]: token_id for token_id in places if types[token_id] == TokenType.CONTROL
     }
-    for role, text in spelled:
+    for role, text in spellings:
         if text in control:
-            found[role] = control[text]  # type: ignore[literal-required]  # of ROLES
-    return found
+            roles[role] = control[text]  # type: ignore[literal-required]  # of ROLES
+    return roles
 
 
 def adapt_spec(spec: TokenizerSpec) -> TokenizerSpec:
     """Replace components by those that the format has."""
     if isinstance(spec.model, BPE):
         if space_rule(spec) is None:
-            raise UnsupportedError(
-                "SentencePiece cannot split a text before it merges", field="model"
-            )
+            what = "SentencePiece cannot split a text before it merges"
+            raise UnsupportedError(what, field="model")
         spec = score_form(spec)
     if type(spec.model) not in MODEL_TYPES:
         raise UnsupportedError(
@@ -243,26 +238,34 @@ def adapt_spec(spec: TokenizerSpec) -> TokenizerSpec:
         vocabulary=vocabulary,
         normalizer=rule,
         pre_tokenizer=None,
-        model=plain_model(spec.model, unk),
+        model=_plain_model(spec.model, unk),
     )
 
 
-def plain_model(model: Model, unk: int) -> Model:
-    """Return a model with the switches that the format means."""
+def _plain_model(model: Model, unk: int) -> Model:
+    """Return a model with the switches that a file implies."""
+    if isinstance(model, (Characters, Words)):
+        return model
     byte_fallback = bool(getattr(model, "byte_fallback", False))
-    if isinstance(model, ScoreBPE):
+    return model_of_type(MODEL_TYPES[type(model)], unk, byte_fallback=byte_fallback)
+
+
+def model_of_type(kind: int, unk: int, *, byte_fallback: bool) -> Model:
+    """Return the model of a model_type."""
+    if kind == BPE_TYPE:
         return ScoreBPE(unk=unk, byte_fallback=byte_fallback)
-    if isinstance(model, Unigram):
-        return Unigram(
-            unk=unk,
-            byte_fallback=byte_fallback,
-            candidates="used",
-            user_defined="preferred",
-            precision="f32",
-            byte_places="last" if byte_fallback else "each",
-        )
-    assert isinstance(model, (Characters, Words))
-    return model
+    if kind == WORD_TYPE:
+        return Words(unk=unk, byte_fallback=byte_fallback)
+    if kind == CHAR_TYPE:
+        return Characters(unk=unk, byte_fallback=byte_fallback)
+    return Unigram(
+        unk=unk,
+        byte_fallback=byte_fallback,
+        candidates="used",
+        user_defined="preferred",
+        precision="f32",
+        byte_places="last" if byte_fallback else "each",
+    )
 
 
 def _typed_vocabulary(spec: TokenizerSpec) -> Vocabulary:
@@ -280,18 +283,17 @@ def _typed_vocabulary(spec: TokenizerSpec) -> Vocabulary:
             pieces[token.id] = token.content
             types[token.id] = TokenType.CONTROL if token.special else TokenType.USER_DEFINED
     if getattr(spec.model, "byte_fallback", False):
-        spelled = frozenset(BYTE_TOKENS)
+        byte_tokens = frozenset(BYTE_TOKENS)
         for token_id, piece in enumerate(pieces):
-            if piece in spelled:
+            if piece in byte_tokens:
                 types[token_id] = TokenType.BYTE
     unk = spec.special_ids.unk
     if unk is None or unk >= len(types):
         unk = getattr(spec.model, "unk", None)
     if TokenType.UNKNOWN not in types:
         if unk is None:
-            raise UnsupportedError(
-                "has no unknown token, the format wants one", field="vocabulary.types"
-            )
+            what = "has no unknown token, the format wants one"
+            raise UnsupportedError(what, field="vocabulary.types")
         types[unk] = TokenType.UNKNOWN
     # Other numbers than the format's own are ordinary to its reader.
     types = [TokenType.NORMAL if kind == TokenType.UNDEFINED else kind for kind in types]
@@ -316,25 +318,24 @@ def _mark_spaces(vocabulary: Vocabulary) -> Vocabulary:
 
 
 def _vocabulary_losses(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
-    """Yield what is different in the vocabulary."""
+    """Yield the losses of the vocabulary."""
     old, new = spec.vocabulary, back.vocabulary
     if old.pieces != new.pieces:
         yield Loss("ids-special", "vocabulary.pieces", "spaces in tokens are written as U+2581")
     if old.types != new.types:
         yield Loss("metadata", "vocabulary.types", "every token gets a SentencePiece type")
     if old.scores != new.scores:
-        told = old.scores is None or list(old.scores) != list(new.scores or ())[: len(old)]
-        yield Loss(
-            "ids-possible" if told else "metadata",
-            "vocabulary.scores",
-            "scores are rounded to float32",
+        has_other_values = (
+            old.scores is None or list(old.scores) != list(new.scores or ())[: len(old)]
         )
+        effect = "scores are rounded to float32"
+        yield Loss("ids-possible" if has_other_values else "metadata", "vocabulary.scores", effect)
     if old.hidden != new.hidden:
         yield Loss("ids-possible", "vocabulary.hidden", "hidden tokens can be produced")
 
 
 def _space_loss(name: str, spec: TokenizerSpec) -> Loss:
-    """Return what is lost of normalizer or pre-tokenizer."""
+    """Return the loss of the normalizer or the pre-tokenizer."""
     rule = space_rule(spec)
     if rule is None:
         near = near_space_rule(spec)
@@ -342,18 +343,16 @@ def _space_loss(name: str, spec: TokenizerSpec) -> Loss:
             return Loss("ids-possible", name, "extra white space is removed as sentencepiece does")
         return Loss("ids", name, "text is not normalized or split in the same way")
     if rule.keep != "pieces" or rule.prefix != "text":
-        return Loss(
-            "ids-possible", name, "spaces and user-defined tokens follow sentencepiece's rules"
-        )
+        effect = "spaces and user-defined tokens follow sentencepiece's rules"
+        return Loss("ids-possible", name, effect)
     return Loss("ids-special", name, "U+2581 counts as a space, and invalid UTF-8 becomes U+FFFD")
 
 
 def _added_token_loss(spec: TokenizerSpec) -> Loss:
-    """Return what is lost of the added tokens, or of how none are looked for."""
+    """Return the loss of the added tokens."""
     code: LossCode = "ids-special" if spec.added_tokens.tokens else "metadata"
-    return Loss(
-        code, "added_tokens", "special tokens that are spelled out in a text are plain text"
-    )
+    effect = "special tokens that are spelled out in a text are plain text"
+    return Loss(code, "added_tokens", effect)
 
 
 LOSS_RULES: Mapping[str, Rule] = {
@@ -368,4 +367,4 @@ LOSS_RULES: Mapping[str, Rule] = {
     "invalid_utf8": ("ids-special", "each byte that is not valid UTF-8 becomes U+FFFD"),
     "extras": ("metadata", "settings of other formats, and training settings, are not kept"),
 }
-"""What it means that a field does not come back."""
+"""Field -> its loss, where it does not come back."""

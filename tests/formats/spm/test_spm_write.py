@@ -17,7 +17,7 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import hf, llama2c, spm
 from mtkit.formats.contract import WriteOptions
-from mtkit.formats.spm import writer as spm_adapt
+from mtkit.formats.spm import writer
 from mtkit.formats.spm.message import encode_field, encode_varint
 from mtkit.pipeline import Pipeline
 from mtkit.spec import SpecialIds, TokenizerSpec, TokenType, Vocabulary, fields, replace
@@ -174,7 +174,7 @@ def test_merges_that_stand_for_scores(name: str) -> None:
     for text in texts:
         assert made.encode(text) == original.encode(text), text
     if name == "llama-2":
-        pieces = [raw for _, raw in llama2c._spell_tokens(spm_adapt.adapt_spec(spec))]
+        pieces = [raw for _, raw in llama2c._spell_tokens(writer.adapt_spec(spec))]
         exported = llama2c.read(Source.open(str(folder / "tokenizer.bin")), {}).spec
         assert pieces == list(exported.vocabulary.pieces)
         assert llama2c.write(spec, WriteOptions()).files
