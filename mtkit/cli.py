@@ -1,10 +1,10 @@
 """The ``mtkit`` command.
 
 ``main`` looks up the command's name in ``COMMANDS`` and imports that one module; typer, the
-library and the native core are loaded only when a command needs them, and a plain line of
-``encode`` needs no typer (``commands.plain``). A user never sees a traceback: errors are one line
-on stderr, and the exit code says their kind (see errors.py; 0 done, 2 wrong usage, 70 a bug in
-mtkit, 130 interrupted).
+library and the native core are loaded only when a command needs them, and a plain line needs no
+typer (``commands.command``). A user never sees a traceback: errors are one line on stderr, and the
+exit code says their kind (see errors.py; 0 done, 2 wrong usage, 70 a bug in mtkit, 130
+interrupted).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from mtkit.commands.command import Command, Group
+
 
 COMMANDS = {
     "inspect": ("mtkit.commands.inspect", "Show what is in a GGUF, safetensors or other file."),
@@ -31,7 +33,7 @@ COMMANDS = {
     "hash": ("mtkit.commands.hash", "Hash tensors, or a tokenizer's behavior."),
     "convert": ("mtkit.commands.convert", "Convert a model or tokenizer to another format."),
     "formats": ("mtkit.commands.formats", "List the formats that mtkit reads and writes."),
-    "encode": ("mtkit.commands.encode.command", "Encode text to token ids."),
+    "encode": ("mtkit.commands.encode", "Encode text to token ids."),
     "decode": ("mtkit.commands.decode", "Decode token ids to text."),
     "explain": ("mtkit.commands.explain", "Show how a text is split into tokens."),
     "count": ("mtkit.commands.count", "Count the tokens in texts."),
@@ -54,7 +56,7 @@ COMMANDS = {
     "config": ("mtkit.commands.config", "Show or set the default tokenizer and model."),
     "completion": ("mtkit.commands.completion", "Print a shell completion script."),
 }
-"""Name -> (module with a typer ``app``, one-line help)."""
+"""Name -> (module of the ``command``, one-line help)."""
 GROUPS = {
     "Look (GGUF, safetensors, tokenizer files, model folders)": "inspect dump token diff report",
     "Check": "check compare hash",
@@ -201,14 +203,15 @@ def _take_color(args: list[str]) -> list[str]:
 
 
 def _run(name: str, args: list[str]) -> int:
-    from mtkit.commands.plain_line import plain_line
+    from mtkit.commands import load_command
     from mtkit.errors import MtkitError
 
     try:
-        command = plain_line(name, args) or _typer_line(name, args)
+        command = load_command(_module(name, args))
+        call = command.plain_call(args) or _typer_call(command, name, args)
         while _WHEN_IMPORTED:
             _WHEN_IMPORTED.pop()()
-        code = command()
+        code = call()
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # typer makes code 1 of it
             return _reader_left()
@@ -244,12 +247,12 @@ def _run(name: str, args: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _typer_line(name: str, args: list[str]) -> Callable[[], object]:
+def _typer_call(command: Command | Group, name: str, args: list[str]) -> Callable[[], object]:
     """Return what runs a command whose arguments typer reads."""
-    from importlib import import_module
+    from mtkit.commands.application import application
 
-    module: Any = import_module(_module(name, args))
-    return lambda: module.app(
+    frame = application(command)
+    return lambda: frame(
         args,
         prog_name=f"mtkit {name}",
         standalone_mode=False,
@@ -317,7 +320,7 @@ def _usage(name: str, message: str, args: list[str], hidden: set[str]) -> str:
 
 def _complete() -> int:
     """Answer a shell's completion request with the tree of all commands."""
-    from mtkit.commands import command_tree
+    from mtkit.commands.application import command_tree
 
     line = os.environ.get("COMP_WORDS") or os.environ.get(
         "_TYPER_COMPLETE_ARGS", ""

@@ -13,13 +13,13 @@ program (tools/opcodes.py), ``share/`` the manual pages and completions (tools/m
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import os
 import sys
 
 from mtkit.cli import COMMANDS, overview
 from mtkit.cli import main as main_of_mtkit
+from mtkit.commands import load_command
 from mtkit.commands.help import TOPICS
 from mtkit.formats import FORMATS, get_format
 from mtkit.formats.contract import LOSS_CODES
@@ -47,8 +47,7 @@ def help_of(*names: str) -> str:
 
 def commands_in(name: str) -> list[str]:
     """Return the names of the commands that a group of commands has."""
-    app = importlib.import_module(COMMANDS[name][0]).app
-    return [command.name for command in app.registered_commands] if app.registered_callback else []
+    return [*getattr(load_command(COMMANDS[name][0]), "commands", {})]
 
 
 def cli_reference() -> str:
@@ -235,7 +234,6 @@ def _cell(text: str) -> str:
 def rule_table() -> str:
     """``docs/rules.md``: the rules for files and specifications."""
     from mtkit.checks import checker, tensors
-    from mtkit.checks.explanations import EXPLANATIONS
     from mtkit.gguf import rules, shards
     from mtkit.spec.rules import RULES
 
@@ -262,7 +260,7 @@ def rule_table() -> str:
         rules_of = {rule.code: rule for rule in found}
         out += [
             f"| `{code}` | {rule.severity} | {', '.join(fields[code])} | {rule.source} |"
-            f" {EXPLANATIONS[code]} |"
+            f" {rule.explanation} |"
             for code, rule in rules_of.items()
         ]
         out.append("")

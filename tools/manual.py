@@ -6,7 +6,6 @@ A page a command, and one for ``mtkit`` itself; a group's commands have pages of
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 
@@ -15,6 +14,8 @@ from typer._completion_shared import get_completion_script
 
 from mtkit._version import __version__
 from mtkit.cli import COMMANDS, GROUPS
+from mtkit.commands import load_command
+from mtkit.commands.application import application
 from mtkit.commands.help import TOPICS
 
 TYPE_CHECKING = False
@@ -35,7 +36,7 @@ def pages() -> dict[str, Callable[[], str]]:
     """Return path -> what makes its content."""
     made: dict[str, Callable[[], str]] = {f"{_MAN}/mtkit.1": _main_page}
     for name in COMMANDS:
-        command = typer.main.get_command(importlib.import_module(COMMANDS[name][0]).app)
+        command = typer.main.get_command(application(load_command(COMMANDS[name][0])))
         made |= _pages_of(command, ("mtkit", name))
     for shell, path in _COMPLETIONS.items():
         made[path] = lambda shell=shell: _completion(shell)  # type: ignore[misc]

@@ -38,14 +38,18 @@ class Rule(Record):
     """Something that is true of every sound file.
 
     Attributes:
+        code: What JSON, docs/rules.md and ``mtkit check --explain`` call it; it never changes.
         severity: ``error``: the file is refused. ``warning``: it is read, but other programs refuse
             it or read something else. ``note``: every program reads it; worth knowing.
+        source: The program or document that demands it.
+        explanation: What was found, who minds, what to do: for the user who looks the code up.
     """
 
     code: str
     severity: Severity
     source: str
     field: str
+    explanation: str
     check: Check = _unasked
     advice: str = ""
 
@@ -145,9 +149,17 @@ def too_many(value: int, element_bytes: int, left: int) -> str:
     """Tell whether the bytes that are left cannot hold a number of elements."""
     most = left // element_bytes
     said = f"is {value}, but the file has only {left} bytes left, enough for {most}"
-    return said * (value > most)
+    return said if value > most else ""
 
 
 FORMAT = "the format"
-TRUNCATED = Rule("truncated", "error", FORMAT, "", _cut, "the file is probably truncated")
-COUNT = Rule("count", "error", FORMAT, "", too_many, "the file is damaged or cut")
+AGAIN = "Download or convert the file again."
+"""The end of the explanation of what no one writes on purpose."""
+# fmt: off
+TRUNCATED = Rule("truncated", "error", FORMAT, "",
+                 f"A value runs past the end of the file. {AGAIN}",
+                 _cut, "the file is probably truncated")
+COUNT = Rule("count", "error", FORMAT, "",
+             f"A count needs more bytes than the file has left. {AGAIN}",
+             too_many, "the file is damaged or cut")
+# fmt: on

@@ -40,28 +40,31 @@ if TYPE_CHECKING:
 
 
 TRANSFORMERS, CONVERSION = "transformers", "mtkit convert"
-CONFIG_JSON = Rule("folder-config", "error", TRANSFORMERS, MODEL_CONFIG)
-NO_WEIGHTS = Rule(
-    "folder-weights", "note", TRANSFORMERS, "weights", advice=f"looked for {WEIGHTS} and {INDEX}"
-)
-PICKLE = Rule(
-    "folder-pickle",
-    "warning",
-    CONVERSION,
-    "weights",
-    advice="in Python: transformers.AutoModel.from_pretrained(FOLDER).save_pretrained(NEW) writes"
-    f" {WEIGHTS}",
-)
-QUANTIZED = Rule(
-    "folder-quantized",
-    "warning",
-    CONVERSION,
-    "quantization_config",
-    advice="take the model that was quantized, in BF16 or F16",
-)
-SHARD = Rule("folder-shard", "error", TRANSFORMERS, "weights", advice="download the folder again")
-TENSOR_TWICE = Rule("folder-tensor-twice", "error", TRANSFORMERS, "tensor")
-UNUSED = Rule("folder-unused", "note", TRANSFORMERS, "weights")
+# fmt: off
+CONFIG_JSON = Rule("folder-config", "error", TRANSFORMERS, MODEL_CONFIG,
+                   "config.json is missing or cannot be read, so the kind of model is unknown. "
+                   "Download the folder again.")
+NO_WEIGHTS = Rule("folder-weights", "note", TRANSFORMERS, "weights",
+                  "The folder has no weights: you can encode with its tokenizer, but not run or "
+                  "convert the model.", advice=f"looked for {WEIGHTS} and {INDEX}")
+PICKLE = Rule("folder-pickle", "warning", CONVERSION, "weights",
+              "The weights are not safetensors but a pickle, which can run any code when "
+              "loaded; mtkit never loads one. Use save_pretrained of transformers to write "
+              "model.safetensors.",
+              advice="in Python: transformers.AutoModel.from_pretrained(FOLDER)"
+              f".save_pretrained(NEW) writes {WEIGHTS}")
+QUANTIZED = Rule("folder-quantized", "warning", CONVERSION, "quantization_config",
+                 "The weights cannot be converted because another tool quantized them (GPTQ, "
+                 "AWQ, bitsandbytes, FP8). Convert the original model.",
+                 advice="take the model that was quantized, in BF16 or F16")
+SHARD = Rule("folder-shard", "error", TRANSFORMERS, "weights",
+             "A shard is missing; the names of the others say how many there are. Download what "
+             "is missing.", advice="download the folder again")
+TENSOR_TWICE = Rule("folder-tensor-twice", "error", TRANSFORMERS, "tensor",
+                    "Two files of weights have the same tensor: files of two models are mixed.")
+UNUSED = Rule("folder-unused", "note", TRANSFORMERS, "weights",
+              "transformers does not load this file of weights.")
+# fmt: on
 RULES = (CONFIG_JSON, NO_WEIGHTS, PICKLE, QUANTIZED, SHARD, TENSOR_TWICE, UNUSED)
 _NUMBERED = re.compile(r"(model.*-)(\d{5})-of-(\d{5})\.safetensors$")
 _MOST_SHARDS = 1000

@@ -23,7 +23,7 @@ from math import prod
 from mtkit.base.binary import Reader, Source
 from mtkit.base.escape import is_utf8, quoted, shown
 from mtkit.base.record import Record, replace
-from mtkit.base.rules import BrokenRule, Finding, Findings, Rule
+from mtkit.base.rules import AGAIN, BrokenRule, Finding, Findings, Rule
 from mtkit.errors import UsageError, format_count
 
 TYPE_CHECKING = False
@@ -49,17 +49,33 @@ BITS = {
 
 
 LIBRARY = "safetensors"
-LENGTH = Rule("safetensors-length", "error", LIBRARY, "header length")
-JSON = Rule("safetensors-json", "error", LIBRARY, "header")
-NAME_TWICE = Rule("safetensors-name-twice", "error", LIBRARY, "header")
-TEXTS = Rule("safetensors-metadata", "error", LIBRARY, METADATA)
-ENTRY = Rule("safetensors-entry", "error", LIBRARY, "tensor")
-TYPE = Rule("safetensors-type", "warning", LIBRARY, "dtype")
-SIZE = Rule("safetensors-size", "error", LIBRARY, "data_offsets")
-OVERLAP = Rule("safetensors-overlap", "error", LIBRARY, "data_offsets")
-HOLE = Rule("safetensors-hole", "error", LIBRARY, "data_offsets")
-END = Rule("safetensors-end", "error", LIBRARY, "data", advice="the file is truncated")
-ALIGNMENT = Rule("safetensors-alignment", "note", LIBRARY, "header length")
+# fmt: off
+LENGTH = Rule("safetensors-length", "error", LIBRARY, "header length",
+              f"The header is longer than 100,000,000 bytes. {AGAIN}")
+JSON = Rule("safetensors-json", "error", LIBRARY, "header",
+            f"The header is not a JSON object. {AGAIN}")
+NAME_TWICE = Rule("safetensors-name-twice", "error", LIBRARY, "header",
+                  "A name occurs twice. Readers disagree about which of the two counts.")
+TEXTS = Rule("safetensors-metadata", "error", LIBRARY, METADATA,
+             "__metadata__ is not an object of strings; the safetensors library refuses the "
+             "file.")
+ENTRY = Rule("safetensors-entry", "error", LIBRARY, "tensor",
+             "A tensor lacks dtype or shape, or its data_offsets are not two ascending numbers; "
+             "the safetensors library refuses the file.")
+TYPE = Rule("safetensors-type", "warning", LIBRARY, "dtype",
+            "A tensor has an unknown dtype; the safetensors library may be too old for it.")
+SIZE = Rule("safetensors-size", "error", LIBRARY, "data_offsets",
+            f"The data of a tensor is not as long as its dtype and shape say. {AGAIN}")
+OVERLAP = Rule("safetensors-overlap", "error", LIBRARY, "data_offsets",
+               "Tensors share bytes. Something may be hidden there.")
+HOLE = Rule("safetensors-hole", "error", LIBRARY, "data_offsets",
+            "There is unused space between tensors. Something may be hidden there.")
+END = Rule("safetensors-end", "error", LIBRARY, "data",
+           f"The tensors do not end where the file ends. {AGAIN}", advice="the file is truncated")
+ALIGNMENT = Rule("safetensors-alignment", "note", LIBRARY, "header length",
+                 "The header is not padded to a multiple of 8 bytes, so tensors have to be "
+                 "copied before use.")
+# fmt: on
 RULES = (LENGTH, JSON, NAME_TWICE, TEXTS, ENTRY, TYPE, SIZE, OVERLAP, HOLE, END, ALIGNMENT)
 
 
@@ -217,14 +233,24 @@ def _counts(value: Any) -> TypeGuard[list[int]]:
 
 INDEX_SUFFIX = ".safetensors.index.json"
 TRANSFORMERS = "transformers"
-INDEX_JSON = Rule("index-json", "error", TRANSFORMERS, "weight_map")
-INDEX_PATH = Rule("index-path", "error", TRANSFORMERS, "weight_map")
-INDEX_FILE = Rule(
-    "index-file", "error", TRANSFORMERS, "weight_map", advice="download the folder again"
-)
-INDEX_TENSOR = Rule("index-tensor", "error", TRANSFORMERS, "weight_map")
-INDEX_UNLISTED = Rule("index-unlisted", "warning", TRANSFORMERS, "weight_map")
-INDEX_TOTAL = Rule("index-total", "note", TRANSFORMERS, "metadata.total_size")
+# fmt: off
+INDEX_JSON = Rule("index-json", "error", TRANSFORMERS, "weight_map",
+                  "The index is not a JSON object with weight_map, which maps each tensor to "
+                  "its file.")
+INDEX_PATH = Rule("index-path", "error", TRANSFORMERS, "weight_map",
+                  "The index names a file in another folder; shards belong next to the index.")
+INDEX_FILE = Rule("index-file", "error", TRANSFORMERS, "weight_map",
+                  "A file named in the index is missing. Download it.",
+                  advice="download the folder again")
+INDEX_TENSOR = Rule("index-tensor", "error", TRANSFORMERS, "weight_map",
+                    "A tensor is not in the file that the index names: files of two models are "
+                    "mixed.")
+INDEX_UNLISTED = Rule("index-unlisted", "warning", TRANSFORMERS, "weight_map",
+                      "A tensor is not in the index, so it is never loaded.")
+INDEX_TOTAL = Rule("index-total", "note", TRANSFORMERS, "metadata.total_size",
+                   "total_size differs from the size of all tensors; some writers count shared "
+                   "tensors twice.")
+# fmt: on
 INDEX_RULES = (INDEX_JSON, INDEX_PATH, INDEX_FILE, INDEX_TENSOR, INDEX_UNLISTED, INDEX_TOTAL)
 _MOST_INDEX_BYTES = 1 << 28
 

@@ -1,6 +1,6 @@
 """Holding a file, or a model folder, to every rule that is about it.
 
-``FileCheck`` keeps what was found so far, and what was left out and why. A GGUF, or a set of them,
+``FileCheck`` keeps the findings so far, and what was left out and why. A GGUF, or a set of them,
 is held to the rules about its container, model, tokenizer and data; a folder to those about its
 config.json, weights and tokenizer, and all together.
 """
@@ -34,9 +34,17 @@ if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
 
 
-READABLE = Rule("tokenizer", "error", "the format's reference", "file")
-SUPPORTED = Rule("tokenizer-support", "warning", "mtkit", "file")
-TABLES = Rule("engine-tables", "error", "mtkit", "engine tables")
+# fmt: off
+READABLE = Rule("tokenizer", "error", "the format's reference", "file",
+                "The format's own library refuses the file or cannot read all of it.")
+SUPPORTED = Rule("tokenizer-support", "warning", "mtkit", "file",
+                 "The tokenizer has a component that mtkit does not support, so nothing else "
+                 "was checked.")
+TABLES = Rule("engine-tables", "error", "mtkit", "engine tables",
+              "The engine tables, which are precomputed, do not match the tokenizer's "
+              "specification, so a text may get different ids. Convert the file again, or do "
+              "not use it.")
+# fmt: on
 
 
 class CheckOptions(Record):
@@ -44,6 +52,7 @@ class CheckOptions(Record):
 
     Attributes:
         against: The tokenizer whose chat templates it should have.
+        other: What messages call that tokenizer.
     """
 
     deep: bool = False
@@ -64,8 +73,8 @@ class FileCheck:
         ids: How many ids its tokenizer has; None where it could not be read.
     """
 
-    def __init__(self, source: Source, asked: CheckOptions) -> None:
-        self.source, self.asked = source, asked
+    def __init__(self, source: Source, options: CheckOptions) -> None:
+        self.source, self.options = source, options
         self.findings: list[Finding] = []
         self.skipped: list[tuple[str, str]] = []
         self.has_run = False
@@ -74,10 +83,10 @@ class FileCheck:
     def report(self, kind: str) -> Report:
         """Return what was found; a program that was not asked is never taken for content."""
         if not self.has_run:
-            self.findings += map(programs.unread_finding, self.asked.runs_on)
-            if self.asked.against is not None:
+            self.findings += map(programs.unread_finding, self.options.runs_on)
+            if self.options.against is not None:
                 (rule,) = tokenizer_rules.AGAINST_RULES
-                what = f"not compared with {self.asked.other}: there is no tokenizer that runs"
+                what = f"not compared with {self.options.other}: there is no tokenizer that runs"
                 self.findings.append(Finding(rule, rule.field, what, None))
         return Report(self.source.name, kind, tuple(self.findings), tuple(self.skipped))
 
@@ -115,13 +124,13 @@ class FileCheck:
             self.findings += survey_findings(
                 tokenizer_rules.TEMPLATE_RULES, tokenizer_rules.TemplateTrial(template, tokenizer)
             )
-        if self.asked.against is not None:
-            wanted = {one.name: one.text for one in self.asked.against.chat_templates}
+        if self.options.against is not None:
+            templates = {chat.name: chat.text for chat in self.options.against.chat_templates}
             self.findings += survey_findings(
-                tokenizer_rules.AGAINST_RULES, spec, self.asked.other, wanted
+                tokenizer_rules.AGAINST_RULES, spec, self.options.other, templates
             )
         self.has_run = True
-        for name in self.asked.runs_on:
+        for name in self.options.runs_on:
             self.findings += programs.program_findings(PROGRAMS[name], tokenizer)
 
     def tables(self, spec: TokenizerSpec) -> None:
@@ -130,7 +139,7 @@ class FileCheck:
 
         if mapped(self.source)[0] is None:
             return
-        if not self.asked.deep:
+        if not self.options.deep:
             self.skipped.append(("engine tables", "--deep compares them with the rest"))
         elif error := tables_fault(self.source, spec):
             self.hold(TABLES, error)
@@ -141,72 +150,74 @@ def attribute_findings(path: str, findings: Iterable[Finding]) -> Iterator[Findi
     return (replace(finding, source=finding.source or path) for finding in findings)
 
 
-def check_gguf(source: Source, found: FileCheck) -> None:
+def check_gguf(source: Source, file_check: FileCheck) -> None:
     """Hold a GGUF to the rules."""
     from mtkit.gguf import open_gguf
     from mtkit.gguf.shards import shard_set
 
     file = open_gguf(source, strict=False)
-    found.findings += file.findings
+    file_check.findings += file.findings
     if not file.is_whole:
-        found.skipped.append(("everything after the damage", "reading stopped there"))
+        file_check.skipped.append(("everything after the damage", "reading stopped there"))
         return
     shards = shard_set(file, strict=False)
-    found.findings += shards.findings if shards else ()
-    found.findings += survey_findings((*loader.CONTAINER_RULES, *loader.OPENING_RULES), file)
+    file_check.findings += shards.findings if shards else ()
+    file_check.findings += survey_findings((*loader.CONTAINER_RULES, *loader.OPENING_RULES), file)
     others = _other_shards(file, shards)
-    for one in others:
-        found.findings += attribute_findings(
-            one.name, (*one.findings, *survey_findings(loader.CONTAINER_RULES, one))
+    for other in others:
+        file_check.findings += attribute_findings(
+            other.name, (*other.findings, *survey_findings(loader.CONTAINER_RULES, other))
         )
     if shards and shards.number:
-        found.skipped.append(("model and tokenizer", "only the first shard has them"))
+        file_check.skipped.append(("model and tokenizer", "only the first shard has them"))
     else:
-        _check_model(file, shards, found)
+        _check_model(file, shards, file_check)
         if loader.has_tokenizer(file):
-            _check_vocabulary(file, found)
+            _check_vocabulary(file, file_check)
         else:
-            found.skipped.append(("tokenizer", "there is none"))
-    if found.asked.deep:
-        _check_data([file, *others], found)
-    elif any(one.tensors for one in (file, *others)):
-        found.skipped.append(("tensor data", "--deep reads it"))
+            file_check.skipped.append(("tokenizer", "there is none"))
+    if file_check.options.deep:
+        _check_data([file, *others], file_check)
+    elif any(other.tensors for other in (file, *others)):
+        file_check.skipped.append(("tensor data", "--deep reads it"))
 
 
-def _check_model(file: GgufFile, shards: ShardSet | None, found: FileCheck) -> None:
+def _check_model(file: GgufFile, shards: ShardSet | None, file_check: FileCheck) -> None:
     files = [shard.file for shard in shards.shards if shard.file] if shards else [file]
-    tensors = tuple(tensor for one in files for tensor in one.tensors)
+    tensors = tuple(tensor for part in files for tensor in part.tensors)
     is_model = loader.is_model(file, tensors)
     if is_model or loader.has_tokenizer(file) or loader.is_of_no_kind(file, tensors):
-        found.findings += survey_findings(loader.ARCHITECTURE_RULES, file)
+        file_check.findings += survey_findings(loader.ARCHITECTURE_RULES, file)
     if not is_model:
         return
     if "://" not in file.name:  # of a file on a server the header alone is there
-        found.findings += survey_findings(UNFINISHED_RULES, file)
-        others = (one for one in files if one is not file)
-        found.findings += (
+        file_check.findings += survey_findings(UNFINISHED_RULES, file)
+        others = (part for part in files if part is not file)
+        file_check.findings += (
             finding
-            for one in others
-            for finding in attribute_findings(one.name, survey_findings(UNFINISHED_RULES, one))
+            for part in others
+            for finding in attribute_findings(part.name, survey_findings(UNFINISHED_RULES, part))
         )
     if shards is None or shards.is_complete:
-        _check_tensors(file, tensors, found)
-        if programs.MODEL_RUNNER in found.asked.runs_on:
-            found.take(programs.try_model(found.source))
+        _check_tensors(file, tensors, file_check)
+        if programs.MODEL_RUNNER in file_check.options.runs_on:
+            file_check.take(programs.try_model(file_check.source))
 
 
-def _check_tensors(file: GgufFile, tensors: tuple[Tensor, ...], found: FileCheck) -> None:
+def _check_tensors(file: GgufFile, tensors: tuple[Tensor, ...], file_check: FileCheck) -> None:
     wrong = list(survey_findings(loader.MODEL_RULES, file, tensors))
-    found.findings += wrong
+    file_check.findings += wrong
     beside = (loader.NO_TOKENIZER, *TYPE_RULES)
     if any(finding.rule not in beside for finding in wrong):
-        found.skipped.append((loader.TENSORS_PART, "the problems above have to be solved first"))
+        file_check.skipped.append(
+            (loader.TENSORS_PART, "the problems above have to be solved first")
+        )
         return
     for item in loader.tensor_findings(file, tensors):
-        found.take(item)
+        file_check.take(item)
 
 
-def _check_vocabulary(file: GgufFile, found: FileCheck) -> None:
+def _check_vocabulary(file: GgufFile, file_check: FileCheck) -> None:
     """Hold the tokenizer's keys to the rules; all of it where that was asked for.
 
     Reading half a million merges takes seconds; what a glance at the columns shows does not.
@@ -219,22 +230,22 @@ def _check_vocabulary(file: GgufFile, found: FileCheck) -> None:
     try:
         columns, errors = read_parts(keys)
         for part, error in errors:
-            found.hold(gguf_keys.PARTS[part], error)
-        found.findings += survey_findings(gguf_keys.KEYS, keys)
+            file_check.hold(gguf_keys.PARTS[part], error)
+        file_check.findings += survey_findings(gguf_keys.KEYS, keys)
         if columns is None:
-            found.skipped.append(("tokenizer", "its keys could not all be read"))
-        elif found.asked.of_tokenizer and not errors:
-            found.findings += survey_findings(gguf_keys.MERGES, keys)
-            found.tokenizer(Reading(read_spec(keys)).spec, "gguf")
+            file_check.skipped.append(("tokenizer", "its keys could not all be read"))
+        elif file_check.options.of_tokenizer and not errors:
+            file_check.findings += survey_findings(gguf_keys.MERGES, keys)
+            file_check.tokenizer(Reading(read_spec(keys)).spec, "gguf")
         else:
-            found.findings += survey_findings(tokenizer_rules.VOCABULARY_RULES, columns)
+            file_check.findings += survey_findings(tokenizer_rules.VOCABULARY_RULES, columns)
             why = "not all of its keys could be read" if errors else "--deep checks them"
-            found.skipped.append(("merges, chat templates, a test run", why))
+            file_check.skipped.append(("merges, chat templates, a test run", why))
     except FormatError as error:
-        found.hold(gguf_keys.PARTS["vocabulary"], error)
-        found.skipped.append(("tokenizer", "its keys contradict each other"))
+        file_check.hold(gguf_keys.PARTS["vocabulary"], error)
+        file_check.skipped.append(("tokenizer", "its keys contradict each other"))
     except UnsupportedError as error:
-        found.skipped.append(("tokenizer", error.what))
+        file_check.skipped.append(("tokenizer", error.what))
 
 
 def _other_shards(file: GgufFile, shards: ShardSet | None) -> list[GgufFile]:
@@ -244,21 +255,23 @@ def _other_shards(file: GgufFile, shards: ShardSet | None) -> list[GgufFile]:
     return [shard.file for shard in shards.shards if shard.file and shard.file is not file]
 
 
-def _check_data(files: Sequence[GgufFile], found: FileCheck) -> None:
+def _check_data(files: Sequence[GgufFile], file_check: FileCheck) -> None:
     from mtkit.checks.tensors import data_findings
 
-    broken = frozenset(finding.field for finding in found.findings if finding.is_error)
+    broken = frozenset(finding.field for finding in file_check.findings if finding.is_error)
     unknown = 0
     for file in files:
         for item in data_findings(file, broken):
             if isinstance(item, Finding):
-                found.findings += (
+                file_check.findings += (
                     [item] if file is files[0] else attribute_findings(file.name, [item])
                 )
             else:
                 unknown += 1
     if unknown:
-        found.skipped.append((f"data of {unknown} tensors", "no floats are looked for in its type"))
+        file_check.skipped.append(
+            (f"data of {unknown} tensors", "no floats are looked for in its type")
+        )
 
 
 RULES = (
@@ -290,6 +303,35 @@ RULES = (
 """All rules of ``mtkit check`` except those of tensor data, which need ``--deep``."""
 
 
+def all_rules() -> Iterator[Rule]:
+    """Yield every rule that a check can find broken."""
+    from mtkit.gguf import rules as gguf_rules
+    from mtkit.gguf import shards
+    from mtkit.spec.rules import RULES as SPEC_RULES
+
+    yield from (*gguf_rules.RULES, *shards.SHARD_RULES, *RULES, *SPEC_RULES, *tensors.DATA_RULES)
+
+
+def explain(code: str) -> list[tuple[str, str]]:
+    """Return what is known about a code: severity, who demands it, what it means."""
+    by_code = {rule.code: rule for rule in all_rules()}
+    if code not in by_code:
+        from difflib import get_close_matches
+
+        from mtkit.base.escape import either
+
+        near = get_close_matches(code, by_code, n=3)
+        hint = f"is it {either(near)}?" if near else "docs/rules.md lists the codes"
+        raise UsageError(f"unknown code {code!r}", hint=hint)
+    rule = by_code[code]
+    return [
+        ("severity", rule.severity),
+        ("required by", rule.source),
+        ("field", rule.field or "any"),
+        ("meaning", rule.explanation),
+    ]
+
+
 def check(
     path: str | os.PathLike[str],
     *,
@@ -317,11 +359,11 @@ def check(
     from mtkit.sources.locate import locate
 
     path = os.fspath(path)
-    wanted = None
+    other_spec = None
     if against is not None:
         from mtkit.tokenizer.load import load
 
-        wanted = load(against).spec
+        other_spec = load(against).spec
     names = tuple(find_program(name).name for name in runs_on)
     if is_remote(path):
         if deep:
@@ -331,81 +373,83 @@ def check(
         at = os.path.expanduser(path)
         model = at if os.path.exists(at) else hub.find(path)
         if model is not None and folder.is_model(model):
-            return _check_folder(model, CheckOptions(deep, wanted, against or "", names))
+            return _check_folder(model, CheckOptions(deep, other_spec, against or "", names))
         source = Source.open(locate(path).path)
-    return check_source(source, CheckOptions(deep, wanted, against or "", names))
+    return check_source(source, CheckOptions(deep, other_spec, against or "", names))
 
 
-def _check_folder(path: str, asked: CheckOptions) -> Report:
+def _check_folder(path: str, options: CheckOptions) -> Report:
     """Hold a model folder to every rule: config.json, weights and tokenizer, and all together."""
     survey = model_folder.survey_folder(path, packed_classes())
-    found = FileCheck(Source(path, b""), asked)
-    found.findings += (*survey.findings, *folder.folder_findings(survey))
+    file_check = FileCheck(Source(path, b""), options)
+    file_check.findings += (*survey.findings, *folder.folder_findings(survey))
     seen: set[str] = set()
     ids: int | None = None
     for name in folder.tokenizer_files(path):
         source = folder.WatchedSource(name)
-        inner = FileCheck(source, asked)
+        inner = FileCheck(source, options)
         _check_tokenizer(source, inner)
-        found.findings += attribute_findings(name, inner.findings)
-        found.skipped += inner.skipped
-        found.has_run = found.has_run or inner.has_run
+        file_check.findings += attribute_findings(name, inner.findings)
+        file_check.skipped += inner.skipped
+        file_check.has_run = file_check.has_run or inner.has_run
         seen |= {os.path.basename(name), *source.read}
         ids = max(ids or 0, inner.ids) if inner.ids is not None else ids
-    found.findings += folder.tokenizer_findings(survey, ids)
-    if all(finding.rule.severity == "note" for finding in found.findings):
-        found.findings += folder.conversion_findings(survey) if survey.tensors else ()
+    file_check.findings += folder.tokenizer_findings(survey, ids)
+    if all(finding.rule.severity == "note" for finding in file_check.findings):
+        file_check.findings += folder.conversion_findings(survey) if survey.tensors else ()
     else:
-        found.skipped.append(("conversion", "not tried because of the findings"))
-    found.skipped = [*dict.fromkeys((*found.skipped, *folder.unchecked_parts(survey, seen)))]
-    return found.report("folder")
+        file_check.skipped.append(("conversion", "not tried because of the findings"))
+    file_check.skipped = [
+        *dict.fromkeys((*file_check.skipped, *folder.unchecked_parts(survey, seen)))
+    ]
+    return file_check.report("folder")
 
 
-def check_source(source: Source, asked: CheckOptions) -> Report:
+def check_source(source: Source, options: CheckOptions) -> Report:
     """Hold an open file to every rule, as ``check`` does."""
-    found = FileCheck(source, asked)
+    file_check = FileCheck(source, options)
     kind = kind_of(source)
     if kind == "gguf":
-        check_gguf(source, found)
-        return found.report("gguf")
+        check_gguf(source, file_check)
+        return file_check.report("gguf")
     if kind in ("index", "safetensors"):
         _check_safetensors(
-            source, found, safetensors.read_index if kind == "index" else safetensors.read
+            source, file_check, safetensors.read_index if kind == "index" else safetensors.read
         )
-        return found.report("safetensors")
-    return found.report(_check_tokenizer(source, found))
+        return file_check.report("safetensors")
+    return file_check.report(_check_tokenizer(source, file_check))
 
 
-def _check_tokenizer(source: Source, found: FileCheck) -> str:
+def _check_tokenizer(source: Source, file_check: FileCheck) -> str:
     """Hold a tokenizer file to the rules; return its format."""
     from mtkit import formats
 
     try:
         module = formats.recognize(source)
     except FormatError as error:
-        found.hold(READABLE, error)
-        found.skipped.append(("the file", "its format is unknown"))
+        file_check.hold(READABLE, error)
+        file_check.skipped.append(("the file", "its format is unknown"))
         return ""
     try:
         spec = module.read(source, {}).spec
     except FormatError as error:
-        found.hold(READABLE, error)
-        found.skipped.append(("tokenizer", "it could not be read completely"))
+        file_check.hold(READABLE, error)
+        file_check.skipped.append(("tokenizer", "it could not be read completely"))
     except UnsupportedError as error:
-        found.hold(SUPPORTED, error)
-        found.skipped.append(("tokenizer", "it has parts that mtkit does not support"))
+        file_check.hold(SUPPORTED, error)
+        file_check.skipped.append(("tokenizer", "it has parts that mtkit does not support"))
     else:
-        found.tokenizer(spec, module.NAME)
-        found.tables(spec)
+        file_check.tokenizer(spec, module.NAME)
+        file_check.tables(spec)
     return module.NAME
 
 
 def _check_safetensors(
-    source: Source, found: FileCheck, read: Callable[..., Index | Header]
+    source: Source, file_check: FileCheck, read: Callable[..., Index | Header]
 ) -> None:
     try:
-        found.findings += read(source, strict=False).findings
+        file_check.findings += read(source, strict=False).findings
     except FormatError as error:
-        found.hold(READABLE, error)
-        found.skipped.append(("everything after the damage", "reading stopped there"))
-    found.skipped.append(("tensor data", "mtkit checks tensor data in GGUF files only"))
+        file_check.hold(READABLE, error)
+        file_check.skipped.append(("everything after the damage", "reading stopped there"))
+    file_check.skipped.append(("tensor data", "mtkit checks tensor data in GGUF files only"))

@@ -35,18 +35,37 @@ if TYPE_CHECKING:
     from mtkit.architectures.tensor_match import Fault
     from mtkit.checkpoints.model_folder import Survey
 
-ARCHITECTURE = Rule("folder-architecture", "warning", CONVERSION, "architectures")
-FIELD = Rule("folder-field", "error", TRANSFORMERS, folder_files.MODEL_CONFIG)
-SUPPORT = Rule("folder-support", "warning", CONVERSION, folder_files.MODEL_CONFIG)
-TYPE = Rule("folder-type", "warning", CONVERSION, "dtype")
-MISSING = Rule("folder-tensor-missing", "error", TRANSFORMERS, "tensor")
-SHAPE = Rule("folder-tensor-shape", "error", TRANSFORMERS, "shape")
-UNKNOWN = Rule("folder-tensor-unknown", "warning", CONVERSION, "tensor")
-VOCABULARY = Rule("folder-vocabulary", "error", TRANSFORMERS, "vocab_size")
-NO_TOKENIZER = Rule("folder-tokenizer", "warning", CONVERSION, "tokenizer")
-FOLDER_RULES = (
-    ARCHITECTURE, FIELD, SUPPORT, TYPE, MISSING, SHAPE, UNKNOWN, VOCABULARY, NO_TOKENIZER,
-)  # fmt: skip
+# fmt: off
+ARCHITECTURE = Rule("folder-architecture", "warning", CONVERSION, "architectures",
+                    "config.json names no architecture, or one that mtkit cannot convert. "
+                    "llama.cpp's convert_hf_to_gguf.py may support it.")
+FIELD = Rule("folder-field", "error", TRANSFORMERS, folder_files.MODEL_CONFIG,
+             "A field of config.json is missing, has the wrong type, or contradicts the "
+             "weights.")
+SUPPORT = Rule("folder-support", "warning", CONVERSION, folder_files.MODEL_CONFIG,
+               "config.json asks for something that llama.cpp does not support for this "
+               "architecture.")
+TYPE = Rule("folder-type", "warning", CONVERSION, "dtype",
+            "The weights have a dtype that mtkit cannot convert.")
+MISSING = Rule("folder-tensor-missing", "error", TRANSFORMERS, "tensor",
+               "A tensor that the architecture needs is missing. transformers would fill it "
+               "with random numbers.")
+SHAPE = Rule("folder-tensor-shape", "error", TRANSFORMERS, "shape",
+             "The shape of a tensor does not match config.json: the two are from different "
+             "models, or the vocabulary was resized in only one of them.")
+UNKNOWN = Rule("folder-tensor-unknown", "warning", CONVERSION, "tensor",
+               "A tensor does not belong to the architecture: transformers ignores it, but "
+               "mtkit refuses to convert the folder.")
+VOCABULARY = Rule("folder-vocabulary", "error", TRANSFORMERS, "vocab_size",
+                  "The tokenizer has more ids than the embedding has rows, so the model cannot "
+                  "look some of them up. Tokenizer and weights are from different models, or "
+                  "tokens were added without resizing the embedding.")
+NO_TOKENIZER = Rule("folder-tokenizer", "warning", CONVERSION, "tokenizer",
+                    "The tokenizer is missing, or llama.cpp has no equivalent, so mtkit convert "
+                    "refuses the folder.")
+FOLDER_RULES = (ARCHITECTURE, FIELD, SUPPORT, TYPE, MISSING, SHAPE, UNKNOWN, VOCABULARY,
+                NO_TOKENIZER)
+# fmt: on
 FILES = tuple(name for name in TOKENIZER.files if not name.endswith(".gguf"))
 """What a tokenizer is read from."""
 
@@ -81,8 +100,8 @@ def is_model(path: str) -> bool:
 
 def tokenizer_files(path: str) -> list[str]:
     """Return the tokenizer files of a folder: what is loaded, and what is converted."""
-    found = (in_folder(path, FILES), in_folder(path, SENTENCEPIECE))
-    return list(dict.fromkeys(filter(None, found)))
+    paths = (in_folder(path, FILES), in_folder(path, SENTENCEPIECE))
+    return list(dict.fromkeys(filter(None, paths)))
 
 
 def folder_findings(survey: Survey) -> Iterator[Finding]:
@@ -164,14 +183,14 @@ def _tensors(survey: Survey, architecture: Architecture, config: Config) -> Iter
         if not survey.missing:
             yield _config_finding(error.located(source))
         return
-    said = architecture.classes[0]
+    class_name = architecture.classes[0]
     yield from fault_findings(
         (fault for fault in matched.faults if not _is_in_missing_file(fault, survey)),
         lambda rule, name, what: Finding(
             rule, f"tensor {quoted(name)}", what, None, "", _place(survey, name)
         ),
         (MISSING, SHAPE, UNKNOWN),
-        (f"is missing: {said} has it", "config.json says", f"is none of {said}"),
+        (f"is missing: {class_name} has it", "config.json says", f"is none of {class_name}"),
     )
 
 
@@ -191,10 +210,10 @@ def tokenizer_findings(survey: Survey, ids: int | None) -> Iterator[Finding]:
     Args:
         ids: Of the tokenizer; None: it is damaged, or there is none.
     """
-    wanted = survey.config.get("vocab_size")
-    if type(wanted) is int and ids is not None and ids > wanted:
+    rows = survey.config.get("vocab_size")
+    if type(rows) is int and ids is not None and ids > rows:
         source = os.path.join(survey.path, folder_files.MODEL_CONFIG)
-        what = f"is {wanted}, but the tokenizer has {ids} ids"
+        what = f"is {rows}, but the tokenizer has {ids} ids"
         yield Finding(VOCABULARY, VOCABULARY.field, what, source=source)
     if not tokenizer_files(survey.path):
         what = "there is none in the folder"

@@ -34,22 +34,34 @@ _NOT_INSIDE = bytes({*range(256)} - {*range(0x80, 0xC0)})
 """Bytes that do not stand inside a character of UTF-8."""
 PARTS = {
     # llama.cpp takes a template that is no string for none.
-    part: Rule(f"gguf-{part}", "warning" if part == ASIDE else "error", LLAMA_CPP, field)
-    for part, field in (
-        ("architecture", "general.architecture"),
-        ("name", "general.name"),
-        ("tokenizer-model", f"{PREFIX}model"),
-        ("pre-tokenizer", f"{PREFIX}pre"),
-        ("tokens", _TOKENS),
-        ("token-types", _TYPES),
-        ("scores", _SCORES),
-        ("charsmap", CHARSMAP),
-        ("special-ids", f"{PREFIX}bos_token_id"),
-        ("added-ends", f"{PREFIX}add_bos_token"),
-        (ASIDE, "tokenizer.chat_template"),
-        ("vocabulary", _TOKENS),
+    part: Rule(f"gguf-{part}", "warning" if part == ASIDE else "error", LLAMA_CPP, field, text)
+    for part, field, text in (
+        ("architecture", "general.architecture",
+         "general.architecture is missing or not a string; the tokenizer's rules depend on it."),
+        ("name", "general.name", "general.name is not a string."),
+        ("tokenizer-model", f"{PREFIX}model",
+         "tokenizer.ggml.model is missing or not one of llama.cpp's tokenizer types."),
+        ("pre-tokenizer", f"{PREFIX}pre",
+         ("tokenizer.ggml.pre is not one of llama.cpp's pre-tokenizers. A newer llama.cpp may "
+          "know it, or the converter made up a name.")),
+        ("tokens", _TOKENS, "tokenizer.ggml.tokens is not an array of strings, or is empty."),
+        ("token-types", _TYPES,
+         "tokenizer.ggml.token_type does not have an i32 for every token."),
+        ("scores", _SCORES, "tokenizer.ggml.scores does not have an f32 for every token."),
+        ("charsmap", CHARSMAP,
+         ("The normalization table (precompiled_charsmap) is damaged: its trie points outside "
+          "itself.")),
+        ("special-ids", f"{PREFIX}bos_token_id",
+         "The id of a special token, such as tokenizer.ggml.bos_token_id, is not a u32."),
+        ("added-ends", f"{PREFIX}add_bos_token",
+         "A flag such as tokenizer.ggml.add_bos_token is not a bool."),
+        (ASIDE, "tokenizer.chat_template",
+         "tokenizer.chat_template is not a string; llama.cpp ignores it."),
+        ("vocabulary", _TOKENS,
+         ("The parts of the vocabulary do not fit together; llama.cpp refuses the file or "
+          "aborts.")),
     )
-}
+}  # fmt: skip
 """Part, as ``formats.gguf.reader.problems`` names it -> rule."""
 
 
@@ -57,13 +69,13 @@ def _array(keys: Keys, key: str, *elements: ValueType) -> GgufArray | None:
     entry = keys.file.metadata.entries.get(key)
     if entry is None or entry.type.name != "array" or entry.value.element not in elements:
         return None
-    found: GgufArray = entry.value
-    return found
+    array: GgufArray = entry.value
+    return array
 
 
 def _texts(keys: Keys, key: str) -> Pieces:
-    found = _array(keys, key, STRING)
-    return Pieces.of(()) if found is None else found.pieces()
+    array = _array(keys, key, STRING)
+    return Pieces.of(()) if array is None else array.pieces()
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -165,14 +177,29 @@ def _pre_named(keys: Keys) -> Iterator[Place]:
 
 
 KEYS = (
-    survey("gguf-token-nul", "warning", LLAMA_CPP, _TOKENS, _token_nul),
-    survey("gguf-token-text", "warning", LLAMA_CPP, _TOKENS, _token_text),
-    survey("gguf-scores-count", "warning", LLAMA_CPP, _SCORES, _scores_count),
-    survey("gguf-types-count", "warning", LLAMA_CPP, _TYPES, _types_count),
-    survey("gguf-scores-type", "warning", LLAMA_CPP, _SCORES, _scores_type),
-    survey("gguf-types-known", "warning", LLAMA_CPP, _TYPES, _types_known),
-    survey("gguf-id-range", "warning", LLAMA_CPP, "special ids", _id_range),
-    survey("gguf-pre-missing", "warning", LLAMA_CPP, f"{PREFIX}pre", _pre_named),
-)
-MERGES = (survey("gguf-merge-form", "warning", LLAMA_CPP, _MERGES, _merge_form),)
+    survey("gguf-token-nul", "warning", LLAMA_CPP, _TOKENS,
+           "A token contains a NUL byte: llama.cpp cuts it off there.", _token_nul),
+    survey("gguf-token-text", "warning", LLAMA_CPP, _TOKENS,
+           "A token is not valid UTF-8. Bytes have to be spelled in the byte-level alphabet or "
+           "as <0xHH>.", _token_text),
+    survey("gguf-scores-count", "warning", LLAMA_CPP, _SCORES,
+           "There are more scores than tokens; llama.cpp ignores the extra ones.", _scores_count),
+    survey("gguf-types-count", "warning", LLAMA_CPP, _TYPES,
+           "There are more token types than tokens; llama.cpp ignores the extra ones.",
+           _types_count),
+    survey("gguf-scores-type", "warning", LLAMA_CPP, _SCORES,
+           "The scores are i32, not f32; older versions of llama.cpp misread them.", _scores_type),
+    survey("gguf-types-known", "warning", LLAMA_CPP, _TYPES,
+           "A token type is not in 0 to 6; llama.cpp treats it as undefined.", _types_known),
+    survey("gguf-id-range", "warning", LLAMA_CPP, "special ids",
+           "The id of a special token is not in the vocabulary; llama.cpp silently drops it.",
+           _id_range),
+    survey("gguf-pre-missing", "warning", LLAMA_CPP, f"{PREFIX}pre",
+           "A BPE vocabulary does not name its pre-tokenizer. With the wrong one, ids differ "
+           "from those the model was trained on: convert the model again.", _pre_named),
+)  # fmt: skip
+MERGES = (
+    survey("gguf-merge-form", "warning", LLAMA_CPP, _MERGES,
+           "A merge is not two parts separated by a space; llama.cpp drops it.", _merge_form),
+)  # fmt: skip
 """Held against the keys where the tokenizer is looked at as a whole."""

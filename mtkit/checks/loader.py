@@ -18,7 +18,7 @@ from mtkit.architectures.loader import is_loaded, name_in_layer
 from mtkit.architectures.tensor_match import Fault, recognize
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record, replace
-from mtkit.base.rules import Finding, Rule
+from mtkit.base.rules import AGAIN, Finding, Rule
 from mtkit.checks.report import survey
 from mtkit.checks.tensors import TYPE_RULES, fault_findings
 from mtkit.errors import MtkitError, format_count
@@ -86,13 +86,14 @@ def _lengths(file: GgufFile, _tensors: tuple[Tensor, ...]) -> Iterator[Place]:
         return
     layers = count.values[0]
     names = (*(f"{architecture}.{name}" for name in LAYER_NAMES), *_WHOLE_NAMES)
-    wanted = {**dict.fromkeys(names, layers), f"{architecture}.{_SECTIONS}": _HOW_MANY}
-    for key, length in wanted.items():
+    lengths = {**dict.fromkeys(names, layers), f"{architecture}.{_SECTIONS}": _HOW_MANY}
+    for key, length in lengths.items():
         entry = file.metadata.entries.get(key)
         if entry is None or entry.type is not ARRAY or len(entry.value) == length:
             continue
-        said = f"{count.key} is {layers}" if length == layers else f"llama.cpp wants {length}"
-        yield key, f"has {format_count(len(entry.value), 'value')}, but {said}", entry.value_offset
+        reason = f"{count.key} is {layers}" if length == layers else f"llama.cpp wants {length}"
+        what = f"has {format_count(len(entry.value), 'value')}, but {reason}"
+        yield key, what, entry.value_offset
 
 
 def _heads(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
@@ -143,9 +144,13 @@ def _zero_heads(
 
 
 LAYER_RULES = (
-    survey("loader-per-layer", "warning", LLAMA_CPP, "value", _lengths),
-    survey("loader-heads", "warning", LLAMA_CPP, "head_count", _heads),
-)
+    survey("loader-per-layer", "warning", LLAMA_CPP, "value",
+           "An array with one number per layer does not have block_count numbers; llama.cpp "
+           "refuses the file.", _lengths),
+    survey("loader-heads", "warning", LLAMA_CPP, "head_count",
+           "The head count does not divide the embedding length, is not a multiple of the "
+           "key/value heads, or is missing or 0 although the model has attention tensors.", _heads),
+)  # fmt: skip
 """Held against models, with the tensors of all their shards."""
 
 
@@ -210,9 +215,9 @@ def _offsets(file: GgufFile) -> Iterator[Place]:
     """Data must stand in the order of the table, with nothing but padding between."""
     if any(finding.rule in PLACE for finding in file.findings):
         return  # another rule's
-    for tensor, wanted in misplaced_tensors(file):
+    for tensor, place in misplaced_tensors(file):
         field, offset = tensor.place("offset")
-        yield field, f"has its data at {tensor.offset}, not at {wanted} behind the last", offset
+        yield field, f"has its data at {tensor.offset}, not at {place} behind the last", offset
         return  # llama.cpp ends at the first
 
 
@@ -250,18 +255,30 @@ def _empty(file: GgufFile) -> Iterator[Place]:
 
 
 CONTAINER_RULES = (
-    survey("loader-empty", "warning", LLAMA_CPP, "tensor_count", _empty),
-    survey("loader-version", "warning", LLAMA_CPP, "version", _version),
-    survey("loader-byte-order", "warning", LLAMA_CPP, "version", _byte_order),
-    survey("loader-nested-array", "warning", LLAMA_CPP, "value", _nested),
-    survey("loader-name-length", "warning", LLAMA_CPP, "name", _name_length),
-    survey("loader-offsets", "warning", LLAMA_CPP, "offset", _offsets),
-)
+    survey("loader-empty", "warning", LLAMA_CPP, "tensor_count",
+           "The file has neither weights nor a tokenizer, only a header.", _empty),
+    survey("loader-version", "warning", LLAMA_CPP, "version",
+           "The GGUF version is not one that llama.cpp reads (2 or 3). Convert the original "
+           "model again.", _version),
+    survey("loader-byte-order", "warning", LLAMA_CPP, "version",
+           "The byte order is not this machine's, so llama.cpp cannot load the file. mtkit "
+           "convert-endian changes it.", _byte_order),
+    survey("loader-nested-array", "warning", LLAMA_CPP, "value",
+           "The metadata has an array of arrays, which llama.cpp does not support.", _nested),
+    survey("loader-name-length", "warning", LLAMA_CPP, "name",
+           "A tensor's name has 64 bytes: the format allows it, but llama.cpp keeps 63 and a "
+           "NUL.", _name_length),
+    survey("loader-offsets", "warning", LLAMA_CPP, "offset",
+           "The tensor data is not in the order of the tensor table, or has gaps; llama.cpp "
+           "refuses the file.", _offsets),
+)  # fmt: skip
 """Held against every GGUF."""
 OPENING_RULES = (
-    survey("loader-first-shard", "warning", LLAMA_CPP, "split.no", _first_shard),
-    survey("loader-shards", "warning", LLAMA_CPP, COUNT, _missing_shards),
-)
+    survey("loader-first-shard", "warning", LLAMA_CPP, "split.no",
+           "This is not the first shard. Give llama.cpp the first one.", _first_shard),
+    survey("loader-shards", "warning", LLAMA_CPP, COUNT,
+           "Shards are missing in this folder; download the rest.", _missing_shards),
+)  # fmt: skip
 """Held against the file of a set that was named."""
 
 
@@ -308,14 +325,14 @@ def _types(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
     architecture = file.metadata.get(ARCHITECTURE)
     if not isinstance(architecture, str):
         return  # another rule's
-    for key, wanted in needed_types(architecture).items():
+    for key, kind in needed_types(architecture).items():
         entry = file.metadata.entries.get(key)
-        if entry is None or entry.type.name == wanted:
+        if entry is None or entry.type.name == kind:
             continue
         per_layer = key.removeprefix(f"{architecture}.") in LAYER_NAMES
         if per_layer and entry.type is ARRAY and entry.value.element in (U32, I32):
             continue
-        yield key, f"is of type {file.metadata.type_name(key)}, not {wanted}", entry.value_offset
+        yield key, f"is of type {file.metadata.type_name(key)}, not {kind}", entry.value_offset
 
 
 def _experts(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
@@ -403,34 +420,59 @@ def _embedding(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
             yield field, f"has {tensor.shape[1]} rows for {rows} tokens", offset
 
 
-NO_TOKENIZER = survey("loader-tokenizer", "warning", LLAMA_CPP, "tokenizer.ggml.model", _tokenizer)
+NO_TOKENIZER = survey("loader-tokenizer", "warning", LLAMA_CPP, "tokenizer.ggml.model",
+                      "The file has weights but no tokenizer; llama.cpp does not load it.",
+                      _tokenizer)  # fmt: skip
 MODEL_RULES = (
     NO_TOKENIZER,
-    survey("loader-sizes", "warning", LLAMA_CPP, "value", _sizes),
-    survey("loader-key-type", "warning", LLAMA_CPP, "value", _types),
-    survey("loader-experts", "warning", LLAMA_CPP, "expert_used_count", _experts),
-    survey("loader-rope-scaling", "warning", LLAMA_CPP, "rope.scaling.type", _scaling),
-    survey("loader-blocks", "warning", LLAMA_CPP, "block_count", _blocks),
+    survey("loader-sizes", "warning", LLAMA_CPP, "value",
+           "Context length, embedding length or block count is missing, so no program can load "
+           "the model.", _sizes),
+    survey("loader-key-type", "warning", LLAMA_CPP, "value",
+           "A hyperparameter has the wrong type; llama.cpp accepts only the type named in the "
+           "finding.", _types),
+    survey("loader-experts", "warning", LLAMA_CPP, "expert_used_count",
+           "expert_used_count is not between 1 and expert_count.", _experts),
+    survey("loader-rope-scaling", "warning", LLAMA_CPP, "rope.scaling.type",
+           "The RoPE scaling type is unknown; llama.cpp aborts.", _scaling),
+    survey("loader-blocks", "warning", LLAMA_CPP, "block_count",
+           "The tensors blk.0, blk.1 and so on do not match block_count.", _blocks),
     *LAYER_RULES,
-    survey("loader-feed-forward", "warning", LLAMA_CPP, "feed_forward_length", _feed_forward),
-    survey("loader-rotation", "warning", LLAMA_CPP, "rope.dimension_count", _rotated),
-    survey("loader-embedding", "warning", LLAMA_CPP, "shape", _embedding),
+    survey("loader-feed-forward", "warning", LLAMA_CPP, "feed_forward_length",
+           "feed_forward_length is not the number of rows of ffn_up.", _feed_forward),
+    survey("loader-rotation", "warning", LLAMA_CPP, "rope.dimension_count",
+           "rope.dimension_count differs from the head size, which llama.cpp refuses for this "
+           "architecture.", _rotated),
+    survey("loader-embedding", "warning", LLAMA_CPP, "shape",
+           "token_embd.weight does not have one row of embedding_length per token.", _embedding),
     *TYPE_RULES,
-)
+)  # fmt: skip
 """Held against models, with the tensors of all their shards."""
 ARCHITECTURE_RULES = (
-    survey("loader-architecture", "warning", LLAMA_CPP, ARCHITECTURE, _architecture),
-)
+    survey("loader-architecture", "warning", LLAMA_CPP, ARCHITECTURE,
+           "The architecture is unknown to this version of llama.cpp; a newer one may support "
+           "it.", _architecture),
+)  # fmt: skip
 """Held against models and vocabularies."""
 
 
-MISSING = Rule("model-tensor-missing", "warning", LLAMA_CPP, "tensor")
-SHAPE = Rule("model-tensor-shape", "warning", LLAMA_CPP, "shape")
-SURPLUS = Rule("model-tensor-surplus", "warning", LLAMA_CPP, "tensor")
-UNKNOWN = Rule("model-tensor-unknown", "note", "mtkit", "tensor")
+# fmt: off
+MISSING = Rule("model-tensor-missing", "warning", LLAMA_CPP, "tensor",
+               "A tensor that every model of this architecture has is missing; llama.cpp "
+               f"refuses the file. {AGAIN}")
+SHAPE = Rule("model-tensor-shape", "warning", LLAMA_CPP, "shape",
+             "The shape of a tensor does not match the metadata; llama.cpp refuses the file. "
+             "Either the metadata was edited or the tensor is from another model.")
+SURPLUS = Rule("model-tensor-surplus", "warning", LLAMA_CPP, "tensor",
+               "The file has a tensor that this architecture does not use; llama.cpp refuses "
+               "the file. Remove it, or convert the original model again.")
+UNKNOWN = Rule("model-tensor-unknown", "note", "mtkit", "tensor",
+               "The file has a tensor that llama.cpp accepts but mtkit cannot convert.")
+# fmt: on
 TENSOR_RULES = (MISSING, SHAPE, SURPLUS, UNKNOWN)
 _FUSED_NAMES = {
-    f"attn_qkv{end}": tuple(f"attn_{one}{end}" for one in "qkv") for end in (".weight", ".bias")
+    f"attn_qkv{end}": tuple(f"attn_{letter}{end}" for letter in "qkv")
+    for end in (".weight", ".bias")
 } | {"ffn_gate_up_exps.weight": ("ffn_gate_exps.weight", "ffn_up_exps.weight")}
 """Tensor -> those that llama.cpp takes it for."""
 TENSORS_PART = "required tensors"
@@ -442,38 +484,45 @@ def tensor_findings(
     """Yield what is wrong with the tensors of a model, or why they were not looked at."""
     shapes = {tensor.name: tuple(reversed(tensor.shape)) for tensor in tensors}
     try:
-        found = recognize(file.metadata, shapes)
+        match = recognize(file.metadata, shapes)
     except MtkitError as error:
         yield TENSORS_PART, str(error)
         return
-    name = found.architecture.name
-    places = {tensor.name: tensor for tensor in tensors}
+    model = match.architecture.name
+    by_name = {tensor.name: tensor for tensor in tensors}
 
-    def made(rule: Rule, name: str, what: str) -> Finding:
-        tensor = places.get(name)
+    def finding(rule: Rule, name: str, what: str) -> Finding:
+        tensor = by_name.get(name)
         offset = tensor.place(rule.field)[1] if tensor else None
         return Finding(rule, f"tensor {quoted(name)}", what, offset)
 
+<<<<<<< HEAD
     fused = _fused_tensors(found.tensors.faults, shapes)
     faults = [
         fault
         for fault in found.tensors.faults
+=======
+    fused = _fused_tensors(match.matched.faults, shapes)
+    faults = [
+        fault
+        for fault in match.matched.faults
+>>>>>>> h-commands
         if not _is_loader_rule(fault)
         and not (fault.kind == "missing" and fused.keys() >= {*fault.names})
     ]
     unknown = [name for fault in faults if fault.kind == "unknown" for name in fault.names]
     wholes = {*fused.values()}
-    taken = tuple(one for one in unknown if one in wholes or is_loaded(name, one, shapes))
-    surplus = tuple(one for one in unknown if one not in set(taken))
+    loaded = tuple(name for name in unknown if name in wholes or is_loaded(model, name, shapes))
+    surplus = tuple(name for name in unknown if name not in set(loaded))
     yield from fault_findings(
         [_in_file_order(fault) for fault in faults if fault.kind != "unknown"]
         + [Fault("unknown", surplus)] * bool(surplus),
-        made,
+        finding,
         (MISSING, SHAPE, SURPLUS),
-        (f"is missing: {name} models have it", "the metadata says", f"{name} models have none"),
+        (f"is missing: {model} models have it", "the metadata says", f"{model} models have none"),
     )
-    for one in taken:
-        yield made(UNKNOWN, one, f"is not among those of {name} models that mtkit converts")
+    for name in loaded:
+        yield finding(UNKNOWN, name, f"is not among those of {model} models that mtkit converts")
 
 
 def _in_file_order(fault: Fault) -> Fault:
@@ -490,16 +539,16 @@ def _fused_tensors(faults: Iterable[Fault], there: Collection[str]) -> dict[str,
     """Return missing tensors by name, with the one that is there in the place of several."""
     wholes = {part: whole for whole, parts in _FUSED_NAMES.items() for part in parts}
     missing = [name for fault in faults if fault.kind == "missing" for name in fault.names]
-    found = {
+    candidates = {
         name: name.removesuffix(name_in_layer(name)) + wholes.get(name_in_layer(name), "")
         for name in missing
     }
     return {
         name: whole
-        for name, whole in found.items()
+        for name, whole in candidates.items()
         if whole in there
         and not any(
-            whole.removesuffix(name_in_layer(whole)) + one in there
-            for one in _FUSED_NAMES[name_in_layer(whole)]
+            whole.removesuffix(name_in_layer(whole)) + suffix in there
+            for suffix in _FUSED_NAMES[name_in_layer(whole)]
         )
     }

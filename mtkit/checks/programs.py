@@ -103,7 +103,7 @@ def _convert(program: Program, tokenizer: Tokenizer) -> tuple[Tokenizer, Written
 
 
 def _answers_by_rules(
-    program: Program, source: Source, texts: Sequence[str], asked: Sequence[Answer]
+    program: Program, source: Source, texts: Sequence[str], here: Sequence[Answer]
 ) -> list[Answer]:
     """Answer by the rules that mtkit has of a program."""
     from mtkit.formats import other_readings, recognize
@@ -113,18 +113,35 @@ def _answers_by_rules(
     other = other_readings(module).get(program.name)
     spec = other.read(source).spec if other else module.read(source, {}).spec
     read = Tokenizer(spec, source=source.name)
-    return tokenizer_answers(read, texts, asked)
+    return tokenizer_answers(read, texts, here)
 
 
 PROGRAM_SOURCE = "the program given to --runs-on"
-UNKNOWN = Rule("runs-unknown", "warning", PROGRAM_SOURCE, "file")
-REFUSED = Rule("runs-refused", "warning", PROGRAM_SOURCE, "file")
-TEXT = Rule("runs-text", "warning", PROGRAM_SOURCE, "ids")
-IDS = Rule("runs-ids", "warning", PROGRAM_SOURCE, "ids")
-SPECIAL = Rule("runs-special-ids", "warning", PROGRAM_SOURCE, "ids")
-AROUND = Rule("runs-around", "warning", PROGRAM_SOURCE, "post-processor")
-DECODING = Rule("runs-decoding", "warning", PROGRAM_SOURCE, "decoder")
-LACKS = Rule("runs-lacks", "note", PROGRAM_SOURCE, "any")
+# fmt: off
+UNKNOWN = Rule("runs-unknown", "warning", PROGRAM_SOURCE, "file",
+               "The program could not be run because its library is missing, so nothing is "
+               "known about its results. Install it and check again.")
+REFUSED = Rule("runs-refused", "warning", PROGRAM_SOURCE, "file",
+               "The program refuses the file, or its conversion. Use another format, or remove "
+               "the part of the tokenizer that the program does not support.")
+TEXT = Rule("runs-text", "warning", PROGRAM_SOURCE, "ids",
+            "The program refuses texts that the file's own library encodes.")
+IDS = Rule("runs-ids", "warning", PROGRAM_SOURCE, "ids",
+           "Ordinary texts get different ids in the program, so a model trained with this file "
+           "predicts worse there. Use the file's own library, or convert the file and accept "
+           "the loss.")
+SPECIAL = Rule("runs-special-ids", "warning", PROGRAM_SOURCE, "ids",
+               "Texts that spell out special tokens, such as chat prompts and user texts that "
+               "quote a special token, get different ids in the program.")
+AROUND = Rule("runs-around", "warning", PROGRAM_SOURCE, "post-processor",
+              "The program adds different tokens around a text, such as BOS and EOS. Add them "
+              "yourself, or set add_bos_token and similar keys.")
+DECODING = Rule("runs-decoding", "warning", PROGRAM_SOURCE, "decoder",
+                "The program decodes ids to different text, often only different spaces.")
+LACKS = Rule("runs-lacks", "note", PROGRAM_SOURCE, "any",
+             "The conversion for the program does not keep this field; none of the test texts "
+             "was affected.")
+# fmt: on
 PROGRAM_RULES = (UNKNOWN, REFUSED, TEXT, IDS, SPECIAL, AROUND, DECODING, LACKS)
 _MOST_IDS = 6
 _MOST_LETTERS = 60
@@ -134,20 +151,20 @@ def program_findings(program: Program, tokenizer: Tokenizer) -> Iterator[Finding
     """Yield what a program does otherwise with a file; ``Rule.source`` names the program."""
     from mtkit.tokenizer.comparison import probe_texts, special_token_texts
 
-    asked = [*probe_texts(), *special_token_texts(tokenizer.spec)]
+    texts = [*probe_texts(), *special_token_texts(tokenizer.spec)]
     try:
-        reading = read_with(program, tokenizer, asked)
+        reading = read_with(program, tokenizer, texts)
     except MtkitError as error:
         yield _finding(program, *_failure(error), error.hint)
         return
-    found = list(_broken_rules(reading, asked, tokenizer))
-    shown = {rule for rule, _ in found}
-    for rule, what in found:
+    rows = list(_broken_rules(reading, texts, tokenizer))
+    rules = {rule for rule, _ in rows}
+    for rule, what in rows:
         yield _finding(program, rule, f"{what}{_causes(rule, reading)}")
     for loss in reading.losses:
-        if _RULE_OF.get(loss.code) not in shown:
+        if _RULE_OF.get(loss.code) not in rules:
             rule = IDS if loss.code == "ids" else LACKS
-            what = f"{loss.effect}; none of {len(asked)} texts shows it" if rule is IDS else ""
+            what = f"{loss.effect}; none of {len(texts)} texts shows it" if rule is IDS else ""
             yield _finding(program, rule, what or loss.effect, field=loss.field)
 
 
@@ -167,8 +184,6 @@ def _finding(program: Program, rule: Rule, what: str, advice: str = "", field: s
 
 def _failure(error: MtkitError) -> tuple[Rule, str]:
     """Return what an error of a reading says: the program refuses the file, or nobody knows."""
-    from mtkit.errors import MissingExtra
-
     where = f"{error.field}: " * bool(error.field)
     if isinstance(error, (FormatError, UnsupportedError)) and not isinstance(error, MissingExtra):
         return REFUSED, f"refused: {where}{error.what}"
@@ -177,12 +192,12 @@ def _failure(error: MtkitError) -> tuple[Rule, str]:
 
 def _causes(rule: Rule, reading: ProgramReading) -> str:
     """Return what explains it: losses, or a class whose rules take the place of the file's."""
-    found = [
-        f"{one.field}: {one.effect}" for one in reading.losses if _RULE_OF.get(one.code) is rule
+    causes = [
+        f"{loss.field}: {loss.effect}" for loss in reading.losses if _RULE_OF.get(loss.code) is rule
     ]
     if reading.own_class and rule in (IDS, SPECIAL, AROUND):
-        found.append(f"{reading.own_class} brings its own rules; it takes the vocabulary alone")
-    return f" ({'; '.join(found[:3])})" if found else ""
+        causes.append(f"{reading.own_class} brings its own rules; it takes the vocabulary alone")
+    return f" ({'; '.join(causes[:3])})" if causes else ""
 
 
 def _broken_rules(
@@ -198,10 +213,10 @@ def _broken_rules(
         if here.ids is None:
             continue
         total += 1
-        for rule, shown in _differences(here, there):
+        for rule, note in _differences(here, there):
             if rule is IDS and any(mark in text.encode() for mark in marks):
                 rule = SPECIAL
-            unlike.setdefault(rule, []).append(f"{_quote_text(text)}: {shown}")
+            unlike.setdefault(rule, []).append(f"{_quote_text(text)}: {note}")
     for rule in PROGRAM_RULES:
         if rule in unlike:
             many = format_texts(len(unlike[rule]), total, _VERBS[rule].format(reading.name))
@@ -227,8 +242,8 @@ def _differences(here: Answer, there: Answer) -> Iterator[tuple[Rule, str]]:
         yield IDS, f"{_ids(here.ids, there.ids)} here, {_ids(there.ids, here.ids)} there"
     elif here.around is not None and here.around != (there.around or there.ids):
         other = there.around or there.ids
-        said = "" if there.around is not None else ", which its caller has to add"
-        yield AROUND, f"{_ids(here.around, other)} here, {_ids(other, here.around)} there{said}"
+        note = "" if there.around is not None else ", which its caller has to add"
+        yield AROUND, f"{_ids(here.around, other)} here, {_ids(other, here.around)} there{note}"
     if there.undecoded:
         yield DECODING, there.undecoded
     elif here.decoded is not None and there.decoded not in (None, here.decoded):
@@ -249,8 +264,8 @@ def _ids(ids: tuple[int, ...], other: tuple[int, ...]) -> str:
 
 def _quote_text(text: str) -> str:
     """Return a text as a message shows it."""
-    shown = escape(text)
-    return f'"{shown if len(shown) <= _MOST_LETTERS else shown[:_MOST_LETTERS] + "…"}"'
+    letters = escape(text)
+    return f'"{letters if len(letters) <= _MOST_LETTERS else letters[:_MOST_LETTERS] + "…"}"'
 
 
 def compare_as(
@@ -268,53 +283,53 @@ def compare_as(
         left: Whose ids are compared.
         texts: All of them go to the program at once.
     """
-    asked = [text if isinstance(text, str) else text.decode("utf-8", "replace") for text in texts]
+    lines = [text if isinstance(text, str) else text.decode("utf-8", "replace") for text in texts]
     try:
-        reading = read_with(program, right, asked)
+        reading = read_with(program, right, lines)
     except (FormatError, UnsupportedError) as error:
         raise type(error)(
             f"{program.name}: {error.what}", source=right.source, field=error.field, hint=error.hint
         ) from None
     here = (
-        reading.here if left is right and not reading.converted else tokenizer_answers(left, asked)
+        reading.here if left is right and not reading.converted else tokenizer_answers(left, lines)
     )
     stage = reading.name + f", which does not follow {right.source}" * bool(reading.own_class)
-    found: list[Difference] = []
+    differences: list[Difference] = []
     tokens, different = [0, 0], 0
-    for number, (text, one, other) in enumerate(zip(asked, here, reading.there, strict=False), 1):
-        if one.ids is None:
+    for number, (text, *answers) in enumerate(zip(lines, here, reading.there, strict=False), 1):
+        if answers[0].ids is None:
             continue
-        ids = [_answer_ids(said, around=add_special_tokens) for said in (one, other)]
+        ids = [_answer_ids(answer, around=add_special_tokens) for answer in answers]
         tokens = [total + len(more) for total, more in zip(tokens, ids, strict=True)]
-        if ids[0] == ids[1] and other.ids is not None:
+        if ids[0] == ids[1] and answers[1].ids is not None:
             continue
         different += 1
-        if len(found) < most:
-            shown = [
+        if len(differences) < most:
+            tokens_of = [
                 (numbers, [side.id_to_token(i) or "" for i in numbers])
                 for side, numbers in zip((left, right), ids, strict=True)
             ]
             first = first_difference(*ids)
-            why = f"{reading.name}: {other.error}" if other.error else stage
-            found.append(Difference(number, text, first, why, shown[0], shown[1]))
+            why = f"{reading.name}: {answers[1].error}" if answers[1].error else stage
+            differences.append(Difference(number, text, first, why, *tokens_of))
     sides = left.source, right.source
-    return Comparison(len(asked), different, (tokens[0], tokens[1]), tuple(found), sides)
+    return Comparison(len(lines), different, (tokens[0], tokens[1]), tuple(differences), sides)
 
 
-def _answer_ids(said: Answer, *, around: bool) -> list[int]:
+def _answer_ids(answer: Answer, *, around: bool) -> list[int]:
     """Return the ids of a text; of a program that adds nothing around it, those alone."""
-    return list((said.around if around and said.around is not None else said.ids) or ())
+    return list((answer.around if around and answer.around is not None else answer.ids) or ())
 
 
-RUNS_MODEL = Rule("runs-model", "warning", "llama.cpp", "file")
+RUNS_MODEL = Rule("runs-model", "warning", "llama.cpp", "file",
+                  "llama.cpp could not load the model or compute a token. Its message names the "
+                  "tensor or key; mtkit generate stops with the same message.")  # fmt: skip
 MODEL_RUNNER = "llama.cpp"
 TRIAL_PART = "a test run of the model in llama.cpp"
 
 
 def try_model(source: Source) -> Finding | tuple[str, str] | None:
     """Return why llama.cpp does not run a model, or why that was not tried; None where it runs."""
-    import os
-
     from mtkit.llm.header import ModelHeader
     from mtkit.llm.trial import try_out
     from mtkit.settings import LoadSettings

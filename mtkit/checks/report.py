@@ -1,7 +1,12 @@
-"""What a check gives, and rules that are about a whole instead of one value."""
+"""What a check gives, and rules that are about a whole instead of one value.
+
+A report is written as JSON or as SARIF 2.1.0, which code hosts show beside the files of a
+repository. Source: OASIS, Static Analysis Results Interchange Format (SARIF) version 2.1.0.
+"""
 
 from __future__ import annotations
 
+from mtkit._version import __version__
 from mtkit.base.escape import printable
 from mtkit.base.record import Record
 from mtkit.base.rules import Finding, Rule
@@ -9,7 +14,7 @@ from mtkit.errors import format_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from mtkit.base.rules import Severity
@@ -30,17 +35,23 @@ class Survey(Rule):
 
 
 def survey(
-    code: str, severity: Severity, source: str, field: str, find: Find, advice: str = ""
+    code: str,
+    severity: Severity,
+    source: str,
+    field: str,
+    explanation: str,
+    find: Find,
+    advice: str = "",
 ) -> Survey:
     """Make a row of a table of surveys."""
-    return Survey(code, severity, source, field, advice=advice, find=find)
+    return Survey(code, severity, source, field, explanation, advice=advice, find=find)
 
 
-def survey_findings(rows: Iterable[Survey], *asked: Any) -> Iterator[Finding]:
+def survey_findings(rows: Iterable[Survey], *subject: Any) -> Iterator[Finding]:
     """Yield what breaks the rules of a table; of one rule the first places and their number."""
     for row in rows:
         count = 0
-        for field, what, offset in row.find(*asked):
+        for field, what, offset in row.find(*subject):
             count += 1
             if count <= MOST_OF_A_SURVEY:
                 yield Finding(row, field, what, offset)
@@ -66,8 +77,10 @@ class Report(Record):
 
     def __repr__(self) -> str:
         kind = f" ({self.kind})" if self.kind else ""
-        found, skipped = len(self.findings), format_count(len(self.skipped), "part")
-        return f"<Report on {self.path}{kind}: {format_count(found, 'finding')}, {skipped} skipped>"
+        findings, skipped = len(self.findings), format_count(len(self.skipped), "part")
+        return (
+            f"<Report on {self.path}{kind}: {format_count(findings, 'finding')}, {skipped} skipped>"
+        )
 
     def count(self, severity: Severity) -> int:
         """Return how many findings have a severity."""
@@ -100,3 +113,47 @@ class Report(Record):
             ],
             "skipped": [{"part": part, "why": printable(why)} for part, why in self.skipped],
         }
+
+
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def sarif_document(reports: Sequence[Report]) -> dict[str, Any]:
+    """Return one SARIF document for several files."""
+    findings = [(report, finding) for report in reports for finding in report.findings]
+    rules = {finding.rule.code: finding.rule for _, finding in findings}
+    driver = {
+        "name": "mtkit",
+        "version": __version__,
+        "rules": [
+            {"id": code, "shortDescription": {"text": rules[code].explanation}}
+            for code in sorted(rules)
+        ],
+    }
+    return {
+        "$schema": SARIF_SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": driver},
+                "results": [_sarif_result(report, finding) for report, finding in findings],
+            }
+        ],
+    }
+
+
+def _sarif_result(report: Report, finding: Finding) -> dict[str, Any]:
+    from urllib.parse import quote
+
+    path = finding.source or report.path
+    place: dict[str, Any] = {
+        "artifactLocation": {"uri": quote(path.encode("utf-8", "surrogateescape"))}
+    }
+    if finding.offset is not None:
+        place["region"] = {"byteOffset": finding.offset}
+    return {
+        "ruleId": finding.rule.code,
+        "level": finding.rule.severity,
+        "message": {"text": printable(f"{finding.field}: {finding.what}")},
+        "locations": [{"physicalLocation": place}],
+    }

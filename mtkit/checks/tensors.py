@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 def fault_findings(
     faults: Iterable[Fault],
-    made: Callable[[Rule, str, str], Finding],
+    finding: Callable[[Rule, str, str], Finding],
     rules: tuple[Rule, Rule, Rule],
     texts: tuple[str, str, str],
 ) -> Iterator[Finding]:
     """Yield a finding for each tensor of faults, of each kind the first places and their number.
 
     Args:
-        made: Makes a finding of a rule, a tensor's name and what is wrong with it.
+        finding: Makes one of a rule, a tensor's name and what is wrong with it.
         rules: About missing tensors, shapes, unknown tensors.
         texts: What is said of a missing tensor; who says another shape; of an unknown tensor.
     """
@@ -54,7 +54,7 @@ def fault_findings(
         for name in fault.names:
             counts[kind] += 1
             if counts[kind] <= MOST_OF_A_SURVEY:
-                yield made(rules[kind], name, what)
+                yield finding(rules[kind], name, what)
     for rule, count in zip(rules, counts, strict=True):
         if count > MOST_OF_A_SURVEY:
             what = f"and {count - MOST_OF_A_SURVEY} more places like these"
@@ -86,7 +86,12 @@ def _is_single(tensor: Tensor) -> bool:
     return is_vector or "norm" in tensor.name or tensor.name.endswith(_SINGLE_NAMES)
 
 
-TYPE_RULES = (survey("model-tensor-type", "warning", LLAMA_CPP, "type", _wrong_types),)
+TYPE_RULES = (
+    survey("model-tensor-type", "warning", LLAMA_CPP, "type",
+           "A tensor has a type that llama.cpp cannot compute with: norms, biases and "
+           "convolutions have to be F32, and matrices cannot be integers, F64 or Q8_1. llama.cpp "
+           "aborts. Convert the model again.", _wrong_types),
+)  # fmt: skip
 """Held against models, with the tensors of all their shards."""
 
 
@@ -152,8 +157,8 @@ class Counts:
         self.is_zero = self.is_zero and not raw.any()
         rows = raw.reshape(-1, block)
         for place in places:
-            found = np.ascontiguousarray(rows[:, place : place + _WIDTHS[kind]])
-            self._add(found.reshape(-1), kind, ">" if order == "big" else "<")
+            floats = np.ascontiguousarray(rows[:, place : place + _WIDTHS[kind]])
+            self._add(floats.reshape(-1), kind, ">" if order == "big" else "<")
 
     def _add(self, raw: Any, kind: str, order: str) -> None:
         import numpy as np
@@ -204,7 +209,7 @@ def _unfinished(file: GgufFile) -> Iterator[Place]:
     """
     if any(finding.is_error for finding in file.findings):
         return
-    for tensor in sorted(file.tensors, key=lambda one: one.offset, reverse=True):
+    for tensor in sorted(file.tensors, key=lambda row: row.offset, reverse=True):
         size, rows = tensor.n_bytes, tensor.n_elements // (tensor.shape[0] or 1)
         left = _zeros_at_end(file.tensor_data(tensor))
         is_cut = tensor.name not in _OF_VOCABULARY and left * rows >= 2 * size
@@ -228,17 +233,22 @@ def _zeros_at_end(data: memoryview) -> int:
 
 
 UNFINISHED_RULES = (
-    survey(
-        "data-unfinished", "warning", "mtkit", "data", _unfinished,
-        "the download did not end: download the file again",
-    ),
+    survey("data-unfinished", "warning", "mtkit", "data",
+           "From some point on, the tensor data is nothing but zeros: the download did not "
+           "finish. Download the file again.",
+           _unfinished, "the download did not end: download the file again"),
 )  # fmt: skip
 """Held against models; of a sound file a page is read."""
 DATA_RULES = (
-    survey("data-nan", "warning", GGML, "data", _nan),
-    survey("data-infinite", "warning", GGML, "data", _infinite),
-    survey("data-zero", "note", GGML, "data", _zero),
-)
+    survey("data-nan", "warning", GGML, "data",
+           "Weights are NaN, which spreads into every logit. Quantize the model again.", _nan),
+    survey("data-infinite", "warning", GGML, "data",
+           "Weights are infinite. Quantize the model again from a type with a wider range.",
+           _infinite),
+    survey("data-zero", "note", GGML, "data",
+           "A tensor has nothing but zeros: the download did not finish, or the tensor was "
+           "never trained.", _zero),
+)  # fmt: skip
 
 
 def data_findings(file: GgufFile, broken: frozenset[str]) -> Iterator[Finding | Tensor]:

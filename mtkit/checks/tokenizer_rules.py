@@ -163,19 +163,19 @@ def _unreachable(spec: TokenizerSpec) -> Iterator[Place]:
     """Only merges make tokens of several characters, unless whole words are looked up first."""
     if not isinstance(spec.model, models.BPE) or spec.model.ignore_merges:
         return
-    made = {product for _, product in _products(spec)}
+    products = {product for _, product in _products(spec)}
     added = {token.id for token in spec.added_tokens.tokens}
     marks = spec.model.continuing_subword_prefix, spec.model.end_of_word_suffix
-    found = [
+    unreachable = [
         number
         for number, piece, kind in _present_tokens(spec.vocabulary)
-        if kind == TokenType.NORMAL and number not in added and piece not in made
+        if kind == TokenType.NORMAL and number not in added and piece not in products
         if len(as_text(piece).removeprefix(marks[0]).removesuffix(marks[1])) > 1
         if piece not in _BYTE_SPELLINGS
     ]
-    if found:
-        first = f"{_format_piece(spec.vocabulary.pieces[found[0]])} (id {found[0]})"
-        yield "vocabulary", f"no merge makes {len(found)} of its tokens, as {first}", None
+    if unreachable:
+        first = f"{_format_piece(spec.vocabulary.pieces[unreachable[0]])} (id {unreachable[0]})"
+        yield "vocabulary", f"no merge makes {len(unreachable)} of its tokens, as {first}", None
 
 
 def _scores(vocabulary: Vocabulary) -> Iterator[Place]:
@@ -241,27 +241,52 @@ def _runs(tokenizer: Tokenizer) -> Iterator[Place]:
         pass
 
 
-RUN_RULES = (survey("tokenizer-runs", "error", LLAMA_CPP, "any", _runs),)
+RUN_RULES = (
+    survey("tokenizer-runs", "error", LLAMA_CPP, "any",
+           "A pattern or a normalization table of the tokenizer cannot be compiled.", _runs),
+)  # fmt: skip
 """Held against a tokenizer; what breaks it ends the check of that tokenizer."""
 VOCABULARY_RULES = (
-    survey("token-spellings", "warning", TOKENIZERS, "vocabulary", _spellings),
-    survey("token-twice", "warning", LLAMA_CPP, "vocabulary", _token_twice),
-    survey("token-empty", "note", LLAMA_CPP, "vocabulary", _token_empty),
-    survey("byte-token-form", "warning", LLAMA_CPP, "vocabulary", _byte_form),
-    survey("score-number", "warning", LLAMA_CPP, "scores", _scores),
-)
+    survey("token-spellings", "warning", TOKENIZERS, "vocabulary",
+           "Two token texts have the same id, and encoding uses both. mtkit decodes the id to "
+           "the first; the choice of the tokenizers library varies from run to run.", _spellings),
+    survey("token-twice", "warning", LLAMA_CPP, "vocabulary",
+           "Two ids have the same text, so encoding finds only one of them. llama.cpp before "
+           "2026 aborts on such a vocabulary.", _token_twice),
+    survey("token-empty", "note", LLAMA_CPP, "vocabulary",
+           "A token has no text, so encoding never finds it; llama.cpp names it after its id, "
+           "such as [EMPTY_7].", _token_empty),
+    survey("byte-token-form", "warning", LLAMA_CPP, "vocabulary",
+           "A byte token is not written as <0xHH>; llama.cpp refuses the file.", _byte_form),
+    survey("score-number", "warning", LLAMA_CPP, "scores",
+           "A score is not a number (NaN), so tokens cannot be ordered by it.", _scores),
+)  # fmt: skip
 """Held against a vocabulary: pieces, types and scores alone."""
 TOKENIZER_RULES = (
-    survey("byte-tokens", "warning", LLAMA_CPP, "vocabulary", _bytes_missing),
-    survey("byte-letters", "note", LLAMA_CPP, "vocabulary", _letters_missing),
-    survey("merge-product", "note", TOKENIZERS, "merges", _merge_product),
-    survey("merge-twice", "note", TOKENIZERS, "merges", _merge_twice),
-    survey("token-unreachable", "note", TOKENIZERS, "vocabulary", _unreachable),
-    survey("special-range", "warning", TOKENIZERS, "special ids", _special_range),
-    survey("special-type", "note", LLAMA_CPP, "special ids", _special_type),
-    survey("added-token-twice", "warning", TOKENIZERS, "added tokens", _added_twice),
-    survey("added-id-range", "warning", TOKENIZERS, "post-processor", _added_missing),
-)
+    survey("byte-tokens", "warning", LLAMA_CPP, "vocabulary",
+           "The tokenizer falls back to bytes, but some of the 256 byte tokens are missing. "
+           "Characters that need them cannot be encoded; llama.cpp aborts on them.",
+           _bytes_missing),
+    survey("byte-letters", "note", LLAMA_CPP, "vocabulary",
+           "A byte-level vocabulary lacks tokens for bytes that occur in UTF-8. Text with these "
+           "bytes loses them or is refused.", _letters_missing),
+    survey("merge-product", "note", TOKENIZERS, "merges",
+           "The result of a merge is not a token; the tokenizers library refuses the file.",
+           _merge_product),
+    survey("merge-twice", "note", TOKENIZERS, "merges",
+           "A merge occurs twice; the first rank counts.", _merge_twice),
+    survey("token-unreachable", "note", TOKENIZERS, "vocabulary",
+           "No merge produces the token, so it is never encoded, only decoded. This is common "
+           "for unused and multimodal tokens.", _unreachable),
+    survey("special-range", "warning", TOKENIZERS, "special ids",
+           "The id of a special token is not in the vocabulary.", _special_range),
+    survey("special-type", "note", LLAMA_CPP, "special ids",
+           "BOS or EOS is not a control token, so a user can type it.", _special_type),
+    survey("added-token-twice", "warning", TOKENIZERS, "added tokens",
+           "Two added tokens have the same text, so only one of them is ever found.", _added_twice),
+    survey("added-id-range", "warning", TOKENIZERS, "post-processor",
+           "A token that is added to every text has no row in the embedding.", _added_missing),
+)  # fmt: skip
 """Held against a whole specification."""
 
 
@@ -331,37 +356,48 @@ def _bos_twice(trial: TemplateTrial) -> Iterator[Place]:
 def _tokens(trial: TemplateTrial) -> Iterator[Place]:
     known = {token.content for token in trial.spec.added_tokens.tokens}
     pieces = trial.spec.vocabulary.ids
-    for spelled in sorted({*_CONTROL.findall(trial.text)}):
-        if spelled.encode() not in known and spelled.encode() not in pieces:
-            yield trial.field, f"writes {spelled}, which is not a token", None
+    for text in sorted({*_CONTROL.findall(trial.text)}):
+        if text.encode() not in known and text.encode() not in pieces:
+            yield trial.field, f"writes {text}, which is not a token", None
 
 
 TEMPLATE_RULES = (
-    survey("template-syntax", "warning", JINJA, "chat template", _syntax),
-    survey("template-limits", "warning", "a limit of mtkit", "chat template", _limits),
-    survey("template-refuses", "note", TRANSFORMERS, "chat template", _refuses),
-    survey("template-answer", "note", TRANSFORMERS, "chat template", _opens),
-    survey("template-bos-twice", "note", TRANSFORMERS, "chat template", _bos_twice),
-    survey("template-tokens", "warning", TRANSFORMERS, "chat template", _tokens),
-)
+    survey("template-syntax", "warning", JINJA, "chat template",
+           "The chat template is not valid Jinja, so no chat can be rendered.", _syntax),
+    survey("template-limits", "warning", "a limit of mtkit", "chat template",
+           "The chat template takes too much time or memory for a short question.", _limits),
+    survey("template-refuses", "note", TRANSFORMERS, "chat template",
+           "The chat template does not accept a conversation with one question.", _refuses),
+    survey("template-answer", "note", TRANSFORMERS, "chat template",
+           "add_generation_prompt changes nothing: it should open the answer, and without that "
+           "the model may continue the question instead.", _opens),
+    survey("template-bos-twice", "note", TRANSFORMERS, "chat template",
+           "BOS is added twice, by the template and by encoding. Encode the rendered template "
+           "without special tokens.", _bos_twice),
+    survey("template-tokens", "warning", TRANSFORMERS, "chat template",
+           "The template writes a control token that is not in the vocabulary, so the model "
+           "sees it as plain characters. The template is probably from another model.", _tokens),
+)  # fmt: skip
 
 
-def _against(spec: TokenizerSpec, other: str, wanted: dict[str, str]) -> Iterator[Place]:
-    found = {template.name: template.text for template in spec.chat_templates}
-    for name, text in wanted.items():
+def _against(spec: TokenizerSpec, other: str, expected: dict[str, str]) -> Iterator[Place]:
+    templates = {template.name: template.text for template in spec.chat_templates}
+    for name, text in expected.items():
         field = f"chat template {name!r}"
-        if name not in found:
+        if name not in templates:
             yield field, f"is missing; {other} has it", None
-        elif found[name] != text:
-            place = next(
-                (at for at, (a, b) in enumerate(zip(found[name], text, strict=False)) if a != b),
-                min(len(text), len(found[name])),
-            )
+        elif templates[name] != text:
+            pairs = enumerate(zip(templates[name], text, strict=False))
+            shortest = min(len(text), len(templates[name]))
+            place = next((at for at, (here, there) in pairs if here != there), shortest)
             line = text.count("\n", 0, place) + 1
             yield field, f"differs from that of {other}, first in line {line}", None
 
 
-AGAINST_RULES = (survey("template-against", "warning", TRANSFORMERS, "chat template", _against),)
+AGAINST_RULES = (
+    survey("template-against", "warning", TRANSFORMERS, "chat template",
+           "The chat template differs from the one it was compared with.", _against),
+)  # fmt: skip
 
 
 _CLASS_SOURCE = "transformers"
@@ -392,9 +428,12 @@ def _unknown_class(tokenizer: Tokenizer) -> Iterator[Place]:
 
 
 CLASS_RULES = (
-    survey("tokenizer-class", "warning", _CLASS_SOURCE, "tokenizer_config.json", _other_ids),
-    survey(
-        "tokenizer-class-unknown", "note", _CLASS_SOURCE, "tokenizer_config.json", _unknown_class
-    ),
-)
+    survey("tokenizer-class", "warning", _CLASS_SOURCE, "tokenizer_config.json",
+           "transformers 5 builds a different tokenizer here than tokenizer.json says: it uses "
+           "the built-in rules of the class that tokenizer_config.json or config.json names. If "
+           "tokenizer.json is right, set tokenizer_class to TokenizersBackend.", _other_ids),
+    survey("tokenizer-class-unknown", "note", _CLASS_SOURCE, "tokenizer_config.json",
+           "The tokenizer class is unknown to mtkit, so transformers 5 may build a different "
+           "tokenizer from this folder.", _unknown_class),
+)  # fmt: skip
 """Held against a tokenizer that was read from a tokenizer.json in a folder."""

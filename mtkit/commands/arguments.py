@@ -121,11 +121,11 @@ def parse_id_ranges(text: str) -> list[range]:
     return found
 
 
-SETTING_READERS: dict[str, tuple[Any, Any, Callable[[Any], Any]]] = {
-    "tensor_split": (str | None, None, parse_tensor_split),
-    "logit_bias": (list[str] | None, None, parse_logit_biases),
-    "grammar": (str | None, None, read_grammar),
-    "json_schema": (str | None, None, read_schema),
+SETTING_READERS: dict[str, tuple[str, Any, Callable[[Any], Any]]] = {
+    "tensor_split": ("str | None", None, parse_tensor_split),
+    "logit_bias": ("list[str] | None", None, parse_logit_biases),
+    "grammar": ("str | None", None, read_grammar),
+    "json_schema": ("str | None", None, read_schema),
 }
 """Settings that a command line spells in its own way -> type, default, and how it is read."""
 

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from mtkit.commands.application import application, parse_bytes
+from mtkit.commands.command import Command
+from mtkit.commands.options import Option, parse_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.tokenizer.speed import TextSpeed
 
-app = application()
+
+OPTIONS = {
+    "texts": Option(
+        "", "Text files; - for standard input; default: texts that come with Python.", "[TEXT]..."
+    ),
+    "rounds": Option("--rounds", "Number of rounds.", "N", low=1),
+    "size": Option("--size", "Read at most this much of each text, such as 200k.", "BYTES"),
+}
 
 
-@app.command()
 def bench(
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[TEXT]...",
-            help="Text files; - for standard input; default: texts that come with Python.",
-        ),
-    ] = None,
+    texts: list[str] | None = None,
     tokenizer: str | None = None,
-    rounds: Annotated[
-        int, typer.Option("--rounds", metavar="N", min=1, help="Number of rounds.")
-    ] = 5,
-    size: Annotated[
-        str,
-        typer.Option(
-            "--size", metavar="BYTES", help="Read at most this much of each text, such as 200k."
-        ),
-    ] = "1M",
+    rounds: int = 5,
+    size: str = "1M",
     download: bool = False,
     as_json: bool = False,
 ) -> None:
@@ -94,6 +84,9 @@ def bench(
     screen.line(part("name", named.source), f"  loaded in {load_ms} ms")
     columns = ("MB/s", *(f"{name}>" for name in _figures(speeds[0])))
     screen.table(columns, [[speed.name, *_figures(speed).values()] for speed in speeds])
+
+
+command = Command(bench, OPTIONS)
 
 
 def _figures(speed: TextSpeed) -> dict[str, str]:

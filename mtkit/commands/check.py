@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from mtkit.commands import output
-from mtkit.commands.application import application, program_names
+from mtkit.commands.command import Command
 from mtkit.commands.failures import raise_last_error
 from mtkit.commands.inputs import find_models, load_tokenizer
+from mtkit.commands.options import Option, program_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,45 +15,37 @@ if TYPE_CHECKING:
     from mtkit.base.rules import Finding, Severity
     from mtkit.checks import Report
 
-app = application()
 
 _ROLES: dict[Severity, str] = {"error": "bad", "warning": "warning", "note": "dim"}
 
 
-@app.command()
+OPTIONS = {
+    "files": Option("", "Files or folders.", "FILE..."),
+    "deep": Option(
+        "--deep",
+        "Also check a GGUF's tensor data, merges and templates, or a .mtok's engine tables.",
+    ),
+    "against": Option("--against", "Compare the chat template with this tokenizer's.", "FILE"),
+    "runs_on": Option(
+        "--runs-on",
+        "Compare with this program: llama.cpp, mnn, transformers … Repeatable.",
+        "NAME",
+        values=program_names,
+    ),
+    "explain": Option("--explain", "Explain a code and exit.", "CODE"),
+    "sarif": Option("--sarif", "Print SARIF 2.1.0, for CI."),
+}
+
+
 def check(
-    files: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE...", help="Files or folders.")
-    ] = None,
-    deep: Annotated[
-        bool,
-        typer.Option(
-            "--deep",
-            help="Also check a GGUF's tensor data, merges and templates, or a .mtok's engine "
-            "tables.",
-        ),
-    ] = False,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against", metavar="FILE", help="Compare the chat template with this tokenizer's."
-        ),
-    ] = None,
-    runs_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--runs-on",
-            metavar="NAME",
-            help="Compare with this program: llama.cpp, mnn, transformers … Repeatable.",
-            autocompletion=program_names,
-        ),
-    ] = None,
-    explain: Annotated[
-        str | None, typer.Option("--explain", metavar="CODE", help="Explain a code and exit.")
-    ] = None,
+    files: list[str] | None = None,
+    deep: bool = False,
+    against: str | None = None,
+    runs_on: list[str] | None = None,
+    explain: str | None = None,
     most: int | None = None,
     as_json: bool = False,
-    sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for CI.")] = False,
+    sarif: bool = False,
 ) -> None:
     """Find problems in a GGUF, safetensors or tokenizer file, or in a model folder.
 
@@ -120,7 +109,7 @@ def check(
     if not reports:
         raise_last_error(errors)
     if sarif:
-        from mtkit.checks.sarif import sarif_document
+        from mtkit.checks.report import sarif_document
 
         output.write_json(sarif_document(reports))
     elif as_json:
@@ -137,7 +126,10 @@ def check(
         raise_last_error(errors)
     code = max(report.exit_code for report in reports)
     if code:
-        raise typer.Exit(code)
+        raise SystemExit(code)
+
+
+command = Command(check, OPTIONS)
 
 
 def _rows(report: Report) -> Sequence[Sequence[object]]:
@@ -204,7 +196,7 @@ def _place(finding: Finding) -> str:
 
 
 def _explain(code: str, *, as_json: bool) -> None:
-    from mtkit.checks.explanations import explain
+    from mtkit.checks.checker import explain
 
     found = explain(code)
     rows = [("code", code), *found]

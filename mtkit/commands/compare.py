@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 from itertools import chain
-from typing import Annotated
-
-import typer
 
 from mtkit.commands import output
-from mtkit.commands.application import application, program_names
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import load_tokenizer, special_mode
+from mtkit.commands.options import Option, program_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,51 +17,35 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.comparison import Comparison
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-app = application()
 
 _SHOWN_TOKENS = 8
 _LONGEST_NAME = 32
 _SHOWN_LETTERS = 200
 
 
-@app.command(also={"files": "--input"})
+OPTIONS = {
+    "left": Option("", "File or folder.", "A"),
+    "right": Option("", "File or folder; default with --as: A.", "B"),
+    "files": Option("-f --file", "Compare the lines of this file. Repeatable.", "FILE", "--input"),
+    "most": Option("-n --most", "Differences to show; default: 10, on a terminal 3.", "N", low=0),
+    "as_program": Option(
+        "--as", "Read B as this program does: transformers, mnn …", "NAME", values=program_names
+    ),
+    "as_draft": Option("--as-draft", "Compare what ids mean, for A as a draft of B."),
+}
+
+
 def compare(
-    left: Annotated[str, typer.Argument(metavar="A", help="File or folder.")],
-    right: Annotated[
-        str | None, typer.Argument(metavar="B", help="File or folder; default with --as: A.")
-    ] = None,
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-f", "--file", metavar="FILE", help="Compare the lines of this file. Repeatable."
-        ),
-    ] = None,
-    most: Annotated[
-        int | None,
-        typer.Option(
-            "-n",
-            "--most",
-            metavar="N",
-            min=0,
-            help="Differences to show; default: 10, on a terminal 3.",
-        ),
-    ] = None,
+    left: str,
+    right: str | None = None,
+    files: list[str] | None = None,
+    most: int | None = None,
     no_special: bool = False,
     parse_special: bool = False,
     no_parse_special: bool = False,
     download: bool = False,
-    as_program: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            metavar="NAME",
-            help="Read B as this program does: transformers, mnn …",
-            autocompletion=program_names,
-        ),
-    ] = None,
-    as_draft: Annotated[
-        bool, typer.Option("--as-draft", help="Compare what ids mean, for A as a draft of B.")
-    ] = False,
+    as_program: str | None = None,
+    as_draft: bool = False,
     as_json: bool = False,
 ) -> None:
     """Compare the ids of two tokenizers; exit code 1 if any differ.
@@ -136,7 +118,10 @@ def compare(
             " mtkit convert --no-bos writes none\n"
         )
     if not done.equal:
-        raise typer.Exit(1)
+        raise SystemExit(1)
+
+
+command = Command(compare, OPTIONS)
 
 
 def _show_as_draft(draft: Tokenizer, target: Tokenizer, *, as_json: bool) -> None:
@@ -169,7 +154,7 @@ def _show_as_draft(draft: Tokenizer, target: Tokenizer, *, as_json: bool) -> Non
         for name, text in spelled.items():
             output.write(f"id {found.first}, the first that differs, is {text!r} in the {name}\n")
     if not found.shared:
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
 def _lines(path: str) -> Iterator[bytes]:

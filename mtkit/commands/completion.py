@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-import typer
-
+from mtkit.commands.command import Command
+from mtkit.commands.options import Option
 from mtkit.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    no_args_is_help=False,
-)
+OPTIONS = {
+    "shell": Option("", "Shell.", "bash|zsh|fish", values=SHELLS),
+}
 
 
-@app.command()
 def completion(
-    shell: Annotated[
-        str,
-        typer.Argument(metavar="bash|zsh|fish", help="Shell.", autocompletion=lambda: [*SHELLS]),
-    ],
+    shell: str,
 ) -> None:
     """Print a shell completion script.
 
@@ -39,3 +31,6 @@ def completion(
         raise UsageError(f"{shell!r} is not a supported shell", hint=f"one of {', '.join(SHELLS)}")
     script = get_completion_script(prog_name="mtkit", complete_var="_MTKIT_COMPLETE", shell=shell)
     sys.stdout.write(script.strip() + "\n")
+
+
+command = Command(completion, OPTIONS)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-import typer
+from mtkit.commands.command import Command
+from mtkit.commands.options import Option
 
-from mtkit.commands.application import application
+OPTIONS = {
+    "key": Option("", "tokenizer or model.", "KEY", values=("tokenizer", "model")),
+    "value": Option("", "Path or name.", "VALUE"),
+    "unset": Option("--unset", "Remove the setting."),
+}
 
-app = application()
 
-
-@app.command()
 def config(
-    key: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="KEY", help="tokenizer or model.", autocompletion=lambda: ["tokenizer", "model"]
-        ),
-    ] = None,
-    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="Path or name.")] = None,
-    unset: Annotated[bool, typer.Option("--unset", help="Remove the setting.")] = False,
+    key: str | None = None,
+    value: str | None = None,
+    unset: bool = False,
     as_json: bool = False,
 ) -> None:
     """Show or set the default tokenizer and model.
@@ -61,6 +57,9 @@ def config(
     else:
         for name, text in found.items():
             sys.stdout.write(f"{name}\t{text or ''}\n")
+
+
+command = Command(config, OPTIONS)
 
 
 def _show(found: dict[str, str | None]) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from mtkit.commands.application import application
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_gguf
+from mtkit.commands.options import Option
 
-app = application()
+OPTIONS = {
+    "file": Option("", "GGUF file.", "FILE"),
+    "out": Option("-o --output", "File to write.", "FILE"),
+    "dry_run": Option("--dry-run", "Check without writing."),
+}
 
 
-@app.command()
 def convert_endian(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file.")],
-    out: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="File to write.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check without writing.")] = False,
+    file: str,
+    out: str,
+    dry_run: bool = False,
     force: bool = False,
     as_json: bool = False,
 ) -> None:
@@ -42,3 +42,6 @@ def convert_endian(
     size = sum(tensor.n_bytes for tensor in source.tensors)
     made = NewFile(out, len(source.tensors), size, in_other_order(source))
     write_new_files([made], "mtkit.convert-endian/1", dry_run=dry_run, force=force, as_json=as_json)
+
+
+command = Command(convert_endian, OPTIONS)

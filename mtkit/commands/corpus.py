@@ -8,16 +8,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Annotated
 
-import typer
-
-from mtkit.commands.application import application
-from mtkit.commands.options import SHARED, Option
+from mtkit.commands.command import Command, Group
+from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from mtkit.corpus.documents import Reading
     from mtkit.corpus.job import Job
@@ -25,8 +22,7 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 
-CORPUS_OPTIONS: Mapping[str, Option] = {
-    **SHARED,
+_OPTIONS = {
     "paths": Option("", "Files, folders and URLs with documents.", "PATH..."),
     "field": Option("--field", "JSON field or column with the text.", "NAME"),
     "lines": Option("--lines", "Treat each line of a text file as a document."),
@@ -152,9 +148,7 @@ def count(
     paths: list[str],
     *,
     tokenizer: str | None = None,
-    output_file: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="File for the counts.")
-    ],
+    output_file: str,
     field: str = "text",
     lines: bool = False,
     special: bool = False,
@@ -201,12 +195,7 @@ def encode(
     paths: list[str],
     *,
     tokenizer: str | None = None,
-    output_file: Annotated[
-        str,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="File to write: .bin, .npy, .parquet or .arrow."
-        ),
-    ],
+    output_file: str,
     eod: bool = False,
     field: str = "text",
     lines: bool = False,
@@ -252,22 +241,31 @@ def encode(
     run_job(encoded, job, paths, output_file, settings, as_json=as_json)
 
 
-app = application()
+_TEXT = """Count or encode the documents of a corpus on all cores; interrupted runs can be resumed.
 
+Documents are lines of JSON (.jsonl, .ndjson), rows of .parquet, or text files (.txt, .md,
+source code), also compressed (.gz, .xz, .bz2, .zst). They come from files, folders and URLs.
 
-@app.callback()
-def corpus() -> None:
-    """Count or encode the documents of a corpus on all cores; interrupted runs can be resumed.
-
-    Documents are lines of JSON (.jsonl, .ndjson), rows of .parquet, or text files (.txt, .md,
-    source code), also compressed (.gz, .xz, .bz2, .zst). They come from files, folders and URLs.
-
-    \b
-    Examples:
-      mtkit corpus count data/ -t qwen3/ -o freq.json
-      mtkit corpus encode data/*.jsonl.zst -t qwen3/ --eod -o train.bin
-    """
-
-
-app.command(name="count", options=CORPUS_OPTIONS)(count)
-app.command(name="encode", options=CORPUS_OPTIONS)(encode)
+\b
+Examples:
+  mtkit corpus count data/ -t qwen3/ -o freq.json
+  mtkit corpus encode data/*.jsonl.zst -t qwen3/ --eod -o train.bin
+"""
+command = Group(
+    _TEXT,
+    {
+        "count": Command(
+            count,
+            {**_OPTIONS, "output_file": Option("-o --output", "File for the counts.", "FILE")},
+        ),
+        "encode": Command(
+            encode,
+            {
+                **_OPTIONS,
+                "output_file": Option(
+                    "-o --output", "File to write: .bin, .npy, .parquet or .arrow.", "FILE"
+                ),
+            },
+        ),
+    },
+)

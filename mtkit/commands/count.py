@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
-
-import typer
 
 from mtkit.commands import output
-from mtkit.commands.application import application
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import load_tokenizer, open_texts, special_mode
+from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-app = application()
+
+OPTIONS = {
+    "names": Option("", "Text files and folders; - or none: standard input.", "[FILE]..."),
+}
 
 
-@app.command()
 def count(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE]...", help="Text files and folders; - or none: standard input."
-        ),
-    ] = None,
+    names: list[str] | None = None,
     tokenizer: str | None = None,
     prompt: str | None = None,
     files: list[str] | None = None,
@@ -76,6 +71,9 @@ def count(
             raise error.located(name if paths else "") from None
         counts.append((name if paths else "", len(ids)))
     show_counts(counts, as_json=as_json)
+
+
+command = Command(count, OPTIONS)
 
 
 def _files(path: str) -> list[str]:

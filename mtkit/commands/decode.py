@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from mtkit.commands.application import application
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import load_tokenizer, open_texts, read_lines
+from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,27 +12,21 @@ if TYPE_CHECKING:
 
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-app = application()
+
+OPTIONS = {
+    "ids": Option("", "Token ids; - or none: standard input.", "[ID]..."),
+    "files": Option("-f --file", "Read ids from a file. Repeatable.", "FILE", "--input"),
+    "special": Option("--special/--skip-special", "Print special tokens, or skip them."),
+    "lines": Option("--lines", "Decode line by line, one text per line."),
+}
 
 
-@app.command(also={"files": "--input"})
 def decode(
-    ids: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Token ids; - or none: standard input."),
-    ] = None,
+    ids: list[str] | None = None,
     tokenizer: str | None = None,
-    files: Annotated[
-        list[str] | None,
-        typer.Option("-f", "--file", metavar="FILE", help="Read ids from a file. Repeatable."),
-    ] = None,
-    special: Annotated[
-        bool,
-        typer.Option("--special/--skip-special", help="Print special tokens, or skip them."),
-    ] = False,
-    lines: Annotated[
-        bool, typer.Option("--lines", help="Decode line by line, one text per line.")
-    ] = False,
+    files: list[str] | None = None,
+    special: bool = False,
+    lines: bool = False,
     as_reader: str | None = None,
     trace: bool = False,
     download: bool = False,
@@ -76,6 +67,9 @@ def decode(
                     _write_json(raw)
             else:
                 _write([source.decode_bytes(x, skip_special_tokens=not special) for x in texts])
+
+
+command = Command(decode, OPTIONS)
 
 
 def _trace(source: Tokenizer, numbers: list[int], *, special: bool, as_json: bool) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from mtkit.commands import output
-from mtkit.commands.application import application
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_folder, find_gguf
+from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +14,6 @@ if TYPE_CHECKING:
     from mtkit.commands.terminal import Screen
     from mtkit.inspection.difference import Difference, KeyChange, Side, TensorChange
 
-app = application()
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 _MOST = 40
@@ -27,13 +23,17 @@ _WIDE = 90
 """Columns of a terminal from which the RMSE has room."""
 
 
-@app.command()
+OPTIONS = {
+    "left": Option("", "GGUF or model folder.", "A"),
+    "right": Option("", "GGUF or model folder.", "B"),
+    "values": Option("--values", "Dequantize the tensors and measure the error."),
+}
+
+
 def diff(
-    left: Annotated[str, typer.Argument(metavar="A", help="GGUF or model folder.")],
-    right: Annotated[str, typer.Argument(metavar="B", help="GGUF or model folder.")],
-    values: Annotated[
-        bool, typer.Option("--values", help="Dequantize the tensors and measure the error.")
-    ] = False,
+    left: str,
+    right: str,
+    values: bool = False,
     as_json: bool = False,
 ) -> None:
     """Show the differences between two models; exit code 1 if there are any.
@@ -62,7 +62,7 @@ def diff(
     from mtkit.inspection.difference import difference_document, find_difference
 
     a, b = (_side(name, join((left, right))) for name in (left, right))
-    done = find_difference(a, b, values=values, done=_progress(a))
+    done = find_difference(a, b, values=values, progress=_progress(a))
     if as_json:
         output.write_json(difference_document(done))
     elif output.is_terminal():
@@ -70,7 +70,10 @@ def diff(
     else:
         output.write_rows(_rows(done))
     if not done.equal:
-        raise typer.Exit(1)
+        raise SystemExit(1)
+
+
+command = Command(diff, OPTIONS)
 
 
 def _side(name: str, both: str) -> Side:

@@ -4,69 +4,49 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Annotated
-
-import typer
 
 from mtkit.commands import output
-from mtkit.commands.application import application
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_gguf
+from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mtkit.gguf import GgufFile
-    from mtkit.gguf.draft import Draft
-    from mtkit.gguf.in_place import InPlace
-    from mtkit.gguf.writer import Key
-
-    Change = tuple[str, str, str, str]
-    """What was done, to which key or tensor, the value before, the value after."""
-
-app = application()
+    from mtkit.conversion.edit import Change, GgufEdit
 
 
-@app.command(also={"chat_template": "--chat-template --template"})
+OPTIONS = {
+    "file": Option("", "GGUF file.", "FILE"),
+    "out": Option("-o --output", "File to write.", "FILE"),
+    "set_keys": Option("--set", "Set a key.", "KEY=TYPE:VALUE"),
+    "set_files": Option("--set-file", "Set a key to the text of a file.", "KEY=FILE"),
+    "chat_template": Option(
+        "--chat-template-file", "Replace the chat template.", "FILE", "--chat-template --template"
+    ),
+    "unset": Option("--unset", "Remove a key.", "KEY"),
+    "rename_key": Option("--rename-key", "Rename a key.", "OLD=NEW"),
+    "rename_tensor": Option("--rename-tensor", "Rename a tensor.", "OLD=NEW"),
+    "tokenizer": Option("--tokenizer", "Replace the tokenizer with this one.", "NAME"),
+    "in_place": Option("--in-place", "Edit FILE itself, if the new header fits."),
+    "dry_run": Option("--dry-run", "Show the changes without writing."),
+}
+
+
 def edit(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file.")],
-    out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="File to write.")
-    ] = None,
-    set_keys: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=TYPE:VALUE", help="Set a key."),
-    ] = None,
-    set_files: Annotated[
-        list[str] | None,
-        typer.Option("--set-file", metavar="KEY=FILE", help="Set a key to the text of a file."),
-    ] = None,
-    chat_template: Annotated[
-        str | None,
-        typer.Option("--chat-template-file", metavar="FILE", help="Replace the chat template."),
-    ] = None,
-    unset: Annotated[
-        list[str] | None, typer.Option("--unset", metavar="KEY", help="Remove a key.")
-    ] = None,
-    rename_key: Annotated[
-        list[str] | None, typer.Option("--rename-key", metavar="OLD=NEW", help="Rename a key.")
-    ] = None,
-    rename_tensor: Annotated[
-        list[str] | None,
-        typer.Option("--rename-tensor", metavar="OLD=NEW", help="Rename a tensor."),
-    ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option("--tokenizer", metavar="NAME", help="Replace the tokenizer with this one."),
-    ] = None,
+    file: str,
+    out: str | None = None,
+    set_keys: list[str] | None = None,
+    set_files: list[str] | None = None,
+    chat_template: str | None = None,
+    unset: list[str] | None = None,
+    rename_key: list[str] | None = None,
+    rename_tensor: list[str] | None = None,
+    tokenizer: str | None = None,
     allow_loss: list[str] | None = None,
-    in_place: Annotated[
-        bool,
-        typer.Option("--in-place", help="Edit FILE itself, if the new header fits."),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the changes without writing.")
-    ] = False,
+    in_place: bool = False,
+    dry_run: bool = False,
     force: bool = False,
     as_json: bool = False,
 ) -> None:
@@ -90,98 +70,83 @@ def edit(
       mtkit edit model.gguf --tokenizer tokenizer.json -o new.gguf
       mtkit edit model.gguf --unset general.url --set llama.vocab_size=u32:32000 --dry-run
     """
-    from contextlib import nullcontext
-
+    from mtkit.conversion.edit import GgufEdit
     from mtkit.errors import UsageError
-    from mtkit.gguf import open_gguf, shards
-    from mtkit.gguf.draft import Draft
-    from mtkit.gguf.file import is_edit_unfinished
-    from mtkit.gguf.in_place import InPlace
-    from mtkit.gguf.shards import join_shards
 
-    pairs = zip(_FORMS, (set_keys, set_files, rename_key, rename_tensor), strict=True)
-    named = [_halves(text, option) for option, texts in pairs for text in texts or ()]
+    pairs = {
+        "--set": set_keys,
+        "--set-file": set_files,
+        "--rename-key": rename_key,
+        "--rename-tensor": rename_tensor,
+    }
+    halves = [_halves(text, option) for option, texts in pairs.items() for text in texts or ()]
     no_changes = UsageError("no changes given", hint="add --set KEY=VALUE")
-    if not (named or unset or tokenizer or chat_template or in_place):
+    if not (halves or unset or tokenizer or chat_template or in_place):
         raise no_changes
     if in_place and (out is not None or file == "-"):
         raise UsageError("--in-place edits the file itself", hint="omit -o")
     if not in_place and (out in ("", "-") or (out is None and not dry_run)):
         raise UsageError("no output file", hint="add -o NEW.gguf, --in-place or --dry-run")
-    file = file if in_place else find_gguf(file)
-    interrupted = file != "-" and is_edit_unfinished(file)
-    if interrupted and dry_run:
-        hint = "mtkit edit FILE --in-place finishes it"
-        raise UsageError("an earlier edit was interrupted", source=file, hint=hint)
-    with InPlace(file) if interrupted or (in_place and not dry_run) else nullcontext() as place:
-        source = open_gguf(file)
-        if not in_place and shards.is_whole_model(source, out):
-            source = join_shards(source)
-        draft = Draft.of(source)
-        steps: list[tuple[Sequence[str] | None, Callable[[GgufFile, Draft, str], list[Change]]]] = [
-            ([tokenizer] if tokenizer else None, partial(_tokenizer, allow_loss or ())),
-            (rename_key, _rename_key),
-            (rename_tensor, _rename_tensor),
-            (unset, _unset),
-            (set_keys, _set),
-            (set_files, _set_file),
-            ([chat_template] if chat_template else None, _set_template),
-        ]
-        changes: list[Change] = [("finished", "an edit that was cut short", "", "")] * interrupted
-        for texts, step in steps:
-            changes += [one for text in texts or () for one in step(source, draft, text)]
-        if not changes and not tokenizer:
+    steps = {
+        **pairs,
+        "--tokenizer": [tokenizer] if tokenizer else None,
+        "--unset": unset,
+        "--chat-template-file": [chat_template] if chat_template else None,
+    }
+    path = file if in_place else find_gguf(file)
+    with GgufEdit(path, out, in_place=in_place, dry_run=dry_run) as editing:
+        for option, step in _STEPS.items():
+            for text in steps[option] or ():
+                step(editing, text, allow_loss or ())
+        if not editing.changes and not tokenizer:
             raise no_changes
-        _write(source, draft, place, out, in_place=in_place, dry_run=dry_run, force=force)
-    written = None if dry_run else file if in_place else out
-    if as_json:
-        rows = [dict(zip(("what", "name", "before", "after"), one, strict=True)) for one in changes]
-        output.write_json({"schema": "mtkit.edit/1", "written": written, "changes": rows})
-    elif output.is_terminal():
-        from mtkit.commands.terminal import Screen, part
-
-        screen = Screen()
-        if written:
-            screen.verdict(part("name", written), good=True)
-        screen.table(("change", "name:name", "before", "after"), map(_short, changes), elastic=3)
-    else:
-        output.write_rows(changes)
+        if not in_place:
+            _warn(editing)
+        written = editing.write(force=force)
+    changes = editing.changes
+    output.write_report(
+        changes,
+        as_json=as_json,
+        document=partial(_document, written),
+        screen=partial(_show, written),
+        rows=list,
+    )
 
 
-def _write(
-    source: GgufFile,
-    draft: Draft,
-    place: InPlace | None,
-    out: str | None,
-    *,
-    in_place: bool,
-    dry_run: bool,
-    force: bool,
-) -> None:
-    from mtkit.commands.new_files import warn_of_dropped_parts
-    from mtkit.gguf import shards
-    from mtkit.gguf.in_place import check_header
+command = Command(edit, OPTIONS)
 
-    if in_place:
-        check_header(source, draft)
-        if place is not None:
-            place.write(source, draft)
-        return
-    chunks = draft.chunks()
-    warn_of_dropped_parts(source)
-    if out is not None:
-        output.warn(out, [*shards.shard_oddities(source, out)])
-    if out is not None and not dry_run:
-        from mtkit.gguf.in_place import write_ggufs
 
-        write_ggufs({out: chunks}, force=force)
+def _document(written: str | None, changes: Sequence[Change]) -> dict[str, object]:
+    names = ("what", "name", "before", "after")
+    rows = [dict(zip(names, change, strict=True)) for change in changes]
+    return {"schema": "mtkit.edit/1", "written": written, "changes": rows}
+
+
+def _show(written: str | None, changes: Sequence[Change]) -> None:
+    from mtkit.commands.terminal import Screen, part
+
+    screen = Screen()
+    if written:
+        screen.verdict(part("name", written), good=True)
+    screen.table(("change", "name:name", "before", "after"), map(_short, changes), elastic=3)
 
 
 def _short(change: Change) -> Sequence[str]:
-    return [text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…" for text in change]
+    return [text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…" for text in change]
 
 
-_SHOWN = 200
+_MOST_LETTERS = 200
+
+
+def _warn(editing: GgufEdit) -> None:
+    """Say what a new file does not have, or why llama.cpp will not find it."""
+    from mtkit.commands.new_files import warn_of_dropped_parts
+    from mtkit.gguf.shards import shard_oddities
+
+    editing.draft.chunks()  # what cannot be written is said alone
+    warn_of_dropped_parts(editing.source)
+    if editing.out is not None:
+        output.warn(editing.out, [*shard_oddities(editing.source, editing.out)])
 
 
 def _halves(text: str, option: str) -> tuple[str, str]:
@@ -206,96 +171,56 @@ _FORMS = {
 """Option -> what follows its =, and how the help writes it."""
 
 
-def _shown(source: GgufFile, key: str) -> str:
-    from mtkit.inspection.document import format_short
+def _replace_tokenizer(editing: GgufEdit, name: str, allow_loss: Sequence[str]) -> None:
+    from mtkit.commands.inputs import load_tokenizer
+    from mtkit.commands.options import parse_loss_codes
 
-    if key not in source.metadata:
-        return ""
-    return format_short(source.metadata[key], source.metadata.type_name(key))
+    editing.replace_tokenizer(load_tokenizer(name), parse_loss_codes(allow_loss))
 
 
-def _set(source: GgufFile, draft: Draft, text: str) -> list[Change]:
+def _rename_key(editing: GgufEdit, text: str, _: Sequence[str]) -> None:
+    editing.rename_key(*_halves(text, "--rename-key"))
+
+
+def _rename_tensor(editing: GgufEdit, text: str, _: Sequence[str]) -> None:
+    editing.rename_tensor(*_halves(text, "--rename-tensor"))
+
+
+def _unset(editing: GgufEdit, name: str, _: Sequence[str]) -> None:
+    editing.unset(name)
+
+
+def _set(editing: GgufEdit, text: str, _: Sequence[str]) -> None:
     from mtkit.errors import UsageError
-    from mtkit.gguf.draft import parse_key
-    from mtkit.inspection.document import format_short
 
     name, value = _halves(text, "--set")
     if value.startswith("@") and os.path.isfile(value[1:]):
         line = f"use --set-file {text.replace('=@', '=', 1)}"
         hint = f"{line}; string:{value} sets these characters"
         raise UsageError("is the name of a file", field=f"--set {name}", hint=hint)
-    key = parse_key(name, value, source.metadata)
-    draft.set(key)
-    return [_changed(source, key, format_short(key.value, key.type))]
+    editing.set(name, value)
 
 
-def _set_file(source: GgufFile, draft: Draft, text: str) -> list[Change]:
-    from mtkit.base.binary import Source
-    from mtkit.base.escape import shown
-    from mtkit.errors import UsageError
-    from mtkit.gguf.writer import Key
-
-    name, path = _halves(text, "--set-file")
-    value = bytes(Source.open(path.removeprefix("@")).data)
-    if name in source.metadata and source.metadata.type_name(name) != "string":
-        what = f"is of type {source.metadata.type_name(name)}; a file's text is a string"
-        raise UsageError(what, field=shown(name), hint="--unset it first, or use --set")
-    draft.set(Key(name, "string", value))
-    return [("set", name, _shown(source, name), f"{path}, {len(value)} bytes")]
+def _set_file(editing: GgufEdit, text: str, _: Sequence[str]) -> None:
+    editing.set_file(*_halves(text, "--set-file"))
 
 
-def _set_template(source: GgufFile, draft: Draft, text: str) -> list[Change]:
+def _set_template(editing: GgufEdit, text: str, _: Sequence[str]) -> None:
     """Set the chat template to a file's text, or to the text itself, as gguf-py's tools do."""
     name = "tokenizer.chat_template"
-    is_text = any(mark in text for mark in ("{{", "{%")) and not os.path.exists(text)
-    return (
-        _set(source, draft, f"{name}=string:{text}")
-        if is_text
-        else _set_file(source, draft, f"{name}={text}")
-    )
+    if any(mark in text for mark in ("{{", "{%")) and not os.path.exists(text):
+        editing.set(name, f"string:{text}")
+    else:
+        editing.set_file(name, text)
 
 
-def _changed(source: GgufFile, key: Key, after: str) -> Change:
-    """Return what was set; of a key whose type changes both types, too."""
-    before = _shown(source, key.name)
-    kind = source.metadata.type_name(key.name) if key.name in source.metadata else key.type
-    if kind != key.type:
-        before, after = f"{kind}: {before}", f"{key.type}: {after}"
-    return "set", key.name, before, after
-
-
-def _unset(source: GgufFile, draft: Draft, text: str) -> list[Change]:
-    draft.unset(text)
-    return [("unset", text, _shown(source, text), "")]
-
-
-def _rename_key(_: GgufFile, draft: Draft, text: str) -> list[Change]:
-    old, new = _halves(text, "--rename-key")
-    draft.rename_key(old, new)
-    return [("rename key", old, old, new)]
-
-
-def _rename_tensor(_: GgufFile, draft: Draft, text: str) -> list[Change]:
-    old, new = _halves(text, "--rename-tensor")
-    draft.rename_tensor(old, new)
-    return [("rename tensor", old, old, new)]
-
-
-def _tokenizer(
-    allow_loss: Sequence[str], source: GgufFile, draft: Draft, path: str
-) -> list[Change]:
-    from mtkit.commands.application import parse_loss_codes
-    from mtkit.commands.inputs import load_tokenizer
-    from mtkit.conversion.model_keys import replace_vocabulary
-    from mtkit.gguf.writer import Key, key_bytes
-    from mtkit.inspection.document import format_short
-
-    old = dict(draft.keys)
-    made = replace_vocabulary(draft, source, load_tokenizer(path), parse_loss_codes(allow_loss))
-    changes = [("unset", name, _shown(source, name), "") for name in old if name not in made]
-    for name, key in draft.keys.items():
-        if isinstance(key, Key):
-            before = old.get(name)
-            if isinstance(before, Key) or before is None or key_bytes(key) != before.data:
-                changes.append(_changed(source, key, format_short(made[name], key.type)))
-    return changes
+_STEPS: dict[str, Callable[[GgufEdit, str, Sequence[str]], None]] = {
+    "--tokenizer": _replace_tokenizer,
+    "--rename-key": _rename_key,
+    "--rename-tensor": _rename_tensor,
+    "--unset": _unset,
+    "--set": _set,
+    "--set-file": _set_file,
+    "--chat-template-file": _set_template,
+}
+"""Option -> what it does, in the order in which the steps are made."""

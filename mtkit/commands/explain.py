@@ -7,15 +7,12 @@ through the escaping of XML.
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from mtkit.base.escape import escape, is_utf8, printable
 from mtkit.base.record import Record
 from mtkit.commands import output
-from mtkit.commands.application import application
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import load_tokenizer, open_texts, special_mode
+from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -256,30 +253,27 @@ def _xml(text: str) -> str:
     return "".join(c for c in shown if c not in "\ufffe\uffff")
 
 
-app = application()
-
 _LONGEST = 1 << 16
 """Characters: each step keeps them all, and nobody looks at more."""
 
 
-@app.command()
+OPTIONS = {
+    "text": Option("", "Text to explain; - for standard input.", "TEXT"),
+    "html": Option("--html", "Write every step as an HTML page.", "FILE"),
+    "svg": Option("--svg", "Write every step as an SVG picture.", "FILE"),
+}
+
+
 def explain(
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="Text to explain; - for standard input.")
-    ] = None,
+    text: str | None = None,
     tokenizer: str | None = None,
     prompt: str | None = None,
     files: list[str] | None = None,
     no_special: bool = False,
     parse_special: bool = False,
     no_parse_special: bool = False,
-    html: Annotated[
-        str | None, typer.Option("--html", metavar="FILE", help="Write every step as an HTML page.")
-    ] = None,
-    svg: Annotated[
-        str | None,
-        typer.Option("--svg", metavar="FILE", help="Write every step as an SVG picture."),
-    ] = None,
+    html: str | None = None,
+    svg: str | None = None,
     force: bool = False,
     as_reader: str | None = None,
     download: bool = False,
@@ -335,6 +329,9 @@ def explain(
             (one.id, *one.offsets, one.word, output.Escaped(one.text), one.raw.hex(" "))
             for one in tokens
         )
+
+
+command = Command(explain, OPTIONS)
 
 
 def _draw(

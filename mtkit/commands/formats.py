@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from mtkit.commands.application import application
-
-app = application()
+from mtkit.commands.command import Command
 
 
-@app.command()
 def formats(
     as_json: bool = False,
 ) -> None:
@@ -43,3 +40,6 @@ def formats(
     from mtkit.commands.terminal import Screen
 
     Screen().table(("name:name", "read:good", "write:good", "what it is"), shown, elastic=3)
+
+
+command = Command(formats)

@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from mtkit.commands.application import application
 from mtkit.commands.arguments import read_prompt
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_model
-from mtkit.commands.setting_options import settings_command
+from mtkit.commands.options import Option
 from mtkit.settings import GenerateSettings
 
-app = application()
+OPTIONS = {
+    "text": Option("", "Prompt; - for standard input.", "TEXT"),
+    "prompt": Option("-p --prompt", "The prompt, as an option.", "TEXT"),
+    "list_devices": Option(
+        "--devices", "List the compute devices and exit.", also="--list-devices"
+    ),
+    "echo": Option("--echo", "Print the prompt first."),
+    "ids": Option("--ids", "Print ids instead of text."),
+    "as_jsonl": Option("--jsonl", "Print one JSON line per token."),
+    "quiet": Option("-q --quiet", "Print no timings."),
+    "verbose": Option("-v --verbose", "Show model, context, sampler and llama.cpp's log."),
+}
 
 
-@settings_command(app, GenerateSettings, also={"list_devices": "--list-devices"})
 def generate(
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="Prompt; - for standard input.")
-    ] = None,
+    text: str | None = None,
     *,
     settings: GenerateSettings,
-    prompt: Annotated[
-        str | None,
-        typer.Option("-p", "--prompt", metavar="TEXT", help="The prompt, as an option."),
-    ] = None,
+    prompt: str | None = None,
     files: list[str] | None = None,
-    list_devices: Annotated[
-        bool, typer.Option("--devices", help="List the compute devices and exit.")
-    ] = False,
-    echo: Annotated[bool, typer.Option("--echo", help="Print the prompt first.")] = False,
-    ids: Annotated[bool, typer.Option("--ids", help="Print ids instead of text.")] = False,
+    list_devices: bool = False,
+    echo: bool = False,
+    ids: bool = False,
     as_json: bool = False,
-    as_jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="Print one JSON line per token.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no timings.")] = False,
-    verbose: Annotated[
-        bool,
-        typer.Option("-v", "--verbose", help="Show model, context, sampler and llama.cpp's log."),
-    ] = False,
+    as_jsonl: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
 ) -> None:
     """Generate text with a GGUF model; timings go to stderr.
 
@@ -88,6 +82,9 @@ def generate(
         generation.show_timings(made.timings)
         if made.drafting is not None:
             generation.show_drafting(made.drafting)
+
+
+command = Command(generate, OPTIONS, GenerateSettings)
 
 
 def show_devices(backends: str | None, *, as_json: bool) -> None:

@@ -2,70 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from mtkit.commands.application import application
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_model, read_texts
-from mtkit.commands.setting_options import settings_command
+from mtkit.commands.options import Option
 from mtkit.settings import TextSettings
 
-app = application()
+OPTIONS = {
+    "names": Option("", "Text files; - or none: standard input.", "[FILE]..."),
+    "out": Option("-o --output", "File for the importance matrix.", "GGUF"),
+    "chunks": Option("--chunks", "Maximum number of windows; default: all.", "N", low=1),
+    "from_chunk": Option("--from-chunk", "Skip the first N windows.", "N", "--chunk", low=0),
+    "process_output": Option("--process-output", "Include the output matrix."),
+    "parse_special": Option(
+        "--parse-special/--no-parse-special",
+        "Parse special tokens in the text.",
+        also="--allow-special",
+    ),
+    "in_files": Option("--in-file", "Add to this importance matrix. Repeatable.", "GGUF"),
+    "save_every": Option(
+        "--save-every",
+        "Save every N windows; 0: at the end.",
+        "N",
+        "-ofreq --output-frequency",
+        low=0,
+    ),
+    "resume": Option("--resume", "Continue an interrupted run."),
+}
 
 
-@settings_command(
-    app,
-    TextSettings,
-    also={
-        "save_every": "-ofreq --output-frequency",
-        "from_chunk": "--chunk",
-        "parse_special": "--allow-special",
-    },
-)
 def imatrix(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[FILE]...", help="Text files; - or none: standard input."),
-    ] = None,
+    names: list[str] | None = None,
     *,
     settings: TextSettings,
     prompt: str | None = None,
     files: list[str] | None = None,
-    out: Annotated[
-        str, typer.Option("-o", "--output", metavar="GGUF", help="File for the importance matrix.")
-    ] = "imatrix.gguf",
-    chunks: Annotated[
-        int | None,
-        typer.Option(
-            "--chunks", metavar="N", min=1, help="Maximum number of windows; default: all."
-        ),
-    ] = None,
-    from_chunk: Annotated[
-        int, typer.Option("--from-chunk", metavar="N", min=0, help="Skip the first N windows.")
-    ] = 0,
-    process_output: Annotated[
-        bool, typer.Option("--process-output", help="Include the output matrix.")
-    ] = False,
-    parse_special: Annotated[
-        bool,
-        typer.Option(
-            "--parse-special/--no-parse-special", help="Parse special tokens in the text."
-        ),
-    ] = False,
-    in_files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--in-file", metavar="GGUF", help="Add to this importance matrix. Repeatable."
-        ),
-    ] = None,
-    save_every: Annotated[
-        int,
-        typer.Option(
-            "--save-every", metavar="N", min=0, help="Save every N windows; 0: at the end."
-        ),
-    ] = 10,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    out: str = "imatrix.gguf",
+    chunks: int | None = None,
+    from_chunk: int = 0,
+    process_output: bool = False,
+    parse_special: bool = False,
+    in_files: list[str] | None = None,
+    save_every: int = 10,
+    resume: bool = False,
     force: bool = False,
     as_json: bool = False,
     verbose: bool = False,
@@ -115,3 +93,6 @@ def imatrix(
         Screen().verdict(part("name", out), output.Escaped(" · "), *sums, good=True)
     else:
         output.write_rows([(out, *numbers.values())])
+
+
+command = Command(imatrix, OPTIONS, TextSettings)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from mtkit.base.escape import as_text
-from mtkit.commands.application import application
 from mtkit.commands.arguments import finite_number, read_prompt
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_model
-from mtkit.commands.setting_options import settings_command
+from mtkit.commands.options import Option
 from mtkit.settings import ModelSettings
 
 TYPE_CHECKING = False
@@ -20,27 +16,24 @@ if TYPE_CHECKING:
 
     from mtkit.llama import Context
 
-app = application()
+
+OPTIONS = {
+    "text": Option("", "Text; - for standard input.", "TEXT"),
+    "top": Option("--top", "Show the K most likely tokens.", "K", low=1),
+    "every": Option("--all", "Show them after every token, not only the last."),
+    "save": Option("-o --output", "Write all logits as .npy.", "NPY"),
+}
 
 
-@settings_command(app, ModelSettings)
 def logits(
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="Text; - for standard input.")
-    ] = None,
+    text: str | None = None,
     *,
     settings: ModelSettings,
     prompt: str | None = None,
     files: list[str] | None = None,
-    top: Annotated[
-        int, typer.Option("--top", metavar="K", min=1, help="Show the K most likely tokens.")
-    ] = 10,
-    every: Annotated[
-        bool, typer.Option("--all", help="Show them after every token, not only the last.")
-    ] = False,
-    save: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="NPY", help="Write all logits as .npy.")
-    ] = None,
+    top: int = 10,
+    every: bool = False,
+    save: str | None = None,
     force: bool = False,
     no_special: bool = False,
     as_json: bool = False,
@@ -97,6 +90,9 @@ def logits(
         Screen().table(columns, rows_of, elastic=3)
     else:
         output.write_rows((*row[:3], as_text(row[3]), *row[4:]) for row in shown)
+
+
+command = Command(logits, OPTIONS, ModelSettings)
 
 
 def _rows(

@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
 
-import typer
-
-from mtkit.commands.application import application
+from mtkit.commands.command import Command
+from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-app = application()
+
+OPTIONS = {
+    "files": Option("", "First shard, all shards, or the folder that they are in.", "FIRST..."),
+    "out": Option("-o --output", "File to write; default: NAME.gguf, here.", "FILE"),
+    "dry_run": Option("--dry-run", "Show the file without writing."),
+}
 
 
-@app.command()
 def merge(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FIRST...", help="First shard, all shards, or the folder that they are in."
-        ),
-    ],
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="File to write; default: NAME.gguf, here."
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the file without writing.")
-    ] = False,
+    files: list[str],
+    out: str | None = None,
+    dry_run: bool = False,
     force: bool = False,
     as_json: bool = False,
 ) -> None:
@@ -74,6 +64,9 @@ def merge(
     for part in all_files(first):
         warn_of_dropped_parts(part, () if part is first else dropped_keys(part, first))
     write_new_files(new, "mtkit.merge/1", dry_run=dry_run, force=force, as_json=as_json)
+
+
+command = Command(merge, OPTIONS)
 
 
 def _first(names: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
-"""Options that are declared once, without typer: those of several commands, and those of encode.
+"""Options of commands: the row that declares one, those of several commands, and their values.
 
-A parameter of a command is the option of its name in ``SHARED``, unless the command declares its
-own. typer is not imported: plain lines (``plain_line``) are read by these tables, too.
+A command's parameter is the option of its name in the command's own table, or else in ``SHARED``;
+its type and default are the parameter's. typer is not imported: it reads these rows
+(``commands.application``), and so does what reads plain lines without it (``commands.command``).
 """
 
 from __future__ import annotations
@@ -10,25 +11,88 @@ from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+
+_BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
+_UNITS = {"k": 1 << 10, "K": 1 << 10, "m": 1 << 20, "M": 1 << 20}
+"""After a number of tokens; those of a context are powers of two."""
 
 
 class Option(Record):
-    """One option.
+    """One option, or without a name one argument.
 
     Attributes:
+        names: Its spellings, with spaces between; ``--yes/--no`` is a switch of two.
         also: Further spellings, which help and errors do not name.
-        reads: Name of the function of ``options`` that reads a number.
+        values: What completion offers: texts, or what returns them.
+        reads: Makes the value of its text; a ValueError says what is wrong with it.
+        heading: What help shows it under.
+        variable: The environment variable that gives it, too.
+        choices: All the values there are.
     """
 
     names: str
     help: str
     metavar: str = ""
     also: str = ""
-    is_list: bool = False
-    low: int | None = None
-    reads: str = ""
-    values: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    values: tuple[str, ...] | Callable[..., list[str]] = ()
+    reads: Callable[[str | int], Any] | None = None
+    heading: str = ""
+    variable: str = ""
+    choices: tuple[str, ...] = ()
+    shows_default: bool = True
+    is_hidden: bool = False
+
+
+def parse_whole(value: str | int) -> int:
+    """Return a whole number: 8192, or 8k; a default is one already."""
+    text = str(value)
+    number, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
+    try:
+        return int(number) * unit
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a whole number nor a size like 8k") from None
+
+
+def _parse_fetch_limit(value: str | int) -> int:
+    number = parse_whole(value)
+    if number < 1:
+        raise ValueError(f"{value!r} is not a number of bytes")
+    return number
+
+
+def parse_bytes(text: str, option: str) -> int:
+    """Return a size: 2G is 2 000 000 000 bytes, 2Gi 2^31."""
+    from mtkit.errors import UsageError
+
+    digits = text.rstrip("KMGBiIkmgb")
+    unit = text[len(digits) :].upper().removesuffix("B")
+    if not digits.isascii() or not digits.isdigit() or unit not in _BYTES or int(digits) == 0:
+        raise UsageError(f"{option} {text!r} is not a size", hint="write 2G, 500M or 1Gi")
+    return int(digits) * _BYTES[unit]
+
+
+def parse_loss_codes(codes: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the codes of losses that may happen."""
+    from mtkit.errors import UsageError
+    from mtkit.formats.contract import LOSS_CODES
+
+    for code in codes or ():
+        if code not in LOSS_CODES:
+            what = f"--allow-loss: unknown loss {code!r}"
+            raise UsageError(what, hint=f"known: {', '.join(LOSS_CODES)}")
+    return tuple(codes or ())
+
+
+def program_names() -> list[str]:
+    """Names of the programs whose reading is compared, for shell completion."""
+    from mtkit.conversion.programs import PROGRAMS
+
+    return list(PROGRAMS)
 
 
 SHARED: Mapping[str, Option] = {
@@ -69,7 +133,6 @@ SHARED: Mapping[str, Option] = {
         "Read the text from a file. Repeatable.",
         "FILE",
         "--input",
-        is_list=True,
     ),
     "as_json": Option("--json", "Print one JSON document."),
     "plot": Option("--plot", "Write NAME.png and NAME.svg.", "NAME"),
@@ -77,45 +140,20 @@ SHARED: Mapping[str, Option] = {
         "--allow-loss",
         "Convert in spite of losses with this code.",
         "CODE",
-        is_list=True,
         values=("ids", "ids-possible"),
     ),
     "most": Option(
-        "--max-fetch", "Maximum bytes of a remote file to fetch. [64M]", "N", reads="fetched"
+        "--max-fetch",
+        "Maximum bytes of a remote file to fetch. [64M]",
+        "N",
+        reads=_parse_fetch_limit,
     ),
     "imatrix_from": Option(
         "--imatrix-from",
         "Compute an importance matrix from a text. Repeatable.",
         "FILE",
-        is_list=True,
     ),
     "force": Option("--force", "Replace an existing file."),
     "verbose": Option("-v --verbose", "Show llama.cpp's log."),
 }
 """Parameter -> option."""
-
-
-ENCODE_OPTIONS = {
-    **SHARED,
-    "text": Option("", "Text to encode; - for standard input.", "TEXT"),
-    "messages": Option(
-        "--messages",
-        "File with messages; - for standard input. Default tokenizer: the default model's.",
-        "JSON",
-    ),
-    "lines": Option("--lines", "Encode line by line, one result per line."),
-    "only_ids": Option("--ids", "Print ids, separated by spaces."),
-    "only_tokens": Option("--tokens", "Print tokens, escaped, separated by spaces."),
-    "count": Option("--count", "Print the number of tokens.", also="--show-count"),
-    "offsets": Option("--offsets", "Print id, start, end and token, one per line."),
-    "truncate": Option(
-        "--truncate",
-        "Keep at most N tokens, including special ones.",
-        "N",
-        "--max-length",
-        reads="whole",
-    ),
-    "bos": Option("--bos", "Add BOS before the text even if the tokenizer does not."),
-    "eos": Option("--eos", "Add EOS after the text even if the tokenizer does not."),
-}
-"""Parameter of ``encode.run`` -> option."""

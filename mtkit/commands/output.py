@@ -14,8 +14,10 @@ from mtkit.base.escape import escape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any, TextIO
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, TextIO, TypeVar
+
+    R = TypeVar("R")
 
 _CHUNK_LINES = 4096
 _CHUNK_NUMBERS = 1 << 16
@@ -69,6 +71,23 @@ def write_rows(rows: Iterable[Sequence[object]]) -> None:
             lines.clear()
     if lines:
         write("\n".join(lines) + "\n")
+
+
+def write_report(
+    report: R,
+    *,
+    as_json: bool,
+    document: Callable[[R], object],
+    screen: Callable[[R], object],
+    rows: Callable[[R], Iterable[Sequence[object]]],
+) -> None:
+    """Write what a command did: as JSON, on a terminal, or as rows for a pipe."""
+    if as_json:
+        write_json(document(report))
+    elif is_terminal():
+        screen(report)
+    else:
+        write_rows(rows(report))
 
 
 def cell(value: object) -> str:

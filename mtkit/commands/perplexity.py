@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from mtkit.commands.application import application
 from mtkit.commands.arguments import finite_number
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_model, read_texts
-from mtkit.commands.setting_options import settings_command
+from mtkit.commands.options import Option
 from mtkit.settings import TextSettings
 
 TYPE_CHECKING = False
@@ -22,33 +18,24 @@ if TYPE_CHECKING:
 
     Texts = Sequence[tuple[str, bytes]]
 
-app = application()
+
+OPTIONS = {
+    "names": Option("", "Text files; - or none: standard input.", "[FILE]..."),
+    "against": Option("--against", "Compare with this model's predictions.", "BASE"),
+    "stride": Option("--stride", "Use overlapping windows, N tokens apart.", "N"),
+    "chunks": Option("--chunks", "Maximum number of windows; default: all.", "N", low=1),
+}
 
 
-@settings_command(app, TextSettings)
 def perplexity(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[FILE]...", help="Text files; - or none: standard input."),
-    ] = None,
+    names: list[str] | None = None,
     *,
     settings: TextSettings,
     prompt: str | None = None,
     files: list[str] | None = None,
-    against: Annotated[
-        str | None,
-        typer.Option("--against", metavar="BASE", help="Compare with this model's predictions."),
-    ] = None,
-    stride: Annotated[
-        int | None,
-        typer.Option("--stride", metavar="N", help="Use overlapping windows, N tokens apart."),
-    ] = None,
-    chunks: Annotated[
-        int | None,
-        typer.Option(
-            "--chunks", metavar="N", min=1, help="Maximum number of windows; default: all."
-        ),
-    ] = None,
+    against: str | None = None,
+    stride: int | None = None,
+    chunks: int | None = None,
     as_json: bool = False,
     verbose: bool = False,
 ) -> None:
@@ -85,6 +72,9 @@ def perplexity(
         _perplexity(texts, settings, stride, chunks, as_json=as_json)
     else:
         _divergence(texts, settings, find_model(against), chunks, as_json=as_json)
+
+
+command = Command(perplexity, OPTIONS, TextSettings)
 
 
 def _open(settings: TextSettings) -> Runner:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
-
-import typer
 
 from mtkit.commands import output
-from mtkit.commands.application import application
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_gguf, read_texts
+from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtkit.inspection.difference import TensorChange
-
-app = application()
 
 
 def type_names(incomplete: str) -> list[str]:
@@ -27,63 +23,44 @@ def type_names(incomplete: str) -> list[str]:
     return [name.lower() if incomplete.islower() else name for name in MIXES]
 
 
-@app.command()
+OPTIONS = {
+    "file": Option("", "GGUF to quantize.", "FILE"),
+    "more": Option("", "Same as -o and --type.", "[NEW] [TYPE]", values=type_names),
+    "kind": Option(
+        "--type", "Type to quantize to: Q4_K_M, Q8_0, IQ4_XS, BF16 …", "TYPE", values=type_names
+    ),
+    "out": Option("-o --output", "File to write.", "FILE"),
+    "pure": Option("--pure", "Use one type for all matrices, not a mix."),
+    "tensor_types": Option(
+        "--tensor-type",
+        "Type of tensors whose name matches. Repeatable; the first match counts.",
+        "PATTERN=TYPE",
+    ),
+    "output_type": Option("--output-tensor-type", "Type of output.weight.", "TYPE"),
+    "embedding_type": Option("--token-embedding-type", "Type of token_embd.weight.", "TYPE"),
+    "imatrix": Option("--imatrix", "Importance matrix, as GGUF.", "FILE"),
+    "allow_requantize": Option("--allow-requantize", "Allow a model that is already quantized."),
+    "threads": Option("--threads", "Number of threads; 0: one per core.", "N", low=0),
+    "report": Option("--report", "Measure each tensor's error against the original."),
+    "dry_run": Option("--dry-run", "Do everything except write the file."),
+}
+
+
 def quantize(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF to quantize.")],
-    more: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NEW] [TYPE]", help="Same as -o and --type.", autocompletion=type_names
-        ),
-    ] = None,
-    kind: Annotated[
-        str,
-        typer.Option(
-            "--type",
-            metavar="TYPE",
-            help="Type to quantize to: Q4_K_M, Q8_0, IQ4_XS, BF16 …",
-            autocompletion=type_names,
-        ),
-    ] = "",
-    out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="File to write.")
-    ] = None,
-    pure: Annotated[
-        bool, typer.Option("--pure", help="Use one type for all matrices, not a mix.")
-    ] = False,
-    tensor_types: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tensor-type",
-            metavar="PATTERN=TYPE",
-            help="Type of tensors whose name matches. Repeatable; the first match counts.",
-        ),
-    ] = None,
-    output_type: Annotated[
-        str, typer.Option("--output-tensor-type", metavar="TYPE", help="Type of output.weight.")
-    ] = "",
-    embedding_type: Annotated[
-        str,
-        typer.Option("--token-embedding-type", metavar="TYPE", help="Type of token_embd.weight."),
-    ] = "",
-    imatrix: Annotated[
-        str | None,
-        typer.Option("--imatrix", metavar="FILE", help="Importance matrix, as GGUF."),
-    ] = None,
+    file: str,
+    more: list[str] | None = None,
+    kind: str = "",
+    out: str | None = None,
+    pure: bool = False,
+    tensor_types: list[str] | None = None,
+    output_type: str = "",
+    embedding_type: str = "",
+    imatrix: str | None = None,
     imatrix_from: list[str] | None = None,
-    allow_requantize: Annotated[
-        bool, typer.Option("--allow-requantize", help="Allow a model that is already quantized.")
-    ] = False,
-    threads: Annotated[
-        int,
-        typer.Option("--threads", metavar="N", min=0, help="Number of threads; 0: one per core."),
-    ] = 0,
-    report: Annotated[
-        bool, typer.Option("--report", help="Measure each tensor's error against the original.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Do everything except write the file.")
-    ] = False,
+    allow_requantize: bool = False,
+    threads: int = 0,
+    report: bool = False,
+    dry_run: bool = False,
     force: bool = False,
     as_json: bool = False,
 ) -> None:
@@ -164,6 +141,9 @@ def quantize(
         _show(out, sizes, done)
     else:
         output.write_rows([(out, *sizes), *map(_row, done)])
+
+
+command = Command(quantize, OPTIONS)
 
 
 def _words(

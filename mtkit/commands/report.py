@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
-
-import typer
 
 from mtkit.commands import output
-from mtkit.commands.application import application
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import open_file
-
-app = application()
+from mtkit.commands.options import Option
 
 _ENDINGS = (".gguf", ".json", ".mtok", ".model", ".bin", ".tiktoken", ".txt")
 
 
-@app.command()
+OPTIONS = {
+    "files": Option("", "One file, or two to compare.", "FILE..."),
+    "out": Option("-o --output", "File for the page.", "FILE"),
+    "histograms": Option("--histograms", "Read all tensors and show histograms of their values."),
+    "deep": Option("--deep", "Also check tensor data, merges and templates."),
+}
+
+
 def report(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="One file, or two to compare.")
-    ],
-    out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="File for the page.")
-    ] = None,
-    histograms: Annotated[
-        bool,
-        typer.Option("--histograms", help="Read all tensors and show histograms of their values."),
-    ] = False,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Also check tensor data, merges and templates.")
-    ] = False,
+    files: list[str],
+    out: str | None = None,
+    histograms: bool = False,
+    deep: bool = False,
     force: bool = False,
     download: bool = False,
     as_json: bool = False,
@@ -91,6 +85,9 @@ def report(
         )  # fmt: skip
     else:
         output.write_rows([(path, len(made))])
+
+
+command = Command(report, OPTIONS)
 
 
 def _beside(files: list[str]) -> str:

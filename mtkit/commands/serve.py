@@ -4,50 +4,45 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Annotated
 
-import typer
-
-from mtkit.commands.application import application
 from mtkit.commands.arguments import read_text_file
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_model
-from mtkit.commands.setting_options import settings_command
+from mtkit.commands.options import Option
 from mtkit.settings import ServeSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.serve.model import ServedModel
 
-app = application()
 _AS_ALWAYS = (
-    "--jinja", "--metrics", "--webui", "--ui", "--cont-batching", "-cb", "--embedding",
-    "--embeddings", "--rerank", "--reranking", "--prefill-assistant",
-)  # fmt: skip
+    "--jinja --metrics --webui --ui --cont-batching -cb --embedding --embeddings --rerank "
+    "--reranking --prefill-assistant"
+)
 """llama-server's switches for what is done here in any case."""
 
 
-@settings_command(app, ServeSettings, also={"template": "--template"})
+OPTIONS = {
+    "template": Option(
+        "--chat-template-file", "Chat template to use instead of the model's.", "FILE", "--template"
+    ),
+    "chat_template": Option(
+        "--chat-template",
+        "Name of one of llama.cpp's chat templates, or a template as text.",
+        "NAME|TEXT",
+    ),
+    "quiet": Option("-q --quiet", "Print no notes."),
+    "_as_always": Option(_AS_ALWAYS, "", is_hidden=True),
+}
+
+
 def serve(
     *,
     settings: ServeSettings,
-    template: Annotated[
-        str | None,
-        typer.Option(
-            "--chat-template-file",
-            metavar="FILE",
-            help="Chat template to use instead of the model's.",
-        ),
-    ] = None,
-    chat_template: Annotated[
-        str | None,
-        typer.Option(
-            "--chat-template",
-            metavar="NAME|TEXT",
-            help="Name of one of llama.cpp's chat templates, or a template as text.",
-        ),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no notes.")] = False,
-    _as_always: Annotated[bool, typer.Option(*_AS_ALWAYS, hidden=True)] = False,
+    template: str | None = None,
+    chat_template: str | None = None,
+    quiet: bool = False,
+    _as_always: bool = False,
 ) -> None:
     """Serve a GGUF model over HTTP to OpenAI and Anthropic clients.
 
@@ -97,6 +92,9 @@ def serve(
         on_note=None if quiet else show_note,
         listening=listening,
     )
+
+
+command = Command(serve, OPTIONS, ServeSettings)
 
 
 def show_note(text: str) -> None:

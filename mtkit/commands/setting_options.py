@@ -1,105 +1,96 @@
 """Settings as options of a command, made from their declarations (mtkit/settings/__init__.py).
 
-``command`` registers a function that takes a record of settings: every setting that has a spelling
-becomes an option, at the place of the parameter ``settings``, and the function gets the record. The
-help shows the options by heading, in mtkit's spelling; llama.cpp's are taken as well.
+Every setting that has a spelling is an option at the place of the parameter ``settings``, and the
+function gets the record. The help shows the options by heading, in mtkit's spelling; llama.cpp's
+are taken as well.
 """
 
 from __future__ import annotations
 
-from inspect import Parameter, Signature, signature
 from operator import not_
-from typing import Annotated, get_args
+from typing import Literal, get_args, get_origin
 
-import typer
-
-from mtkit.commands.application import Command, parse_whole
 from mtkit.commands.arguments import SETTING_READERS
+from mtkit.commands.command import Parameter
+from mtkit.commands.options import Option, parse_whole
 from mtkit.errors import UsageError
-from mtkit.settings import HEADINGS
 from mtkit.settings.declaration import settings_of, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from mtkit.commands.application import Application
     from mtkit.settings.declaration import Setting, Settings
 
     S = TypeVar("S", bound=Settings)
 
-_METAVARS: dict[Any, str] = {int: "N", int | None: "N", float: "X"}
+_METAVARS = {"int": "N", "int | None": "N", "float": "X"}
 
 
-class _Command(Command):
-    """A command whose options are settings."""
-
-    headings = HEADINGS
-
-
-def settings_command(
-    app: Application, kind: type[Settings], *, also: Mapping[str, str] | None = None
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function whose parameter ``settings`` is a record of settings.
-
-    Args:
-        also: Parameter -> further spellings of options of the command's own.
-    """
-    known = {name: setting for name, setting in table(kind).items() if setting.options}
-    spellings = {name: " ".join(setting.also) for name, setting in known.items()} | dict(also or {})
-
-    def register(function: Callable[..., None]) -> Callable[..., None]:
-        def run(**given: Any) -> None:
-            settings = {name: given.pop(name) for name in known}
-            function(settings=_record(kind, known, settings), **given)
-
-        parameters: list[Parameter] = []
-        for parameter in signature(function, eval_str=True).parameters.values():
-            if parameter.name == "settings":
-                parameters += map(_parameter, known.values())
-            else:
-                parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
-        run.__name__, run.__doc__, run.__annotations__ = function.__name__, function.__doc__, {}
-        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
-        app.command(cls=_Command, also=spellings)(run)
-        return function
-
-    return register
+def setting_parameters(kind: type[Settings]) -> list[Parameter]:
+    """Return a parameter for each setting that has a spelling."""
+    return [_parameter(setting) for setting in table(kind).values() if setting.options]
 
 
-def _reader(setting: Setting) -> tuple[Any, Any, Callable[[Any], Any]]:
-    """Return type and default of an option, and what makes the setting of what is given."""
+def take_settings(kind: type[S], values: dict[str, Any]) -> S:
+    """Take the settings out of a command's values and make the record; errors name the options."""
+    options = {name: setting for name, setting in table(kind).items() if setting.options}
+    taken = {name: values.pop(name) for name in options if name in values}
+    try:
+        return settings_of(
+            kind,
+            {
+                name: _reader(options[name])[2](value)
+                for name, value in taken.items()
+                if value is not None and value != []
+            },
+        )
+    except UsageError as error:
+        if error.field in options:
+            error.field = options[error.field].options[-1]
+        raise
+
+
+def _reader(setting: Setting) -> tuple[str, Any, Callable[[Any], Any]]:
+    """Return type and default of an option, and what makes the setting of its value."""
     if setting.name in SETTING_READERS:
         return SETTING_READERS[setting.name]
     if setting.negates:
-        return bool, False, not_
+        return "bool", False, not_
     if get_args(setting.hint)[1:] == (...,):
-        return list[str] | None, None, tuple
-    return setting.hint, setting.default, lambda given: given
+        return "list[str] | None", None, tuple
+    return setting.annotation, setting.default, lambda value: value
 
 
 def _parameter(setting: Setting) -> Parameter:
-    hint, default, _ = _reader(setting)
-    is_whole = hint in (int, int | None)
-    option = typer.Option(
-        *setting.options,
-        metavar=setting.metavar or _METAVARS.get(hint),
-        help=setting.off if setting.negates else setting.help,
-        show_default="efault:" not in setting.help,
-        parser=_PARSERS.get(setting.metavar or setting.name, parse_whole) if is_whole else None,
-        rich_help_panel=setting.heading or None,
+    annotation, default, _ = _reader(setting)
+    choices, is_optional = setting.hint, False
+    if type(None) in get_args(choices):
+        choices, is_optional = get_args(choices)[0], True
+    choices = get_args(choices) if get_origin(choices) is Literal else ()
+    if choices:
+        annotation = "str | None" if is_optional else "str"
+    is_whole = annotation in ("int", "int | None")
+    option = Option(
+        " ".join(setting.options),
+        setting.off if setting.negates else setting.help,
+        setting.metavar or _METAVARS.get(annotation, ""),
+        " ".join(setting.also),
+        reads=_PARSERS.get(setting.metavar or setting.name, parse_whole) if is_whole else None,
+        heading=setting.heading,
+        choices=choices,
+        shows_default="efault:" not in setting.help,
     )
-    annotation = Annotated[hint, option]  # type: ignore[valid-type]  # of the setting's own type
-    return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return Parameter(setting.name, option, annotation, default)
 
 
 def _threads(text: str | int) -> int:
     try:
         return parse_whole(text)
-    except typer.BadParameter as error:
-        what = f"{error.message}; -t is the number of threads here, for the model's own tokenizer"
-        raise typer.BadParameter(what) from None
+    except ValueError as error:
+        what = f"{error}; -t is the number of threads here, for the model's own tokenizer"
+        raise ValueError(what) from None
 
 
 def _whole_or_auto(text: str | int) -> int | None:
@@ -109,18 +100,3 @@ def _whole_or_auto(text: str | int) -> int | None:
 _PARSERS: dict[str, Callable[[str | int], int | None]] = {
     "threads": _threads, "N|auto": _whole_or_auto,
 }  # fmt: skip
-
-
-def _record(kind: type[S], known: Mapping[str, Setting], given: Mapping[str, Any]) -> S:
-    """Make the record; errors name the options."""
-    try:
-        values = {
-            name: _reader(known[name])[2](value)
-            for name, value in given.items()
-            if value is not None and value != []
-        }
-        return settings_of(kind, values)
-    except UsageError as error:
-        if error.field in known:
-            error.field = known[error.field].options[-1]
-        raise

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from mtkit.commands.command import Command
+from mtkit.commands.options import Option, parse_bytes
 
-import typer
+OPTIONS = {
+    "file": Option("", "GGUF file, or the first shard.", "FILE"),
+    "out": Option("-o --output", "Folder for the shards.", "FOLDER"),
+    "max_size": Option(
+        "--split-max-size",
+        "Maximum size of the tensors in a shard: 2G, 500M, 1Gi.",
+        "N",
+        "--max-size",
+    ),
+    "max_tensors": Option(
+        "--split-max-tensors", "Maximum number of tensors in a shard.", "N", "--max-tensors", low=1
+    ),
+    "no_tensor_first": Option(
+        "--no-tensor-first-split", "Put only the metadata in the first shard."
+    ),
+    "dry_run": Option("--dry-run", "Show the shards without writing."),
+    "force": Option("--force", "Replace existing files."),
+}
 
-from mtkit.commands.application import application, parse_bytes
 
-app = application()
-
-
-@app.command(also={"max_size": "--max-size", "max_tensors": "--max-tensors"})
 def split(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file, or the first shard.")],
-    out: Annotated[
-        str, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the shards.")
-    ] = ".",
-    max_size: Annotated[
-        str | None,
-        typer.Option(
-            "--split-max-size",
-            metavar="N",
-            help="Maximum size of the tensors in a shard: 2G, 500M, 1Gi.",
-        ),
-    ] = None,
-    max_tensors: Annotated[
-        int | None,
-        typer.Option(
-            "--split-max-tensors", metavar="N", min=1, help="Maximum number of tensors in a shard."
-        ),
-    ] = None,
-    no_tensor_first: Annotated[
-        bool,
-        typer.Option("--no-tensor-first-split", help="Put only the metadata in the first shard."),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the shards without writing.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    file: str,
+    out: str = ".",
+    max_size: str | None = None,
+    max_tensors: int | None = None,
+    no_tensor_first: bool = False,
+    dry_run: bool = False,
+    force: bool = False,
     as_json: bool = False,
 ) -> None:
     """Split a GGUF into shards that llama.cpp loads: NAME-00001-of-00003.gguf and so on.
@@ -80,3 +74,6 @@ def split(
     ]
     with folder_for(out) if not dry_run else nullcontext():
         write_new_files(files, "mtkit.split/1", dry_run=dry_run, force=force, as_json=as_json)
+
+
+command = Command(split, OPTIONS)

@@ -2,99 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from mtkit.commands.application import application
+from mtkit.commands import output
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_model, load_tokenizer
+from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from mtkit.chat.template import Rendering
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-app = application()
+
+OPTIONS = {
+    "file": Option(
+        "",
+        "Tokenizer file or folder, or a .jinja file; default: the model that mtkit config shows.",
+        "FILE",
+    ),
+    "tokenizer": Option("-t --tokenizer", "Same as FILE.", "NAME", "-m --model"),
+    "messages": Option("--messages", "File with the messages; - for standard input.", "JSON"),
+    "user": Option("--user", "User message.", "TEXT", "-p --prompt"),
+    "system": Option("--system", "System message, placed first.", "TEXT", "-sys --system-prompt"),
+    "tools": Option("--tools", "File with JSON schemas of tools.", "JSON"),
+    "documents": Option("--documents", "File with documents.", "JSON"),
+    "name": Option(
+        "--name", "Name of the template, if there are several; see dump template.", "NAME"
+    ),
+    "generation_prompt": Option(
+        "--generation-prompt/--no-generation-prompt", "Add the beginning of the assistant's answer."
+    ),
+    "continue_final": Option("--continue", "Continue the last message: leave it open."),
+    "settings": Option(
+        "--set", "Set a template variable to JSON or text. Repeatable.", "NAME=VALUE"
+    ),
+    "now": Option("--now", "Time to use, such as 2024-07-26T13:45.", "TIME"),
+    "parse": Option(
+        "--parse",
+        "Parse a model's answer, from a file or a pipe (-): text, reasoning, calls.",
+        "FILE",
+    ),
+    "ids": Option("--ids", "Print token ids instead of text."),
+}
 
 
-@app.command(
-    also={
-        "tokenizer": "-m --model",
-        "user": "-p --prompt",
-        "system": "-sys --system-prompt",
-    }
-)
 def template(
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Tokenizer file or folder, or a .jinja file; default: the model that mtkit "
-            "config shows.",
-        ),
-    ] = None,
-    tokenizer: Annotated[
-        str | None, typer.Option("-t", "--tokenizer", metavar="NAME", help="Same as FILE.")
-    ] = None,
-    messages: Annotated[
-        str | None,
-        typer.Option(
-            "--messages", metavar="JSON", help="File with the messages; - for standard input."
-        ),
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="TEXT", help="User message.")
-    ] = None,
-    system: Annotated[
-        str | None, typer.Option("--system", metavar="TEXT", help="System message, placed first.")
-    ] = None,
-    tools: Annotated[
-        str | None, typer.Option("--tools", metavar="JSON", help="File with JSON schemas of tools.")
-    ] = None,
-    documents: Annotated[
-        str | None, typer.Option("--documents", metavar="JSON", help="File with documents.")
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--name",
-            metavar="NAME",
-            help="Name of the template, if there are several; see dump template.",
-        ),
-    ] = None,
-    generation_prompt: Annotated[
-        bool,
-        typer.Option(
-            "--generation-prompt/--no-generation-prompt",
-            help="Add the beginning of the assistant's answer.",
-        ),
-    ] = True,
-    continue_final: Annotated[
-        bool, typer.Option("--continue", help="Continue the last message: leave it open.")
-    ] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Set a template variable to JSON or text. Repeatable.",
-        ),
-    ] = None,
-    now: Annotated[
-        str | None,
-        typer.Option("--now", metavar="TIME", help="Time to use, such as 2024-07-26T13:45."),
-    ] = None,
-    parse: Annotated[
-        str | None,
-        typer.Option(
-            "--parse",
-            metavar="FILE",
-            help="Parse a model's answer, from a file or a pipe (-): text, reasoning, calls.",
-        ),
-    ] = None,
-    ids: Annotated[bool, typer.Option("--ids", help="Print token ids instead of text.")] = False,
+    file: str | None = None,
+    tokenizer: str | None = None,
+    messages: str | None = None,
+    user: str | None = None,
+    system: str | None = None,
+    tools: str | None = None,
+    documents: str | None = None,
+    name: str | None = None,
+    generation_prompt: bool = True,
+    continue_final: bool = False,
+    settings: list[str] | None = None,
+    now: str | None = None,
+    parse: str | None = None,
+    ids: bool = False,
     as_reader: str | None = None,
     download: bool = False,
     as_json: bool = False,
@@ -112,7 +80,6 @@ def template(
       mtkit template model.gguf --system "Be brief." --user "Hello, MNN!" --ids
       mtkit template tokenizer.json --parse answer.txt --tools tools.json
     """
-    from mtkit.commands import output
     from mtkit.commands.arguments import read_conversation, read_json, read_text_file
     from mtkit.errors import MtkitError, UsageError
 
@@ -122,8 +89,6 @@ def template(
         if file is not None:
             raise UsageError(f"two files are given, {file} and {tokenizer}", hint="give FILE or -t")
         file = tokenizer
-    if continue_final and generation_prompt:
-        generation_prompt = False
     conversation = None
     if parse is None or messages is not None or user is not None:
         conversation = read_conversation(messages, system, user)
@@ -136,113 +101,119 @@ def template(
     options: dict[str, Any] = {
         "tools": read_json(tools),
         "documents": read_json(documents),
-        "add_generation_prompt": generation_prompt,
+        "add_generation_prompt": generation_prompt and not continue_final,
         "continue_final_message": continue_final,
         "values": dict(map(_setting, settings or [])),
         "now": _time(now),
     }
-    loaded: Tokenizer | None = None
     try:
         file = find_model(None) if file is None else file
+        source = _TemplateSource(file, name, reader=as_reader, download=download)
         if parse is not None:
-            loaded = (
-                None
-                if file.endswith(".jinja")
-                else load_tokenizer(file, reader=as_reader, download=download)
-            )
-            parts = _parsed(file, loaded, read_text_file(parse), conversation, name, options)
-            output.write_json({"schema": "mtkit.answer/1", **parts})
+            answer = source.parse(read_text_file(parse), conversation, options)
+            output.write_json({"schema": "mtkit.answer/1", **answer})
             return
-        if file.endswith(".jinja"):
-            made = _render_file(file, conversation, options)
-        else:
-            loaded = load_tokenizer(file, reader=as_reader, download=download)
-            made = _render(loaded, conversation, name, options)
+        prompt = source.render(conversation, options)
     except MtkitError as error:
-        given = {"messages": messages, "tools": tools, "documents": documents}
-        raise error.located(given.get(error.field.partition("[")[0]) or file or "") from None
-    if ids and loaded is None:
-        raise UsageError(
-            "a template has no ids without a tokenizer", source=file or "", hint="name a tokenizer"
+        paths = {"messages": messages, "tools": tools, "documents": documents}
+        raise error.located(paths.get(error.field.partition("[")[0]) or file or "") from None
+    _write(prompt, source.ids(prompt.text) if ids else None, as_json=as_json)
+
+
+command = Command(template, OPTIONS)
+
+
+class _TemplateSource:
+    """A template of a tokenizer, or that of a .jinja file.
+
+    Attributes:
+        tokenizer: None of a .jinja file.
+    """
+
+    def __init__(self, file: str, name: str | None, *, reader: str | None, download: bool) -> None:
+        self.file, self.name = file, name
+        self.tokenizer: Tokenizer | None = None
+        if not file.endswith(".jinja"):
+            self.tokenizer = load_tokenizer(file, reader=reader, download=download)
+
+    def render(self, conversation: Any, options: Mapping[str, Any]) -> Rendering:
+        """Return a conversation as the model reads it."""
+        from mtkit.chat.template import apply, render
+        from mtkit.errors import UsageError
+
+        if self.tokenizer is None:
+            return render(self._file_text(), conversation, **options)
+        spec = self.tokenizer.spec
+        names = [template.name for template in spec.chat_templates]
+        if self.name is not None and self.name not in names:
+            hint = f"it has {', '.join(names) or 'none'}"
+            raise UsageError(f"has no template {self.name!r}", hint=hint)
+        return apply(spec, conversation, template=self.name, **options)
+
+    def parse(self, text: str, conversation: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a model wrote in its parts; a conversation is what it saw last."""
+        from mtkit.chat.answer_reader import parse_response
+        from mtkit.errors import UsageError
+
+        tools = options["tools"]
+        is_list = isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)
+        if tools is not None and not is_list:
+            raise UsageError("is not a list of objects", field="tools")
+        prompt = self.render(conversation, options).text if conversation else ""
+        if self.tokenizer is None:
+            return parse_response(self._file_text(), text, tools=tools, prompt=prompt)
+        return self.tokenizer.parse_response(
+            text, tools=tools, prompt=prompt, chat_template=self.name
         )
-    found = loaded.encode_ids(made.text, add_special_tokens=False) if loaded and ids else []
+
+    def ids(self, text: str) -> list[int]:
+        """Return the ids of a prompt, whose template writes the special tokens itself."""
+        from mtkit.errors import UsageError
+
+        if self.tokenizer is None:
+            what = "a template has no ids without a tokenizer"
+            raise UsageError(what, source=self.file, hint="name a tokenizer")
+        return self.tokenizer.encode_ids(text, add_special_tokens=False)
+
+    def _file_text(self) -> str:
+        from mtkit.base.binary import map_file
+        from mtkit.errors import FormatError
+
+        try:
+            return bytes(map_file(self.file)).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise FormatError("is not UTF-8", offset=error.start) from None
+
+
+def _write(prompt: Rendering, ids: list[int] | None, *, as_json: bool) -> None:
     if as_json:
-        document: dict[str, Any] = {"schema": "mtkit.template/1", "text": made.text}
-        document["generation"] = made.generation
-        if ids:
-            document["ids"] = found
-        output.write_json(document)
-    elif ids:
-        output.write(" ".join(map(str, found)) + "\n")
+        document = {"text": prompt.text, "generation": prompt.generation}
+        numbers = {} if ids is None else {"ids": ids}
+        output.write_json({"schema": "mtkit.template/1", **document, **numbers})
+    elif ids is not None:
+        output.write(" ".join(map(str, ids)) + "\n")
     elif output.is_terminal():
         from mtkit.base.escape import printable
 
-        output.write("\n".join(map(printable, made.text.split("\n"))) + "\n")
+        output.write("\n".join(map(printable, prompt.text.split("\n"))) + "\n")
     else:
-        output.write(made.text)
+        output.write(prompt.text)
 
 
-def _check_parsing(conversation: Any, never: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
+def _check_parsing(
+    conversation: Any, never: Mapping[str, Any], with_messages: Mapping[str, Any]
+) -> None:
     """Refuse options that mean nothing where an answer is taken apart."""
     from mtkit.errors import UsageError
 
     for option, value in never.items():
         if value:
             raise UsageError(f"{option} cannot be combined with --parse, which prints JSON")
-    for option, value in shown.items():
+    for option, value in with_messages.items():
         if value and conversation is None:
             raise UsageError(
                 f"{option} needs the messages that the model saw", hint="--messages FILE or --user"
             )
-
-
-def _parsed(
-    file: str,
-    tokenizer: Tokenizer | None,
-    text: str,
-    conversation: Any,
-    name: str | None,
-    options: Any,
-) -> dict[str, Any]:
-    """Return what a model wrote in its parts; a conversation is what it saw last."""
-    from mtkit.chat.answer_reader import parse_response
-    from mtkit.errors import UsageError
-
-    tools = options["tools"]
-    is_list = isinstance(tools, list) and all(isinstance(one, dict) for one in tools)
-    if tools is not None and not is_list:
-        raise UsageError("is not a list of objects", field="tools")
-    if tokenizer is None:
-        prompt = _render_file(file, conversation, options).text if conversation else ""
-        return parse_response(_template_of(file), text, tools=tools, prompt=prompt)
-    prompt = _render(tokenizer, conversation, name, options).text if conversation else ""
-    return tokenizer.parse_response(text, tools=tools, prompt=prompt, chat_template=name)
-
-
-def _render(tokenizer: Tokenizer, conversation: Any, name: str | None, options: Any) -> Any:
-    from mtkit.chat.template import apply
-    from mtkit.errors import UsageError
-
-    names = [template.name for template in tokenizer.spec.chat_templates]
-    if name is not None and name not in names:
-        raise UsageError(f"has no template {name!r}", hint=f"it has {', '.join(names) or 'none'}")
-    return apply(tokenizer.spec, conversation, template=name, **options)
-
-
-def _render_file(file: str, conversation: Any, options: Any) -> Any:
-    from mtkit.chat.template import render
-
-    return render(_template_of(file), conversation, **options)
-
-
-def _template_of(file: str) -> str:
-    from mtkit.base.binary import map_file
-    from mtkit.errors import FormatError
-
-    try:
-        return bytes(map_file(file)).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FormatError("is not UTF-8", offset=error.start) from None
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -20,7 +20,7 @@ from mtkit.commands import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from mtkit.errors import MtkitError
 
@@ -301,3 +301,17 @@ class Progress:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
             self._is_shown = False
+
+
+def byte_progress(what: str) -> Callable[[int, int], None]:
+    """Return what shows how many bytes are done of all, how fast, and how long the rest takes."""
+    bar, start = Progress(what), time.perf_counter()
+
+    def show(done: int, total: int) -> None:
+        seconds = max(time.perf_counter() - start, 1e-3)
+        rate = done / seconds
+        left = f"{(total - done) / rate:.0f} s left" if done else ""
+        sizes = f"{output.format_size(done)} of {output.format_size(total)}"
+        bar.show(done / max(total, 1), f"{sizes} · {output.format_size(int(rate))}/s · {left}")
+
+    return show

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from mtkit.commands.application import application
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import load_tokenizer
+from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,22 +12,21 @@ if TYPE_CHECKING:
 
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-app = application()
 
 _MOST = 1 << 16
 """Ids of one range."""
 
 
-@app.command()
+OPTIONS = {
+    "words": Option("", "Ids, ranges (5000-5010), or texts.", "ID|TEXT..."),
+    "as_text": Option("--text", "Treat numbers as text, not as ids."),
+}
+
+
 def token(
-    words: Annotated[
-        list[str],
-        typer.Argument(metavar="ID|TEXT...", help="Ids, ranges (5000-5010), or texts."),
-    ],
+    words: list[str],
     tokenizer: str | None = None,
-    as_text: Annotated[
-        bool, typer.Option("--text", help="Treat numbers as text, not as ids.")
-    ] = False,
+    as_text: bool = False,
     as_reader: str | None = None,
     download: bool = False,
     as_json: bool = False,
@@ -73,6 +69,9 @@ def token(
         _show(source, rows)
     if missing:
         raise AnswerNo("; ".join(missing), source=source.source)
+
+
+command = Command(token, OPTIONS)
 
 
 def _ids(tokenizer: Tokenizer, word: str, *, as_text: bool) -> list[int]:

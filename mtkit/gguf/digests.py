@@ -15,7 +15,7 @@ from mtkit.errors import FormatError, MissingExtra, UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence, Set
     from typing import Any
 
     from mtkit.gguf.file import GgufFile
@@ -101,5 +101,48 @@ def manifest(text: str, source: str) -> list[tuple[str, str, str]]:
         if len(parts) != 3 or parts[0] not in ALGORITHMS:
             what = "is not algorithm, hash and name"
             raise FormatError(what, source=source, field=f"line {number}")
+<<<<<<< HEAD
         entries.append((parts[0], parts[1].lower(), parts[2]))
     return entries
+=======
+        found.append((parts[0], parts[1].lower(), parts[2]))
+    return found
+
+
+def check_manifest(
+    entries: Sequence[tuple[str, str, str]],
+    digests: Iterable[tuple[str, str, str]],
+    tensors: Set[str],
+) -> list[tuple[str, str, str]]:
+    """Compare a manifest, whose file may have had another name, with the hashes of a model.
+
+    Returns:
+        Algorithm, name as the manifest has it, and ``ok``, ``differs`` or ``missing``; where it
+        lists tensors, the others as ``not listed``.
+    """
+    hashes = {(algorithm, tensor): digest for algorithm, digest, tensor in digests}
+    names = {name for *_, name in entries}
+    rows: list[tuple[str, str, str]] = []
+    seen = set()
+    for algorithm, digest, name in entries:
+        tensor = _listed_tensor(name, tensors, names)
+        seen.add(tensor)
+        own = hashes.get((algorithm, tensor)) if tensor is not None else None
+        verdict = "missing" if own is None else "ok" if own == digest else "differs"
+        rows.append((algorithm, name, verdict))
+    if seen & tensors:
+        rows += [("", name, "not listed") for name in sorted(tensors - seen)]
+    return rows
+
+
+def _listed_tensor(name: str, tensors: Set[str], names: Set[str]) -> str | None:
+    """Return the tensor of ``file:tensor``, nothing for ``file``, None for what is not there.
+
+    Names of files and of tensors may both have colons.
+    """
+    places = [at for at, letter in enumerate(name) if letter == ":"]
+    for at in places:
+        if name[at + 1 :] in tensors:
+            return name[at + 1 :]
+    return None if any(name[:at] in names for at in places) else ""
+>>>>>>> h-commands

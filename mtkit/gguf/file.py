@@ -74,8 +74,14 @@ def _check_version(little: int, big: int) -> str:
 
 VERSIONS = (1, 2, 3)
 BIG_ENDIAN_VERSION = 3
-MAGIC_RULE = Rule("magic", "error", "gguf.md", "magic", _check_magic)
-VERSION_RULE = Rule("version", "error", "gguf.md", "version", _check_version)
+# fmt: off
+MAGIC_RULE = Rule("magic", "error", "gguf.md", "magic",
+                  "The file does not begin with the bytes GGUF: it is another kind of file.",
+                  _check_magic)
+VERSION_RULE = Rule("version", "error", "gguf.md", "version",
+                    "The GGUF version is not 1, 2 or 3. A newer mtkit may read it.",
+                    _check_version)
+# fmt: on
 
 
 def read_version(data: memoryview) -> tuple[int, bool]:

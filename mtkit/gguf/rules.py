@@ -12,7 +12,7 @@ Source: docs/gguf.md of ggml ("gguf.md"); gguf.cpp, llama-model-loader.cpp of ll
 from __future__ import annotations
 
 from mtkit.base.escape import is_utf8
-from mtkit.base.rules import COUNT, TRUNCATED, Rule, too_many
+from mtkit.base.rules import AGAIN, COUNT, TRUNCATED, Rule, too_many
 from mtkit.gguf.file import MAGIC, MAGIC_RULE, VERSION_RULE, is_edit_unfinished
 from mtkit.gguf.types import (
     ARRAY,
@@ -32,6 +32,7 @@ from mtkit.gguf.types import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mtkit.base.rules import Check
     from mtkit.gguf.file import Entry, GgufFile, Header, Section, Tensor
     from mtkit.gguf.types import TensorType, ValueType
 
@@ -70,9 +71,10 @@ def _unfinished(path: str) -> str:
     return "an edit of the file was interrupted" if interrupted else ""
 
 
-UNFINISHED = Rule(
-    "edit-unfinished", "warning", "mtkit", "", _unfinished, "mtkit edit FILE --in-place finishes it"
-)
+UNFINISHED = Rule("edit-unfinished", "warning", "mtkit", "",
+                  "An edit in place was interrupted, so the header may be half old and half "
+                  "new. FILE.journal holds the rest; mtkit edit FILE --in-place finishes the "
+                  "edit.", _unfinished, "mtkit edit FILE --in-place finishes it")  # fmt: skip
 """Asked of the path; the header may be half the old one and half the new one."""
 
 
@@ -88,34 +90,46 @@ def _element_type(number: int) -> str:
 
 
 def _string_length(size: int) -> str:
-    return f"is {size} bytes long, but the limit is {MAX_STRING_BYTES}" * (size > MAX_STRING_BYTES)
+    what = f"is {size} bytes long, but the limit is {MAX_STRING_BYTES}"
+    return what if size > MAX_STRING_BYTES else ""
 
 
 def _strings(count: int) -> str:
-    return f"has {count} strings, but the limit is {MAX_STRINGS}" * (count > MAX_STRINGS)
+    return f"has {count} strings, but the limit is {MAX_STRINGS}" if count > MAX_STRINGS else ""
 
 
 def _depth(levels: int) -> str:
-    return f"is nested more than {MAX_DEPTH} levels deep" * (levels > MAX_DEPTH)
+    return f"is nested more than {MAX_DEPTH} levels deep" if levels > MAX_DEPTH else ""
 
 
 def _nested(count: int) -> str:
-    return f"holds more than {MAX_NESTED} arrays" * (count > MAX_NESTED)
+    return f"holds more than {MAX_NESTED} arrays" if count > MAX_NESTED else ""
 
 
 def _axes(count: int) -> str:
-    return f"has {count} axes, more than {MAX_AXES}" * (count > MAX_AXES)
+    return f"has {count} axes, more than {MAX_AXES}" if count > MAX_AXES else ""
 
 
-VALUE_TYPE = Rule("value-type", "error", FORMAT, "type", _value_type)
-ELEMENT_TYPE = Rule("element-type", "error", FORMAT, "value", _element_type)
-STRING_LENGTH = Rule("string-length", "error", LLAMA_CPP, "value", _string_length)
-STRINGS = Rule("array-strings", "error", MTKIT, "value", _strings)
-DEPTH = Rule("array-depth", "error", MTKIT, "value", _depth)
-NESTED = Rule("array-nested", "error", MTKIT, "value", _nested)
-AXES = Rule("tensor-axes", "error", FORMAT, "shape", _axes)
+# fmt: off
+VALUE_TYPE = Rule("value-type", "error", FORMAT, "type",
+                  f"A metadata value has an unknown type, outside 0 to 12. {AGAIN}", _value_type)
+ELEMENT_TYPE = Rule("element-type", "error", FORMAT, "value",
+                    f"The elements of an array have an unknown type, outside 0 to 12. {AGAIN}",
+                    _element_type)
+STRING_LENGTH = Rule("string-length", "error", LLAMA_CPP, "value",
+                     f"A key, name or value is longer than 1 GiB. {AGAIN}", _string_length)
+STRINGS = Rule("array-strings", "error", MTKIT, "value",
+               "An array has more than 2^24 strings; mtkit does not read it, because that would "
+               "take seconds.", _strings)
+DEPTH = Rule("array-depth", "error", MTKIT, "value",
+             "Arrays are nested more than 100 levels deep; mtkit does not read them.", _depth)
+NESTED = Rule("array-nested", "error", MTKIT, "value",
+              "An array contains more than 2^16 arrays; mtkit does not read them.", _nested)
+AXES = Rule("tensor-axes", "error", FORMAT, "shape",
+            f"A tensor has more than four axes. {AGAIN}", _axes)
 STRUCTURE = (MAGIC_RULE, VERSION_RULE, TRUNCATED, COUNT, STRING_LENGTH, VALUE_TYPE, ELEMENT_TYPE,
-             STRINGS, DEPTH, NESTED, AXES)  # fmt: skip
+             STRINGS, DEPTH, NESTED, AXES)
+# fmt: on
 
 
 # The header
@@ -130,15 +144,23 @@ def _tensors_fit(count: int, header: Header, file: GgufFile) -> str:
 
 
 def _limited(count: int, *_: object) -> str:
-    return f"is {count}, but the limit is {MAX_ENTRIES}" * (count > MAX_ENTRIES)
+    return f"is {count}, but the limit is {MAX_ENTRIES}" if count > MAX_ENTRIES else ""
 
 
 HEADER = (
-    Rule("key-count", "error", FORMAT, "metadata_kv_count", _keys_fit, COUNT.advice),
-    Rule("tensor-count", "error", FORMAT, "tensor_count", _tensors_fit, COUNT.advice),
-    Rule("key-limit", "error", MTKIT, "metadata_kv_count", _limited),
-    Rule("tensor-limit", "error", MTKIT, "tensor_count", _limited),
-)
+    Rule("key-count", "error", FORMAT, "metadata_kv_count",
+         f"The header announces more keys than the file can hold. {AGAIN}",
+         _keys_fit, COUNT.advice),
+    Rule("tensor-count", "error", FORMAT, "tensor_count",
+         f"The header announces more tensors than the file can hold. {AGAIN}",
+         _tensors_fit, COUNT.advice),
+    Rule("key-limit", "error", MTKIT, "metadata_kv_count",
+         "The file has more than 2^18 keys, mtkit's limit; the largest models have a few "
+         "hundred.", _limited),
+    Rule("tensor-limit", "error", MTKIT, "tensor_count",
+         "The file has more than 2^18 tensors, mtkit's limit; the largest models have a few "
+         "thousand.", _limited),
+)  # fmt: skip
 
 
 # An entry of the metadata
@@ -159,7 +181,7 @@ def _key_letters(key: str, *_: object) -> str:
 
 
 def _key_nul(key: str, *_: object) -> str:
-    return "contains a NUL byte, where C programs end it" * ("\0" in key)
+    return "contains a NUL byte, where C programs end it" if "\0" in key else ""
 
 
 def _key_text(key: str, *_: object) -> str:
@@ -167,17 +189,18 @@ def _key_text(key: str, *_: object) -> str:
 
 
 def _key_length(key: str, *_: object) -> str:
-    return f"is {len(key)} bytes long, more than {MAX_KEY_BYTES}" * (len(key) > MAX_KEY_BYTES)
+    what = f"is {len(key)} bytes long, more than {MAX_KEY_BYTES}"
+    return what if len(key) > MAX_KEY_BYTES else ""
 
 
 def _text(value: object, entry: Entry, _: object) -> str:
     wrong = entry.type is STRING and not is_utf8(str(value))
-    return "a string that is not UTF-8" * wrong
+    return "a string that is not UTF-8" if wrong else ""
 
 
 def _bool(_: object, entry: Entry, file: GgufFile) -> str:
     byte = file.data[entry.value_offset] if entry.type is BOOL else 0
-    return f"is byte {byte}, not 0 or 1; mtkit reads true" * (byte > 1)
+    return f"is byte {byte}, not 0 or 1; mtkit reads true" if byte > 1 else ""
 
 
 def _bools(_: object, entry: Entry, file: GgufFile) -> str:
@@ -185,20 +208,31 @@ def _bools(_: object, entry: Entry, file: GgufFile) -> str:
         return ""
     start, end = entry.value.offset, entry.value.end
     odd = bytes(file.data[start : min(end, start + LOOKED_AT_BYTES)]).translate(None, b"\0\1")
-    return "has bytes other than 0 and 1; mtkit reads them as true" * bool(odd)
+    return "has bytes other than 0 and 1; mtkit reads them as true" if odd else ""
 
 
 ENTRY = (
-    Rule("key-empty", "error", FORMAT, "key", _empty),
-    Rule("key-twice", "error", LLAMA_CPP, "key", _one_key),
-    Rule("key-nul", "warning", FORMAT, "key", _key_nul),
-    Rule("key-text", "warning", FORMAT, "key", _key_text),
-    Rule("key-letters", "warning", FORMAT, "key", _key_letters),
-    Rule("key-length", "warning", FORMAT, "key", _key_length),
-    Rule("string-text", "warning", FORMAT, "value", _text),
-    Rule("bool", "warning", FORMAT, "value", _bool),
-    Rule("bool-array", "warning", FORMAT, "value", _bools),
-)
+    Rule("key-empty", "error", FORMAT, "key",
+         "A key is the empty string. llama.cpp aborts on it.", _empty),
+    Rule("key-twice", "error", LLAMA_CPP, "key",
+         "A key occurs twice. Readers disagree about which of the two counts.", _one_key),
+    Rule("key-nul", "warning", FORMAT, "key",
+         "A key contains a NUL byte: C programs cut it off there.", _key_nul),
+    Rule("key-text", "warning", FORMAT, "key",
+         "A key is not valid UTF-8. Python readers refuse the file.", _key_text),
+    Rule("key-letters", "warning", FORMAT, "key",
+         "A key contains characters other than lower-case letters, digits, underscore, dot and "
+         "hyphen.", _key_letters),
+    Rule("key-length", "warning", FORMAT, "key", "A key is longer than 65535 bytes.", _key_length),
+    Rule("string-text", "warning", FORMAT, "value",
+         "A string is not valid UTF-8. Python readers refuse the file or replace the bytes.",
+         _text),
+    Rule("bool", "warning", FORMAT, "value",
+         "A bool is neither 0 nor 1. mtkit reads it as true; other programs may read it as "
+         "false.", _bool),
+    Rule("bool-array", "warning", FORMAT, "value",
+         "An array of bool has elements other than 0 and 1.", _bools),
+)  # fmt: skip
 
 
 def _integer(value_type: ValueType, *_: object) -> str:
@@ -218,7 +252,7 @@ def _is_i32(value_type: ValueType, *_: object) -> str:
 
 
 def _other_type(value_type: ValueType, wanted: str) -> str:
-    return f"is of type {value_type.name}, not {wanted}" * (value_type.name != wanted)
+    return f"is of type {value_type.name}, not {wanted}" if value_type.name != wanted else ""
 
 
 def _power(value: int) -> bool:
@@ -232,27 +266,42 @@ def _alignment(value: int, entry: Entry, _: object) -> str:
 
 def _alignment_power(value: int, entry: Entry, _: object) -> str:
     wrong = entry.type in INTEGERS and value > 0 and value % 8 == 0 and not _power(value)
-    return f"is {value}, not a power of two" * wrong
+    return f"is {value}, not a power of two" if wrong else ""
 
 
 def _alignment_multiple(value: int, entry: Entry, _: object) -> str:
     wrong = entry.type in INTEGERS and _power(value) and value % 8 != 0
-    return f"is {value}, not a multiple of 8" * wrong
+    return f"is {value}, not a multiple of 8" if wrong else ""
+
+
+def _split_type(check: Check) -> Rule:
+    explanation = (
+        "A split key has the wrong type: llama.cpp wants split.no and split.count as u16, and "
+        "split.tensors.count as i32."
+    )
+    return Rule("split-type", "warning", LLAMA_CPP, "type", explanation, check)
 
 
 ALIGNMENT = "general.alignment"
 KEYS = {
     ALIGNMENT: (
-        Rule("alignment-type", "error", FORMAT, "type", _integer),
-        Rule("alignment", "error", FORMAT, "value", _alignment),
-        Rule("alignment-width", "warning", FORMAT, "type", _is_u32),
-        Rule("alignment-power", "warning", LLAMA_CPP, "value", _alignment_power),
-        Rule("alignment-multiple", "warning", FORMAT, "value", _alignment_multiple),
+        Rule("alignment-type", "error", FORMAT, "type",
+             "general.alignment is not a whole number.", _integer),
+        Rule("alignment", "error", FORMAT, "value",
+             "general.alignment is neither a power of two nor a multiple of 8.", _alignment),
+        Rule("alignment-width", "warning", FORMAT, "type",
+             "general.alignment is not a u32; llama.cpp refuses any other type.", _is_u32),
+        Rule("alignment-power", "warning", LLAMA_CPP, "value",
+             "general.alignment is not a power of two; llama.cpp refuses the file.",
+             _alignment_power),
+        Rule("alignment-multiple", "warning", FORMAT, "value",
+             "general.alignment is not a multiple of 8, as the format requires.",
+             _alignment_multiple),
     ),
-    "split.count": (Rule("split-type", "warning", LLAMA_CPP, "type", _is_u16),),
-    "split.no": (Rule("split-type", "warning", LLAMA_CPP, "type", _is_u16),),
-    "split.tensors.count": (Rule("split-type", "warning", LLAMA_CPP, "type", _is_i32),),
-}
+    "split.count": (_split_type(_is_u16),),
+    "split.no": (_split_type(_is_u16),),
+    "split.tensors.count": (_split_type(_is_i32),),
+}  # fmt: skip
 """What is true of single entries, besides ``ENTRY``."""
 
 
@@ -272,12 +321,13 @@ def _name_text(name: str, *_: object) -> str:
 
 
 def _name_nul(name: str, *_: object) -> str:
-    return "has a NUL byte in its name, where C programs end it" * ("\0" in name)
+    return "has a NUL byte in its name, where C programs end it" if "\0" in name else ""
 
 
 def _name_length(name: str, *_: object) -> str:
     size = len(name.encode("utf-8", "surrogateescape"))
-    return f"has a name of {size} bytes, more than {MAX_NAME_BYTES}" * (size > MAX_NAME_BYTES)
+    what = f"has a name of {size} bytes, more than {MAX_NAME_BYTES}"
+    return what if size > MAX_NAME_BYTES else ""
 
 
 def _elements(shape: tuple[int, ...], tensor: Tensor, _: object) -> str:
@@ -289,12 +339,12 @@ def _elements(shape: tuple[int, ...], tensor: Tensor, _: object) -> str:
 def _no_elements(shape: tuple[int, ...], *_: object) -> str:
     if not shape:
         return "has no axes, so it is a single element"
-    return "has an axis of length 0" * (0 in shape)
+    return "has an axis of length 0" if 0 in shape else ""
 
 
 def _removed_type(tensor_type: TensorType, *_: object) -> str:
     name = REMOVED_TENSOR_TYPES.get(tensor_type.number)
-    return f"is of type {tensor_type.number} ({name}), which ggml has removed" * bool(name)
+    return f"is of type {tensor_type.number} ({name}), which ggml has removed" if name else ""
 
 
 def _known_type(tensor_type: TensorType, *_: object) -> str:
@@ -312,11 +362,15 @@ def _blocks(tensor_type: TensorType, tensor: Tensor, _: object) -> str:
 
 
 NAME = (
-    Rule("tensor-name-empty", "warning", FORMAT, "name", _name_empty),
-    Rule("tensor-name-text", "warning", FORMAT, "name", _name_text),
-    Rule("tensor-name-nul", "warning", FORMAT, "name", _name_nul),
-    Rule("tensor-name-length", "warning", FORMAT, "name", _name_length),
-)
+    Rule("tensor-name-empty", "warning", FORMAT, "name",
+         "A tensor has no name; programs find tensors by name.", _name_empty),
+    Rule("tensor-name-text", "warning", FORMAT, "name",
+         "The name of a tensor is not valid UTF-8.", _name_text),
+    Rule("tensor-name-nul", "warning", FORMAT, "name",
+         "The name of a tensor contains a NUL byte: C programs cut it off there.", _name_nul),
+    Rule("tensor-name-length", "warning", FORMAT, "name",
+         "The name of a tensor is longer than 64 bytes.", _name_length),
+)  # fmt: skip
 
 
 def is_plain(name: str) -> bool:
@@ -325,13 +379,20 @@ def is_plain(name: str) -> bool:
 
 
 TENSOR = (
-    Rule("tensor-twice", "error", LLAMA_CPP, "name", _one_name),
-    Rule("tensor-elements", "error", LLAMA_CPP, "shape", _elements),
-    Rule("tensor-no-elements", "warning", GGML, "shape", _no_elements),
-    Rule("tensor-type-removed", "error", GGML, "type", _removed_type),
-    Rule("tensor-type", "error", GGML, "type", _known_type,
-         "the file is damaged or newer than this mtkit"),
-    Rule("tensor-blocks", "error", GGML, "type", _blocks),
+    Rule("tensor-twice", "error", LLAMA_CPP, "name",
+         f"Two tensors have the same name; llama.cpp refuses the file. {AGAIN}", _one_name),
+    Rule("tensor-elements", "error", LLAMA_CPP, "shape",
+         f"A tensor has 2^63 elements or more. {AGAIN}", _elements),
+    Rule("tensor-no-elements", "warning", GGML, "shape",
+         "A tensor has no axes, or an axis of length 0.", _no_elements),
+    Rule("tensor-type-removed", "error", GGML, "type",
+         "A tensor has a type that ggml no longer supports. Quantize the original model again.",
+         _removed_type),
+    Rule("tensor-type", "error", GGML, "type",
+         "A tensor has an unknown type: the file is damaged or made by a newer ggml.",
+         _known_type, "the file is damaged or newer than this mtkit"),
+    Rule("tensor-blocks", "error", GGML, "type",
+         f"A row of a quantized tensor is not a whole number of blocks. {AGAIN}", _blocks),
 )  # fmt: skip
 
 
@@ -358,27 +419,32 @@ def _apart(_: int, tensor: Tensor, section: Section) -> str:
 
 
 PLACE = (
-    Rule("tensor-alignment", "error", FORMAT, "offset", _aligned),
-    Rule("tensor-data", "error", FORMAT, "offset", _held, TRUNCATED.advice),
-    Rule("tensor-shared", "warning", LLAMA_CPP, "offset", _apart),
-)
+    Rule("tensor-alignment", "error", FORMAT, "offset",
+         "The data of a tensor does not start at a multiple of the alignment.", _aligned),
+    Rule("tensor-data", "error", FORMAT, "offset",
+         f"The data of a tensor runs past the end of the file. {AGAIN}", _held, TRUNCATED.advice),
+    Rule("tensor-shared", "warning", LLAMA_CPP, "offset",
+         "Two tensors share bytes; llama.cpp refuses the file.", _apart),
+)  # fmt: skip
 """Where the data of a tensor is; asked of tensors that break no rule of ``TENSOR``."""
 
 
 def _zero(padding: bytes, *_: object) -> str:
-    return "is not all zero" * bool(padding.strip(b"\0"))
+    return "is not all zero" if padding.strip(b"\0") else ""
 
 
 def _trailing(count: int, _: object, file: GgufFile) -> str:
     begins = bytes(file.data[len(file.data) - count :][:4]) == MAGIC
-    joined = ": another GGUF, as cat puts files one behind the other"
-    return f"{count} of them{joined * begins}" * (count > 0)
+    joined = ": another GGUF, as cat puts files one behind the other" if begins else ""
+    return f"{count} of them{joined}" if count > 0 else ""
 
 
 SECTION = (
-    Rule("padding", "warning", FORMAT, "padding", _zero),
-    Rule("trailing-bytes", "warning", FORMAT, "trailing_bytes", _trailing),
-)
+    Rule("padding", "warning", FORMAT, "padding",
+         "Padding contains bytes other than zero. Something may be hidden there.", _zero),
+    Rule("trailing-bytes", "warning", FORMAT, "trailing_bytes",
+         "The file has bytes after the last tensor. Something may be hidden there.", _trailing),
+)  # fmt: skip
 
 RULES = (
     UNFINISHED,

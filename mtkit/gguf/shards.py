@@ -21,7 +21,7 @@ import os
 import re
 
 from mtkit.base.record import Record
-from mtkit.base.rules import Finding, Findings, Rule
+from mtkit.base.rules import AGAIN, Finding, Findings, Rule
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf.draft import Draft, kept_keys
 from mtkit.gguf.file import MAGIC, GgufFile, Metadata, Tensors
@@ -72,14 +72,23 @@ def _check_readable(error: str) -> str:
     return error
 
 
-NUMBER_RULE = Rule("split-number", "warning", LLAMA_CPP, "split.no", _check_number)
-NAME_RULE = Rule("split-name", "warning", LLAMA_CPP, "split.count", _check_name)
-READABLE_RULE = Rule("split-file", "error", LLAMA_CPP, "split.count", _check_readable)
-STATED_RULE = Rule("split-said", "error", LLAMA_CPP, "split.no", _check_stated)
-TENSOR_RULE = Rule("split-tensor", "error", LLAMA_CPP, "", _check_owner)
-TENSOR_COUNT_RULE = Rule(
-    "split-tensor-count", "error", LLAMA_CPP, "split.tensors.count", _check_tensor_count
-)
+# fmt: off
+NUMBER_RULE = Rule("split-number", "warning", LLAMA_CPP, "split.no",
+                   "split.no is not below split.count; shards are numbered from 0.", _check_number)
+NAME_RULE = Rule("split-name", "warning", LLAMA_CPP, "split.count",
+                 "A shard has been renamed; its name should be like NAME-00001-of-00003.gguf.",
+                 _check_name)
+READABLE_RULE = Rule("split-file", "error", LLAMA_CPP, "split.count",
+                     f"A shard cannot be read. {AGAIN}", _check_readable)
+STATED_RULE = Rule("split-said", "error", LLAMA_CPP, "split.no",
+                   "split.no and split.count do not agree with the file name.", _check_stated)
+TENSOR_RULE = Rule("split-tensor", "error", LLAMA_CPP, "",
+                   "A tensor is in more than one shard: shards of two models are mixed.",
+                   _check_owner)
+TENSOR_COUNT_RULE = Rule("split-tensor-count", "error", LLAMA_CPP, "split.tensors.count",
+                         "The shards do not have as many tensors as the first one announces.",
+                         _check_tensor_count)
+# fmt: on
 SHARD_RULES = (NUMBER_RULE, NAME_RULE, READABLE_RULE, STATED_RULE, TENSOR_RULE, TENSOR_COUNT_RULE)
 
 

@@ -93,7 +93,7 @@ class FileTensor:
 
 def side_of(file: GgufFile) -> Side:
     """Return a GGUF file as a side."""
-    tensors = {name: FileTensor(file, one) for name, one in file.names.items()}
+    tensors = {name: FileTensor(file, tensor) for name, tensor in file.names.items()}
     return Side(file.name, file.metadata, tensors)
 
 
@@ -129,12 +129,12 @@ def quotient(part: float, whole: float) -> float:
     return part / whole if whole else inf * part if part else 0.0
 
 
-def measure_errors(one: SideTensor, other: SideTensor) -> TensorErrors | None:
+def measure_errors(tensor: SideTensor, other: SideTensor) -> TensorErrors | None:
     """Measure two tensors of equal shape; None where a type cannot be dequantized."""
     import numpy as np
 
-    left, right = one.values(), other.values()
-    row = one.shape[0] if one.shape else 1
+    left, right = tensor.values(), other.values()
+    row = tensor.shape[0] if tensor.shape else 1
     if left is None or right is None or not row:
         return None
     count, at, worst, carried = 0, -1, 0.0, 0.0
@@ -173,19 +173,19 @@ def _steps(arrays: Iterable[Any]) -> Iterator[Any]:
     """Yield the same elements as float64, ``STEP`` at a time."""
     import numpy as np
 
-    held: list[Any] = []
+    parts: list[Any] = []
     room = STEP
     for array in arrays:
         at = 0
         while at < len(array):
             part = array[at : at + room]
-            held.append(part)
+            parts.append(part)
             at, room = at + len(part), room - len(part)
             if not room:
-                yield np.concatenate(held, dtype=np.float64)
-                held, room = [], STEP
-    if held:
-        yield np.concatenate(held, dtype=np.float64)
+                yield np.concatenate(parts, dtype=np.float64)
+                parts, room = [], STEP
+    if parts:
+        yield np.concatenate(parts, dtype=np.float64)
 
 
 ARCHITECTURE, ALIGNMENT = "general.architecture", "general.alignment"
@@ -294,58 +294,60 @@ class Difference(Record):
         return (
             self.same_names
             and bool(self.tensors)
-            and all(one.types[0] != one.types[1] for one in self.tensors)
+            and all(change.types[0] != change.types[1] for change in self.tensors)
         )
 
     @property
     def foreign(self) -> tuple[TensorChange, ...]:
         """Measured tensors too different to come from the other model."""
         return tuple(
-            one for one in self.measured if one.errors and not one.errors.relative < FOREIGN
+            change
+            for change in self.measured
+            if change.errors and not change.errors.relative < FOREIGN
         )
 
 
 def find_difference(
-    one: Side | GgufFile,
-    other: Side | GgufFile,
+    left: Side | GgufFile,
+    right: Side | GgufFile,
     *,
     values: bool = False,
-    done: Callable[[int], object] = lambda _: None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> Difference:
     """Compare two models.
 
     Args:
-        done: Called with the number of elements of each tensor compared.
+        progress: Called with the number of elements of each tensor compared.
     """
-    a, b = (side if isinstance(side, Side) else side_of(side) for side in (one, other))
+    a, b = (side if isinstance(side, Side) else side_of(side) for side in (left, right))
     keys = (*a.metadata, *(key for key in b.metadata if key not in a.metadata))
     changed = list(filter(None, (_key_change(a, b, key) for key in keys)))
     naming: list[KeyChange] = []
     if not (a.is_file and b.is_file):
-        naming = [one for one in changed if _only_names(one.key)]
-        changed = [one for one in changed if not _only_names(one.key)]
-    found: list[TensorChange] = []
+        naming = [change for change in changed if _only_names(change.key)]
+        changed = [change for change in changed if not _only_names(change.key)]
+    tensors: list[TensorChange] = []
     measured: list[TensorChange] = []
     names = (*a.tensors, *(name for name in b.tensors if name not in a.tensors))
     for name in names:
-        left, right = a.tensors.get(name), b.tensors.get(name)
-        change = _tensor_change(name, left, right, values=values)
+        before, after = a.tensors.get(name), b.tensors.get(name)
+        change = _tensor_change(name, before, after, values=values)
         if change is not None and change.change != "same":
-            found.append(change)
+            tensors.append(change)
         if change is not None and change.errors is not None:
             measured.append(change)
-        there = left or right
-        done(_element_count(there) if there else 0)
-    shapes = [{name: one.shape for name, one in side.tensors.items()} for side in (a, b)]
+        there = before or after
+        progress(_element_count(there) if there else 0)
+    shapes = [{name: tensor.shape for name, tensor in side.tensors.items()} for side in (a, b)]
     return Difference(
         tuple(changed),
-        tuple(found),
+        tuple(tensors),
         len(a.tensors),
         shapes[0] == shapes[1],
         tuple(naming),
         tuple(measured),
-        _sums(a, b, measured, found) if values else None,
-        is_made=a.is_file != b.is_file and not changed and not found,
+        _sums(a, b, measured, tensors) if values else None,
+        is_made=a.is_file != b.is_file and not changed and not tensors,
     )
 
 
@@ -363,12 +365,14 @@ def _sums(
     a: Side, b: Side, measured: Iterable[TensorChange], changed: Iterable[TensorChange]
 ) -> Totals:
     """Sum up errors; a tensor that is the same counts with none."""
-    unknown = {one.name for one in changed if one.errors is None}
-    elements = sum(_element_count(one) for name, one in a.tensors.items() if name not in unknown)
-    errors = [one.errors for one in measured if one.errors]
-    squares = sum(one.rmse**2 * one.count for one in errors)
-    shares = sum(one.relative**2 * one.count for one in errors)
-    sizes = [sum(one.n_bytes for one in side.tensors.values()) for side in (a, b)]
+    unknown = {change.name for change in changed if change.errors is None}
+    elements = sum(
+        _element_count(tensor) for name, tensor in a.tensors.items() if name not in unknown
+    )
+    errors = [change.errors for change in measured if change.errors]
+    squares = sum(error.rmse**2 * error.count for error in errors)
+    shares = sum(error.relative**2 * error.count for error in errors)
+    sizes = [sum(tensor.n_bytes for tensor in side.tensors.values()) for side in (a, b)]
     return Totals(
         elements,
         quotient(squares, elements) ** 0.5,
@@ -397,11 +401,12 @@ def _array_change(
         return None
     first: list[tuple[int, Any, Any]] = []
     different = abs(len(before) - len(after))
-    for place, (one, other) in enumerate(zip(_elements(before), _elements(after), strict=False)):
-        if one != other:
+    pairs = zip(_elements(before), _elements(after), strict=False)
+    for place, pair in enumerate(pairs):
+        if pair[0] != pair[1]:
             different += 1
             if len(first) < _FIRST:
-                first.append((place, one, other))
+                first.append((place, *pair))
     if not different:
         return None
     return KeyChange(key, "changed", types, (before, after), tuple(first), different)
@@ -421,26 +426,26 @@ def _elements(values: GgufArray) -> Iterator[Any]:
 
 
 def _tensor_change(
-    name: str, one: SideTensor | None, other: SideTensor | None, *, values: bool
+    name: str, left: SideTensor | None, right: SideTensor | None, *, values: bool
 ) -> TensorChange | None:
-    if one is None or other is None:
-        there = one or other
+    if left is None or right is None:
+        there = left or right
         assert there is not None
-        shapes = (there.shape, ()) if one else ((), there.shape)
-        types = (there.type, "") if one else ("", there.type)
-        return TensorChange(name, "removed" if one else "added", shapes, types)
-    is_same = one.shape == other.shape and _same_data(one, other)
-    if is_same and (one.type == other.type or not values):
+        shapes = (there.shape, ()) if left else ((), there.shape)
+        types = (there.type, "") if left else ("", there.type)
+        return TensorChange(name, "removed" if left else "added", shapes, types)
+    is_same = left.shape == right.shape and _same_data(left, right)
+    if is_same and (left.type == right.type or not values):
         return None
-    errors = measure_errors(one, other) if values and one.shape == other.shape else None
+    errors = measure_errors(left, right) if values and left.shape == right.shape else None
     change: Change = "same" if is_same else "changed"
-    return TensorChange(name, change, (one.shape, other.shape), (one.type, other.type), errors)
+    return TensorChange(name, change, (left.shape, right.shape), (left.type, right.type), errors)
 
 
-def _same_data(one: SideTensor, other: SideTensor) -> bool:
+def _same_data(first: SideTensor, second: SideTensor) -> bool:
     """Tell whether both have the same bytes in the type of one of them."""
-    for kind in dict.fromkeys((other.type, one.type)):
-        left, right = one.data_as(kind), other.data_as(kind)
+    for kind in dict.fromkeys((second.type, first.type)):
+        left, right = first.data_as(kind), second.data_as(kind)
         if left is not None and right is not None:
             return same_bytes(left, right)
     return False
@@ -463,22 +468,26 @@ def same_bytes(left: Iterable[Buffer], right: Iterable[Buffer]) -> bool:
         a, b = a[size:], b[size:]
 
 
-def difference_verdict(done: Difference) -> str:
+def difference_verdict(difference: Difference) -> str:
     """Return in a few words what the two models are to each other."""
-    if done.is_made:
+    if difference.is_made:
         return "the file is what conversion of the folder gives"
-    if done.equal:
+    if difference.equal:
         return "no difference"
-    if done.only_metadata:
+    if difference.only_metadata:
         return "only the metadata differs; all tensors are the same"
-    if done.foreign:
-        many = f"{len(done.foreign)} of {len(done.measured)}"
+    if difference.foreign:
+        many = f"{len(difference.foreign)} of {len(difference.measured)}"
         return f"{many} tensors are not made of the other's weights"
-    if done.same_names and done.sums is not None and len(done.measured) >= len(done.tensors):
-        return f"the same weights, less exact by {format_percent(done.sums.relative)}"
-    if done.is_quantization:
+    if (
+        difference.same_names
+        and difference.sums is not None
+        and len(difference.measured) >= len(difference.tensors)
+    ):
+        return f"the same weights, less exact by {format_percent(difference.sums.relative)}"
+    if difference.is_quantization:
         return "the same tensors in other types: one can be a quantization of the other"
-    if not done.tensors:
+    if not difference.tensors:
         return "the metadata differs"
     return "tensors differ"
 
@@ -498,17 +507,17 @@ def key_texts(change: KeyChange) -> tuple[str, str]:
             for place, before, after in change.elements
         ]
         more = f" … {change.different} differ" if change.different > len(pairs) else ""
-        return tuple(", ".join(texts) + more for texts in zip(*pairs, strict=True))  # type: ignore[return-value]
+        return tuple(", ".join(side) + more for side in zip(*pairs, strict=True))  # type: ignore[return-value]
     sizes = [value for value in change.values if hasattr(value, "element")]
     if change.different and len(sizes) == 2:
         return f"{len(sizes[0])} elements", f"{len(sizes[1])} elements"
-    shown = [
+    texts = [
         format_short(value, kind) if kind else ""
         for value, kind in zip(change.values, change.types, strict=True)
     ]
     if all(change.types) and change.types[0] != change.types[1]:
-        shown = [f"{kind}: {text}" for kind, text in zip(change.types, shown, strict=True)]
-    return shown[0], shown[1]
+        texts = [f"{kind}: {text}" for kind, text in zip(change.types, texts, strict=True)]
+    return texts[0], texts[1]
 
 
 def tensor_texts(change: TensorChange) -> tuple[str, str]:
@@ -519,50 +528,53 @@ def tensor_texts(change: TensorChange) -> tuple[str, str]:
     )
 
 
-def difference_document(done: Difference) -> dict[str, object]:
+def difference_document(difference: Difference) -> dict[str, object]:
     """Return a difference as a JSON document, schema ``mtkit.diff/1``."""
     keys, naming = (
         [
             {"key": printable(key.key), "change": key.change, "types": list(key.types),
              "before": key_texts(key)[0], "after": key_texts(key)[1], "different": key.different}
-            for key in found
+            for key in changes
         ]
-        for found in (done.keys, done.naming)
+        for changes in (difference.keys, difference.naming)
     )  # fmt: skip
     tensors, converted = (
         [
-            {"name": printable(one.name), "change": one.change,
-             "shapes": [list(shape) for shape in one.shapes], "types": list(one.types),
-             "errors": one.errors and _errors_document(one.errors)}
-            for one in found
+            {"name": printable(change.name), "change": change.change,
+             "shapes": [list(shape) for shape in change.shapes], "types": list(change.types),
+             "errors": change.errors and _errors_document(change.errors)}
+            for change in changes
         ]
-        for found in (done.tensors, [one for one in done.measured if one.change == "same"])
+        for changes in (
+            difference.tensors,
+            [change for change in difference.measured if change.change == "same"],
+        )
     )  # fmt: skip
     return {
         "schema": "mtkit.diff/1",
-        "equal": done.equal,
-        "only_metadata": done.only_metadata,
-        "is_quantization": done.is_quantization,
-        "is_conversion": done.is_made,
+        "equal": difference.equal,
+        "only_metadata": difference.only_metadata,
+        "is_quantization": difference.is_quantization,
+        "is_conversion": difference.is_made,
         "metadata": keys,
         "naming": naming,
         "tensors": tensors,
         "converted": converted,
-        "sums": done.sums
+        "sums": difference.sums
         and {
-            "elements": done.sums.elements,
-            "bytes": list(done.sums.n_bytes),
-            "rmse": json_number(done.sums.rmse),
-            "relative": json_number(done.sums.relative),
-            "foreign": len(done.foreign),
+            "elements": difference.sums.elements,
+            "bytes": list(difference.sums.n_bytes),
+            "rmse": json_number(difference.sums.rmse),
+            "relative": json_number(difference.sums.relative),
+            "foreign": len(difference.foreign),
         },
     }
 
 
-def _errors_document(found: TensorErrors) -> dict[str, object]:
+def _errors_document(errors: TensorErrors) -> dict[str, object]:
     numbers = {
-        "largest": found.largest, "rmse": found.rmse, "cosine": found.cosine,
-        "deviation": found.deviation, "relative": found.relative,
-        "worst_row": found.worst_row, "worst_relative": found.worst_relative,
+        "largest": errors.largest, "rmse": errors.rmse, "cosine": errors.cosine,
+        "deviation": errors.deviation, "relative": errors.relative,
+        "worst_row": errors.worst_row, "worst_relative": errors.worst_relative,
     }  # fmt: skip
     return {name: json_number(number) for name, number in numbers.items()}

@@ -227,7 +227,7 @@ def _value(value: Any) -> dict[str, Any]:
     if not isinstance(value, GgufArray):
         return {"value": json_number(value)}
     if value.element.name == "array":
-        inner = [{"type": f"{one.element.name}[]", **_value(one)} for one in value]
+        inner = [{"type": f"{array.element.name}[]", **_value(array)} for array in value]
         return {"value": inner}
     if value.element.name == "string":
         return _strings([str(raw, "utf-8", "surrogateescape") for raw in value.raws()])
@@ -259,35 +259,35 @@ def _hexadecimal(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").hex()
 
 
-def vocabulary_document(found: Vocabulary | None) -> dict[str, Any] | None:
+def vocabulary_document(vocabulary: Vocabulary | None) -> dict[str, Any] | None:
     """Return a tokenizer in short."""
-    if found is None:
+    if vocabulary is None:
         return None
     return {
-        "model": byte_escapes(found.model),
-        "pre": byte_escapes(found.pre),
-        "tokens": found.tokens,
-        "merges": found.merges,
-        "types": dict(found.types),
+        "model": byte_escapes(vocabulary.model),
+        "pre": byte_escapes(vocabulary.pre),
+        "tokens": vocabulary.tokens,
+        "merges": vocabulary.merges,
+        "types": dict(vocabulary.types),
         "special_ids": {
             byte_escapes(item.role): {
                 "id": item.token_id,
                 "text": None if item.text is None else byte_escapes(item.text),
             }
-            for item in found.special_ids
+            for item in vocabulary.special_ids
         },
-        "flags": dict(found.flags),
-        "chat_templates": [byte_escapes(name) for name in found.chat_templates],
+        "flags": dict(vocabulary.flags),
+        "chat_templates": [byte_escapes(name) for name in vocabulary.chat_templates],
     }
 
 
-def _shards(found: ShardSet | None) -> dict[str, Any] | None:
-    if found is None:
+def _shards(shards: ShardSet | None) -> dict[str, Any] | None:
+    if shards is None:
         return None
     return {
-        "number": found.number,
-        "count": found.count,
-        "tensor_count": found.tensor_count,
+        "number": shards.number,
+        "count": shards.count,
+        "tensor_count": shards.tensor_count,
         "files": [
             {
                 "path": byte_escapes(shard.path),
@@ -295,6 +295,6 @@ def _shards(found: ShardSet | None) -> dict[str, Any] | None:
                 "bytes": len(shard.file.data) if shard.file else None,
                 "tensor_count": len(shard.file.tensors) if shard.file else None,
             }
-            for shard in found.shards
+            for shard in shards.shards
         ],
     }

@@ -120,14 +120,14 @@ def _type_counts(value: object) -> tuple[tuple[str, int], ...]:
 
 
 def _special_ids(metadata: Metadata, tokens: GgufArray | None) -> tuple[SpecialId, ...]:
-    found = []
+    ids = []
     for key, value in metadata.items():
         if not key.startswith(_KEY) or not key.endswith(_ID) or type(value) is not int:
             continue
-        known = tokens is not None and 0 <= value < len(tokens)
+        has_token = tokens is not None and 0 <= value < len(tokens)
         role = key[len(_KEY) : -len(_ID)]
-        found.append(SpecialId(role, value, tokens[value] if tokens and known else None))
-    return tuple(found)
+        ids.append(SpecialId(role, value, tokens[value] if tokens and has_token else None))
+    return tuple(ids)
 
 
 class HyperParameter(Record):
@@ -202,15 +202,15 @@ def read_hyperparameters(file: GgufFile) -> tuple[HyperParameter, ...]:
     architecture = metadata.get("general.architecture")
     if not isinstance(architecture, str):
         return ()
-    found: dict[str, HyperParameter] = {}
+    by_name: dict[str, HyperParameter] = {}
     for name, suffix, label in _HYPERPARAMETERS:
         key = f"{architecture}.{suffix}"
         if key in metadata:
-            found[name] = HyperParameter(name, label, _plain_number(metadata[key]), key)
-    for name, value in _derived_numbers(found, file):
-        if name not in found:
-            found[name] = HyperParameter(name, _LABELS[name], value, "")
-    return tuple(found[name] for name, _, _ in _HYPERPARAMETERS if name in found)
+            by_name[name] = HyperParameter(name, label, _plain_number(metadata[key]), key)
+    for name, value in _derived_numbers(by_name, file):
+        if name not in by_name:
+            by_name[name] = HyperParameter(name, _LABELS[name], value, "")
+    return tuple(by_name[name] for name, _, _ in _HYPERPARAMETERS if name in by_name)
 
 
 def positive_number(values: tuple[HyperParameter, ...], name: str) -> int | None:
@@ -227,15 +227,15 @@ def _plain_number(value: Any) -> Any:
     return list(value) if len(value) <= MOST_LAYERS else f"{len(value)} values"
 
 
-def _derived_numbers(found: dict[str, HyperParameter], file: GgufFile) -> list[tuple[str, Any]]:
-    values = tuple(found.values())
+def _derived_numbers(by_name: dict[str, HyperParameter], file: GgufFile) -> list[tuple[str, Any]]:
+    values = tuple(by_name.values())
     derived: list[tuple[str, Any]] = []
-    if "n_head" in found:
-        derived.append(("n_head_kv", found["n_head"].value))
+    if "n_head" in by_name:
+        derived.append(("n_head_kv", by_name["n_head"].value))
         width, heads = positive_number(values, "n_embd"), positive_number(values, "n_head")
         if width and heads:
             derived += [(name, width // heads) for name in ("n_embd_head_k", "n_embd_head_v")]
-    if "n_rot" in found:
+    if "n_rot" in by_name:
         derived.append(("rope_freq_base_train", ROPE_FREQ_BASE))
     tokens = file.metadata.get("tokenizer.ggml.tokens")
     if isinstance(tokens, GgufArray):
@@ -295,13 +295,13 @@ def quantization_mix(tensors: Iterable[Tensor]) -> tuple[TypeMix, ...]:
 
 def tensor_groups(tensors: Iterable[Tensor]) -> tuple[TensorGroup, ...]:
     """Sort tensors into input, blocks by number, and output."""
-    found: dict[tuple[int, str, int], list[Tensor]] = {}
+    groups: dict[tuple[int, str, int], list[Tensor]] = {}
     for tensor in tensors:
-        found.setdefault(_place(tensor.name), []).append(tensor)
+        groups.setdefault(_place(tensor.name), []).append(tensor)
     kinds = ("input", "repeating", "repeating", "output")
     return tuple(
         TensorGroup(f"{prefix}.{number}" if order == 1 else prefix, kinds[order], tuple(same))
-        for (order, prefix, number), same in sorted(found.items(), key=lambda item: item[0])
+        for (order, prefix, number), same in sorted(groups.items(), key=lambda item: item[0])
     )
 
 

@@ -70,13 +70,13 @@ def find_content(metadata: Metadata, tensors: Sequence[Tensor]) -> Content:
 
 
 def _kind(metadata: Metadata, tensors: Sequence[Tensor]) -> Kind:
-    said, architecture = (metadata.get(f"general.{name}") for name in ("type", "architecture"))
+    file_type, architecture = (metadata.get(f"general.{name}") for name in ("type", "architecture"))
     names = [tensor.name for tensor in tensors]
     has_tokenizer = any(key.startswith("tokenizer.") for key in metadata)
     signs: tuple[tuple[Kind, bool], ...] = (
-        ("lora", said == "adapter" or any(name.endswith(_LORA_A) for name in names)),
-        ("imatrix", said == "imatrix" or any(name.endswith(_SUMS) for name in names)),
-        ("mmproj", said == "mmproj" or architecture == "clip"),
+        ("lora", file_type == "adapter" or any(name.endswith(_LORA_A) for name in names)),
+        ("imatrix", file_type == "imatrix" or any(name.endswith(_SUMS) for name in names)),
+        ("mmproj", file_type == "mmproj" or architecture == "clip"),
         ("control-vector", architecture == "controlvector"),
         ("draft", architecture in DRAFTS and bool(names)),
         ("vocabulary", not names and has_tokenizer and "split.count" not in metadata),
@@ -172,15 +172,15 @@ _FACTS: dict[Kind, Callable[[Metadata, Sequence[Tensor]], Iterator[Fact]]] = {
 def _base(metadata: Metadata) -> str | list[str] | None:
     """Return the models that a file is for, by the first of repository, name and address."""
     count = _value(metadata, "general.base_model.count", int) or 1
-    found = []
+    models = []
     for number in range(min(count, _MOST_LISTED)):
         values = (
             _value(metadata, f"general.base_model.{number}.{name}", str)
             for name in ("repo_url", "name", "url")
         )
-        if said := next(filter(None, values), None):
-            found.append(said)
-    return found[0] if len(found) == 1 else found or None
+        if model := next(filter(None, values), None):
+            models.append(model)
+    return models[0] if len(models) == 1 else models or None
 
 
 def _value(metadata: Metadata, key: str, kind: type) -> Any:

@@ -49,24 +49,24 @@ class SafetensorsReport(Record):
     def mix(self) -> dict[str, list[int]]:
         """Type -> number of tensors, of parameters and of bytes."""
         mix: dict[str, list[int]] = {}
-        for one, _ in self.weights:
-            sums = mix.setdefault(one.type, [0, 0, 0])
-            for place, more in enumerate((1, one.n_elements, one.n_bytes)):
+        for weight, _ in self.weights:
+            sums = mix.setdefault(weight.type, [0, 0, 0])
+            for place, more in enumerate((1, weight.n_elements, weight.n_bytes)):
                 sums[place] += more
         return mix
 
     @property
     def parameters(self) -> int:
         """Elements of all tensors that are there."""
-        return sum(one.n_elements for one, _ in self.weights)
+        return sum(weight.n_elements for weight, _ in self.weights)
 
     @property
     def missing(self) -> dict[str, int]:
         """Files that are not there -> how many tensors should be in them."""
-        found = dict.fromkeys(self.absent.values(), 0)
+        counts = dict.fromkeys(self.absent.values(), 0)
         for name in self.absent.values():
-            found[name] += 1
-        return found
+            counts[name] += 1
+        return counts
 
 
 def inspect_safetensors(source: Source) -> SafetensorsReport:
@@ -76,7 +76,7 @@ def inspect_safetensors(source: Source) -> SafetensorsReport:
     with ErrorSource(source.name):
         if not safetensors.sniff_index(source):
             header = safetensors.read(source)
-            weights = tuple((one, "") for one in header.weights)
+            weights = tuple((weight, "") for weight in header.weights)
             return SafetensorsReport(
                 source.name, len(source.data), header.n_bytes, header.metadata, weights
             )
@@ -87,7 +87,7 @@ def inspect_safetensors(source: Source) -> SafetensorsReport:
         sum(index.n_bytes.values()),
         sum(header.n_bytes for header in there.values()),
         index.metadata,
-        tuple((one, name) for name, header in there.items() for one in header.weights),
+        tuple((weight, name) for name, header in there.items() for weight in header.weights),
         tuple(index.files),
         {tensor: name for tensor, name in index.weight_map.items() if name not in there},
     )
@@ -96,9 +96,10 @@ def inspect_safetensors(source: Source) -> SafetensorsReport:
 def safetensors_document(model: SafetensorsReport, rows: Sequence[WeightRow]) -> dict[str, object]:
     """Return it as a JSON document, schema ``mtkit.inspect/1``; of some tensors, or all."""
     tensors: list[dict[str, object]] = [
-        {"name": one.name, "type": one.type, "shape": list(one.shape), "offset": one.offset,
-         "bytes": one.n_bytes, **({"file": printable(row.file)} if row.file else {})}
-        for row in rows for one in (row.weight,)
+        {"name": weight.name, "type": weight.type, "shape": list(weight.shape),
+         "offset": weight.offset, "bytes": weight.n_bytes,
+         **({"file": printable(row.file)} if row.file else {})}
+        for row in rows for weight in (row.weight,)
     ]  # fmt: skip
     files = {"files": [*map(printable, model.files)], "missing": [*map(printable, model.missing)]}
     return {

@@ -54,7 +54,7 @@ class TokenizerReport(Record):
 
 def inspect_tokenizer(spec: TokenizerSpec) -> TokenizerReport:
     """Sum up a tokenizer."""
-    stages = [one for name in STAGES for one in _stages(name, getattr(spec, name))]
+    stages = [stage for name in STAGES for stage in _stages(name, getattr(spec, name))]
     roles = {name: getattr(spec.special_ids, name) for name in fields(spec.special_ids)}
     special = {name: i for name, i in roles.items() if isinstance(i, int)}
     flags = ("special", "single_word", "lstrip", "rstrip", "normalized")
@@ -84,12 +84,12 @@ def specification_document(spec: TokenizerSpec) -> dict[str, Any]:
         is_long = not isinstance(value, bytes) or len(value) > _SHOWN_LETTERS
         return {"length": len(value)} if is_long else None
 
-    found = inspect_tokenizer(spec)
+    report = inspect_tokenizer(spec)
     return {
-        "vocab_size": found.vocab_size,
-        "counts": found.counts,
-        "special_ids": found.special_ids,
-        "longest": [{"id": i, "token": _text(piece)} for i, piece in found.longest],
+        "vocab_size": report.vocab_size,
+        "counts": report.counts,
+        "special_ids": report.special_ids,
+        "longest": [{"id": i, "token": _text(piece)} for i, piece in report.longest],
         "spec": encode(spec, brief=True, keep=keep),
     }
 
@@ -99,7 +99,7 @@ def _stages(stage: str, component: object) -> list[Stage]:
         return [Stage(stage, "none", ())]
     steps = getattr(component, "steps", None)
     if isinstance(steps, tuple):
-        inner = [one for step in steps for one in _stages(stage, step)]
+        inner = [row for step in steps for row in _stages(stage, step)]
         name = type(component).__name__
         return inner if name == "Sequence" else [Stage(stage, name, ()), *inner]
     return [Stage(stage, type(component).__name__, tuple(_settings(component)))]
@@ -108,13 +108,13 @@ def _stages(stage: str, component: object) -> list[Stage]:
 def _settings(component: object) -> list[tuple[str, str]]:
     """Return the fields that differ from their defaults."""
     assert isinstance(component, Record)
-    found = []
+    settings = []
     for name in fields(component):
         value = getattr(component, name)
         if name in type(component).__dict__ and value == type(component).__dict__[name]:
             continue
-        found.append((name, _format_setting(value)))
-    return found
+        settings.append((name, _format_setting(value)))
+    return settings
 
 
 def _format_setting(value: object) -> str:

@@ -135,7 +135,11 @@ def other_spellings(value: tuple[Spelling, ...], record: Vocabulary, _: object) 
 def holes(value: Vocabulary, _: object, spec: TokenizerSpec) -> str:
     """Ids are not far more than tokens."""
     ids, count = spec.vocab_size, len(value) + len(spec.added_tokens.tokens)
-    return f"the highest id is {ids - 1}, but there are far fewer tokens" * is_sparse(ids, count)
+    return (
+        f"the highest id is {ids - 1}, but there are far fewer tokens"
+        if is_sparse(ids, count)
+        else ""
+    )
 
 
 def merges(value: Merges, record: BPE, spec: TokenizerSpec) -> str:
@@ -180,7 +184,7 @@ def ordered(value: float, *_: object) -> str:
 def byte_symbols(value: str, record: ScoreBPE, _: object) -> str:
     """The text of a byte token can be a symbol where characters begin as such."""
     wrong = value == "before" and record.mergeable != "any"
-    return "turns characters into byte tokens, which merging cannot produce" * wrong
+    return "turns characters into byte tokens, which merging cannot produce" if wrong else ""
 
 
 def in_vocabulary(value: int, _: object, spec: TokenizerSpec) -> str:
@@ -217,6 +221,7 @@ IDS = "int32 ids"
 ENGINE = "mtkit's tokenizer engine"
 TOKENIZERS = "tokenizers"
 UNICODE = "Unicode"
+_SOURCE = "Convert the file again from its source."
 
 
 class Rule(rules.Rule):
@@ -229,10 +234,15 @@ class Rule(rules.Rule):
     of: type[Record] = Record
 
 
-def _rules(of: type[Record], *rows: tuple[str, str, str, rules.Check]) -> list[Rule]:
-    """Make the rules of a class from (code, field, source, check); all of them are errors."""
+def _rules(of: type[Record], *rows: tuple[str, str, str, str, rules.Check]) -> list[Rule]:
+    """Make the rules of a class; all of them are errors.
+
+    Args:
+        rows: Code, field, source, explanation, check.
+    """
     return [
-        Rule(code, "error", source, field, check, "", of) for code, field, source, check in rows
+        Rule(code, "error", source, field, explanation, check, "", of)
+        for code, field, source, explanation, check in rows
     ]
 
 
@@ -310,94 +320,167 @@ _WITH_UNK = (
     models.WordLevel,
     models.Trie,
 )
-TEXT = Rule("text", "error", UNICODE, "", encodable)
+TEXT = Rule("text", "error", UNICODE, "",
+            f"A text in the tokenizer cannot be encoded as UTF-8. {_SOURCE}",
+            encodable)  # fmt: skip
 RULES = (
     TEXT,
     *_rules(
         TokenizerSpec,
-        ("vocabulary-holes", "vocabulary", ENGINE, holes),
-        ("prefix-id", "prefix_ids", IDS, token_ids),
+        ("vocabulary-holes", "vocabulary", ENGINE,
+         f"The ids of the vocabulary have gaps that are too wide. {_SOURCE}", holes),
+        ("prefix-id", "prefix_ids", IDS,
+         f"An id that is added before every text is not a valid token id. {_SOURCE}", token_ids),
     ),
     *_rules(
         Vocabulary,
-        ("vocabulary-types", "types", ENGINE, partial(one_each, of="pieces", codes="B")),
-        ("vocabulary-scores", "scores", ENGINE, partial(one_each, of="pieces", codes="fd")),
-        ("vocabulary-hidden", "hidden", ENGINE, hidden_ids),
-        ("vocabulary-also", "also", ENGINE, other_spellings),
+        ("vocabulary-types", "types", ENGINE,
+         f"The number of token types is not the number of tokens. {_SOURCE}",
+         partial(one_each, of="pieces", codes="B")),
+        ("vocabulary-scores", "scores", ENGINE,
+         f"The number of scores is not the number of tokens. {_SOURCE}",
+         partial(one_each, of="pieces", codes="fd")),
+        ("vocabulary-hidden", "hidden", ENGINE,
+         ("The field hidden, a list of ids that encoding never uses, is not ascending or has an "
+          f"id outside the vocabulary. {_SOURCE}"), hidden_ids),
+        ("vocabulary-also", "also", ENGINE,
+         ("The field also, a list of second spellings of tokens, has the same spelling twice or "
+          f"an id outside the vocabulary. {_SOURCE}"), other_spellings),
     ),
-    *_rules(AddedTokens, ("added-token-id", "tokens", IDS, added_ids)),
+    *_rules(
+        AddedTokens,
+        ("added-token-id", "tokens", IDS,
+         f"The id of an added token is negative or does not fit in an int32. {_SOURCE}",
+         added_ids),
+    ),
     *_rules(
         SpecialIds,
-        *(("special-id", role, IDS, role_id) for role in fields(SpecialIds) if role != "stop"),
-        ("stop-id", "stop", IDS, token_ids),
+        *(("special-id", role, IDS,
+           f"The id of a special token is negative or does not fit in an int32. {_SOURCE}",
+           role_id)
+          for role in fields(SpecialIds) if role != "stop"),
+        ("stop-id", "stop", IDS, f"A stop token is not a valid token id. {_SOURCE}", token_ids),
     ),
     *_rules(
         Truncation,
-        ("truncation-size", "max_length", TOKENIZERS, size),
-        ("truncation-stride", "stride", TOKENIZERS, size),
+        ("truncation-size", "max_length", TOKENIZERS,
+         "The length to truncate to is negative or too large.", size),
+        ("truncation-stride", "stride", TOKENIZERS,
+         "The stride of truncation is negative or too large.", size),
     ),
     *_rules(
         Padding,
-        ("padding-id", "pad_id", IDS, token_id),
-        ("padding-segment", "pad_type_id", TOKENIZERS, number),
-        ("padding-length", "length", TOKENIZERS, size),
-        ("padding-multiple", "pad_to_multiple_of", TOKENIZERS, size),
+        ("padding-id", "pad_id", IDS, "The padding token is not a valid token id.", token_id),
+        ("padding-segment", "pad_type_id", TOKENIZERS,
+         "The type id of padding is negative or too large.", number),
+        ("padding-length", "length", TOKENIZERS,
+         "The length to pad to is negative or too large.", size),
+        ("padding-multiple", "pad_to_multiple_of", TOKENIZERS,
+         "The multiple to pad to is negative or too large.", size),
     ),
     *(rule for model in _WITH_UNK
-      for rule in _rules(model, ("unknown-id", "unk", ENGINE, in_vocabulary))),
+      for rule in _rules(
+          model,
+          ("unknown-id", "unk", ENGINE,
+           f"The unknown token is not in the vocabulary. {_SOURCE}", in_vocabulary),
+      )),
     *_rules(
         models.WordPiece,
-        ("unknown-word-id", "unk", IDS, token_id),
-        ("word-length", "max_chars", TOKENIZERS, size),
+        ("unknown-word-id", "unk", IDS,
+         f"The id of the unknown token is negative or does not fit in an int32. {_SOURCE}",
+         token_id),
+        ("word-length", "max_chars", TOKENIZERS,
+         "The maximum word length is negative or too large.", size),
     ),
     *_rules(
         models.BPE,
-        ("merges", "merges", ENGINE, merges),
-        ("dropout", "dropout", TOKENIZERS, chance),
+        ("merges", "merges", ENGINE,
+         f"A merge uses a token that is not in the vocabulary. {_SOURCE}", merges),
+        ("dropout", "dropout", TOKENIZERS, "The dropout is not between 0 and 1.", chance),
     ),
     *_rules(
         models.LooseBPE,
-        ("loose-pairs", "pairs", ENGINE, pairs_of_ranks),
-        ("loose-ranks", "ranks", ENGINE, ascending),
+        ("loose-pairs", "pairs", ENGINE,
+         f"The list of pairs does not have exactly two ids for each rank. {_SOURCE}",
+         pairs_of_ranks),
+        ("loose-ranks", "ranks", ENGINE,
+         f"The ranks of the merges are not ascending. {_SOURCE}", ascending),
     ),
     *_rules(
         models.ScoreBPE,
-        ("lowest-score", "score_above", ENGINE, ordered),
-        ("byte-symbols", "missing", ENGINE, byte_symbols),
+        ("lowest-score", "score_above", ENGINE,
+         "The lowest score is not a number (NaN), so it cannot be compared.", ordered),
+        ("byte-symbols", "missing", ENGINE,
+         ("Characters outside the vocabulary are to become byte tokens before merging (missing: "
+          f"before), although merging cannot produce byte tokens (mergeable: listed). {_SOURCE}"),
+         byte_symbols),
     ),
     *_rules(
         models.SectionBPE,
-        ("section-begin", "begin", ENGINE, with_text),
-        ("section-end", "end", ENGINE, with_text),
-        ("section-unknown-id", "unknown", IDS, token_id),
+        ("section-begin", "begin", ENGINE,
+         f"The token that opens a section, as in hybriddna vocabularies, has no text. {_SOURCE}",
+         with_text),
+        ("section-end", "end", ENGINE,
+         f"The token that closes a section, as in hybriddna vocabularies, has no text. {_SOURCE}",
+         with_text),
+        ("section-unknown-id", "unknown", IDS,
+         f"The id of a section's unknown token is not a valid token id. {_SOURCE}", token_id),
     ),
     *(rule for table in (normalizers.CodePointTable, normalizers.BertTable)
       for rule in _rules(
           table,
           ("table-code-points", "code_points", UNICODE,
+           f"A character table is not ascending or goes beyond U+10FFFF. {_SOURCE}",
            partial(ascending, most=LAST_CODE_POINT, strictly=True)),
-          ("table-values", "values", ENGINE, partial(one_each, of="code_points")),
+          ("table-values", "values", ENGINE,
+           f"A character table does not have a value for every character. {_SOURCE}",
+           partial(one_each, of="code_points")),
       )),
-    *_rules(pre_tokenizers.Metaspace,
-            ("metaspace-replacement", "replacement", TOKENIZERS, one_character)),
-    *_rules(pre_tokenizers.CharDelimiterSplit,
-            ("delimiter", "delimiter", TOKENIZERS, one_character)),
-    *_rules(pre_tokenizers.FixedLength, ("piece-length", "length", TOKENIZERS, size)),
+    *_rules(
+        pre_tokenizers.Metaspace,
+        ("metaspace-replacement", "replacement", TOKENIZERS,
+         "The replacement of a Metaspace is not a single character.", one_character),
+    ),
+    *_rules(
+        pre_tokenizers.CharDelimiterSplit,
+        ("delimiter", "delimiter", TOKENIZERS,
+         "The delimiter of a CharDelimiterSplit is not a single character.", one_character),
+    ),
+    *_rules(
+        pre_tokenizers.FixedLength,
+        ("piece-length", "length", TOKENIZERS,
+         "The length of a FixedLength is negative or too large.", size),
+    ),
     *_rules(
         post_processors.Slot,
-        ("slot-text", "text", TOKENIZERS, partial(number, most=1)),
-        ("slot-id", "ids", IDS, token_ids),
-        ("slot-segment", "type_id", TOKENIZERS, number),
+        ("slot-text", "text", TOKENIZERS,
+         "A post-processor template uses a sequence other than A and B.", partial(number, most=1)),
+        ("slot-id", "ids", IDS,
+         f"A post-processor template adds something that is not a valid token id. {_SOURCE}",
+         token_ids),
+        ("slot-segment", "type_id", TOKENIZERS,
+         "A type id in a post-processor template is negative or too large.", number),
     ),
     *(rule for kind in (post_processors.Bert, post_processors.Roberta)
-      for rule in _rules(kind, ("surrounding-id", "sep", IDS, named_token),
-                         ("surrounding-id", "cls", IDS, named_token))),
+      for rule in _rules(
+          kind,
+          *(("surrounding-id", field, IDS,
+             f"The post-processor adds something that is not a valid token id. {_SOURCE}",
+             named_token)
+            for field in ("sep", "cls")),
+      )),
     *_rules(
         decoders.Strip,
-        ("stripped-front", "start", TOKENIZERS, size),
-        ("stripped-back", "stop", TOKENIZERS, size),
+        ("stripped-front", "start", TOKENIZERS,
+         "The number of characters to strip at the start is negative or too large.", size),
+        ("stripped-back", "stop", TOKENIZERS,
+         "The number of characters to strip at the end is negative or too large.", size),
     ),
-    *_rules(decoders.Bytewise, ("bytewise-steps", "steps", ENGINE, bytewise)),
+    *_rules(
+        decoders.Bytewise,
+        ("bytewise-steps", "steps", ENGINE,
+         f"A byte decoder contains steps that do not work on bytes. {_SOURCE}", bytewise),
+    ),
 )  # fmt: skip
 
 _BY_CLASS: dict[type[Record], list[Rule]] = {}

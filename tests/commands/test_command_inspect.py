@@ -97,7 +97,7 @@ def test_rows_in_a_pipe(mtkit: Run, model: Path) -> None:
 def test_a_note_is_no_warning(
     model: Path, severity: Severity, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    found = Finding(Rule("odd", severity, "gguf.md", "key"), "x.bad", "odd", 3)
+    found = Finding(Rule("odd", severity, "gguf.md", "key", "It is odd."), "x.bad", "odd", 3)
     report = replace(inspect_gguf(Source.open(str(model))), findings=(found,))
     monkeypatch.setattr(gguf, "inspect_gguf", lambda _: report)
     asked = {"sections": ("places",), "everything": False, "pattern": None, "sort": None}

@@ -1,98 +1,188 @@
-"""A plain line of ``encode`` means to mtkit's own reading what it means to typer's."""
+"""A plain line means to mtkit's own reader what it means to typer's, in every command."""
 
 from __future__ import annotations
 
-import inspect
-from functools import wraps
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mtkit.commands import encode
+from mtkit.cli import COMMANDS
+from mtkit.commands import load_command
 from mtkit.commands.application import application
-from mtkit.commands.options import ENCODE_OPTIONS
-from mtkit.commands.plain_line import ENCODE_SPELLINGS, parse_plain, plain_line
+from mtkit.commands.command import REQUIRED, Command
+from mtkit.commands.options import SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from conftest import Run
 
-WORDS = [
-    *ENCODE_SPELLINGS,
-    "a text",
-    "two",
-    "",
-    "-",
-    "a=b",
-    "\udcff",
-    "--ids=1",
-    "--jso",
-    "-tx",
-    "-ft",
-    "--",
-]
-WORDS += ["--truncate", "8", "--messages", "--trace", "--as", "--help", "-x", "-1"]
-DEFAULTS = {
-    name: parameter.default for name, parameter in inspect.signature(encode.run).parameters.items()
-}
+ODD_WORDS = ["", "-", "a=b", "\udcff", "--jso", "-tx", "-ft", "--", "--help", "-x", "-1"]
+VALUES = ["a text", "two", "8", "8k", "0", "0.5", "nan", "1e400", " 7", "1_0", "٣", "f16", "auto"]
 
 
-def read_by_typer(args: Sequence[str]) -> dict[str, Any]:
-    """Return what typer calls ``run`` with."""
-    calls: list[dict[str, Any]] = []
-    app = application()
-    app.command("encode", options=ENCODE_OPTIONS)(
-        wraps(encode.run)(lambda **values: calls.append(values))
+def every_command() -> dict[str, Command]:
+    """Return the commands by their names, those of groups among them."""
+    commands = {}
+    for name, (module, _) in COMMANDS.items():
+        command = load_command(module)
+        if isinstance(command, Command):
+            commands[name] = command
+        else:
+            commands |= {f"{name} {part}": inner for part, inner in command.commands.items()}
+    return commands
+
+
+EVERY = every_command()
+
+
+def read_by_typer(command: Command, args: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
+    """Return what typer calls the command with: its values, and which the line gives."""
+    calls: list[Any] = []
+    twin = Command(command.run, command.options, command.settings)
+    twin.call = lambda *call: calls.append(call)  # type: ignore[method-assign]
+    application(twin)([*args], prog_name="mtkit", standalone_mode=False)
+    (call,) = calls
+    return call
+
+
+def read_plain(command: Command, args: Sequence[str]) -> tuple[dict[str, Any], set[str]] | None:
+    """Return what a plain line calls the command with, its defaults filled in."""
+    values = command.parse_plain(args)
+    if values is None:
+        return None
+    defaults = {
+        parameter.name: float(parameter.default)
+        if parameter.annotation == "float"
+        else parameter.default
+        for parameter in command.parameters()
+    }
+    return {**defaults, **values}, {*values}
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two readings are one; NaN is itself."""
+    return repr(sorted(first[0].items())) == repr(sorted(second[0].items())) and (
+        first[1] == second[1]
     )
-    app([*args], prog_name="mtkit encode", standalone_mode=False)
-    (found,) = calls
-    return found
+
+
+def draw_line(command: Command, chance: Random) -> list[str]:
+    """Draw a line: most of its words as they should be, some not."""
+    options = [one for one in command.parameters() if one.option.names]
+    line = []
+    for _ in range(chance.randrange(6)):
+        if options and chance.random() < 0.7:
+            option = chance.choice(options)
+            line.append(chance.choice([name for name, _ in option.spellings()]))
+            if option.is_flag or chance.random() < 0.05:
+                continue
+            if option.option.choices and chance.random() < 0.8:
+                line.append(chance.choice(option.option.choices))
+                continue
+        words = ODD_WORDS if chance.random() < 0.05 else VALUES
+        line.append(chance.choice(words))
+    for one in command.parameters():  # else hardly a line would have them
+        if one.default is REQUIRED and chance.random() < 0.9:
+            line += [*one.option.names.split()[:1], chance.choice(VALUES)]
+    return line
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_both_readings_of_plain_lines_are_one(name: str) -> None:
+    chance = Random(name)
+    command = EVERY[name]
+    plain = 0
+    for _ in range(60):
+        line = draw_line(command, chance)
+        reading = read_plain(command, line)
+        if reading is not None:
+            plain += 1
+            assert same(reading, read_by_typer(command, line)), line
+    assert plain > 5
 
 
 @pytest.mark.slow
-def test_both_readings_of_plain_lines_are_one() -> None:
-    random = Random(19)
-    plain = 0
-    for _ in range(4000):
-        args = random.choices(WORDS, k=random.randrange(5))
-        values = parse_plain(args, ENCODE_SPELLINGS, "text")
-        if values is not None:
-            plain += 1
-            assert {**DEFAULTS, **values} == read_by_typer(args), args
-    assert plain > 500
+@pytest.mark.parametrize("name", EVERY)
+def test_both_readings_of_many_plain_lines_are_one(name: str) -> None:
+    chance = Random(name + "slow")
+    command = EVERY[name]
+    for _ in range(500):
+        line = draw_line(command, chance)
+        reading = read_plain(command, line)
+        if reading is not None:
+            assert same(reading, read_by_typer(command, line)), line
 
 
-def test_every_option_of_the_table_is_one_of_typer_s() -> None:
-    for option, (parameter, kind) in ENCODE_SPELLINGS.items():
-        args = [option] if kind is bool else [option, "value"]
-        wanted = {bool: True, str: "value", list: ["value"]}[kind]
-        assert read_by_typer(args)[parameter] == wanted
+@pytest.mark.parametrize("name", EVERY)
+def test_every_spelling_of_the_table_is_one_of_typer_s(name: str) -> None:
+    command = EVERY[name]
+    parameters = command.parameters()
+    required = [
+        word
+        for one in parameters
+        if one.default is REQUIRED
+        for word in [*one.option.names.split()[:1], "8"]
+    ]
+    for parameter in parameters:
+        for spelling, _ in parameter.spellings():
+            values = [*parameter.option.choices[:1], "8"][:1]
+            value = [] if parameter.is_flag else values
+            line = [*required, spelling, *value]
+            reading = read_plain(command, line)
+            if reading is None:  # 8 is out of its range
+                value = ["1"]
+                reading = read_plain(command, [*required, spelling, *value])
+                line = [*required, spelling, *value]
+            assert reading is not None, line
+            assert parameter.name in reading[1]
+            assert same(reading, read_by_typer(command, line)), line
 
 
 @pytest.mark.parametrize(
-    "args",
+    "line",
     [
-        ["--help"],
-        ["-h"],
-        ["two", "texts"],
-        ["--ids=1"],
-        ["-tx", "text"],
-        ["-t"],
-        ["-t", "-x"],
-        ["--", "-t"],
-        ["--jso", "text"],
-        ["text", "--truncate", "8"],
+        "encode --help",
+        "encode -h",
+        "encode two texts",
+        "encode --ids=1",
+        "encode -tx text",
+        "encode -t",
+        "encode -t -x",
+        "encode -- -t",
+        "encode --jso text",
+        "encode text --truncate eight",
+        "hash",
+        "convert-endian a.gguf",
+        "compare a b -n -1",
+        "sx tune a --seconds -1",
+        "corpus",
+        "corpus --help",
+        "sx bench",
     ],
 )
-def test_all_else_is_typer_s(args: list[str]) -> None:
-    assert plain_line("encode", args) is None
-    assert plain_line("decode", ["39"]) is None
+def test_all_else_is_typer_s(line: str) -> None:
+    name, *args = line.split()
+    assert load_command(COMMANDS[name][0]).plain_call(args) is None
 
 
-def test_every_parameter_is_declared_once() -> None:
-    assert set(DEFAULTS) <= set(ENCODE_OPTIONS)
+def test_a_variable_of_the_environment_is_typer_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MTKIT_NO_HISTORY", "1")
+    assert EVERY["chat"].plain_call([]) is None
+    assert EVERY["chat"].plain_call(["--no-history"]) is not None
+    monkeypatch.delenv("MTKIT_NO_HISTORY")
+    assert EVERY["chat"].plain_call([]) is not None
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_row_is_an_option_of_its_command_and_is_declared_once(name: str) -> None:
+    command = EVERY[name]
+    names = {parameter.name for parameter in command.parameters()}
+    if name.partition(" ")[0] != "corpus":  # whose commands share a table
+        assert {*command.options} <= names
+    for key, option in command.options.items():
+        assert option != SHARED.get(key), key
 
 
 def test_a_plain_line_answers_as_the_same_line_read_by_typer(mtkit: Run) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from mtkit.base.record import fields, replace
 from mtkit.commands.application import application
-from mtkit.commands.setting_options import settings_command
+from mtkit.commands.command import Command
 from mtkit.errors import UsageError
 from mtkit.settings import (
     HEADINGS,
@@ -69,15 +69,19 @@ def value_of(setting: Setting, chance: random.Random) -> tuple[Any, list[str]]:
 
 def by_command_line(kind: type[Settings], *args: str) -> Settings:
     """Return the record that a command gets of these arguments."""
-    app, seen = application(), []
+    records = []
 
-    @settings_command(app, kind)
-    def _run(*, settings: Settings) -> None:
+    def run(*, settings: Settings) -> None:
         """Take them."""
-        seen.append(settings)
+        records.append(settings)
 
-    app(list(args), standalone_mode=False)
-    return seen[0]
+    command = Command(run, settings=kind)
+    application(command)(list(args), standalone_mode=False)
+    plain_call = command.plain_call(args)
+    if plain_call:
+        plain_call()
+    assert records[0] == records[-1]
+    return records[0]
 
 
 def arguments(spelling: str, values: list[str]) -> list[str]:

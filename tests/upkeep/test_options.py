@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import FIXTURES
 
 from mtkit.cli import COMMANDS
+from mtkit.commands import load_command
+from mtkit.commands.application import application
 
 typer_main = pytest.importorskip("typer.main")
 
@@ -47,7 +48,7 @@ def options() -> list[Option]:
 
 
 def _command(name: str) -> Any:
-    return typer_main.get_command(import_module(COMMANDS[name][0]).app)
+    return typer_main.get_command(application(load_command(COMMANDS[name][0])))
 
 
 def _options(name: str, command: Any) -> Iterator[Option]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shlex
@@ -18,6 +17,8 @@ from support import reference
 from typer.main import get_command
 
 from mtkit.cli import COMMANDS
+from mtkit.commands import load_command
+from mtkit.commands.application import application
 
 pytestmark = pytest.mark.slow
 
@@ -163,7 +164,7 @@ def parsed(line: str) -> None:
     words = shlex.split(line.partition(" > ")[0].partition(" | ")[0], comments=True)
     assert words.pop(0) == "mtkit"
     name = words.pop(0)
-    command = get_command(importlib.import_module(COMMANDS[name][0]).app)
+    command = get_command(application(load_command(COMMANDS[name][0])))
     if hasattr(command, "commands"):
         command = command.commands[words.pop(0)]
     command.make_context(name, words)

@@ -42,7 +42,7 @@ ENCODE = {
     "mtkit.commands.encode",
     "mtkit.commands.inputs",
     "mtkit.commands.output",
-    "mtkit.commands.plain_line",
+    "mtkit.commands.command",
     "mtkit.sources.config",
     "mtkit.base.native",
     "mtkit.engine",

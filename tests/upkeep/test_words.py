@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.checks.explanations import EXPLANATIONS
+from mtkit.checks.checker import all_rules
 
 ROOT = Path(__file__).parents[2]
 BRITISH = re.compile(
@@ -70,6 +70,9 @@ def test_the_spelling_is_american() -> None:
         if word
     }
     assert not found
+
+
+EXPLANATIONS = {rule.code: rule.explanation for rule in all_rules()}
 
 
 @pytest.mark.parametrize("code", EXPLANATIONS)

@@ -3,75 +3,57 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-import typer
-
-from mtkit.commands.application import application, is_on_line
 from mtkit.commands.arguments import read_bytes_file, read_prompt, read_text_file
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import check_no_file, find_model
-from mtkit.commands.setting_options import settings_command
+from mtkit.commands.options import Option
 from mtkit.settings import ChatSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from mtkit.llm.dialogue import Dialogue
 
-app = application()
 _THINKS = {"auto": None, "on": True, "off": False}
 
 
-@settings_command(
-    app,
-    ChatSettings,
-    also={"system": "-sys --system-prompt", "template": "--template"},
-)
+OPTIONS = {
+    "message": Option("", "Ask this, print the answer and exit.", "MESSAGE"),
+    "prompt": Option("-p --prompt", "The message, as an option.", "TEXT"),
+    "system": Option("--system", "System message.", "TEXT", "-sys --system-prompt"),
+    "template": Option(
+        "--chat-template-file", "Chat template to use instead of the model's.", "FILE", "--template"
+    ),
+    "reasoning": Option(
+        "--reasoning",
+        "Switch reasoning on or off, if the chat template can; auto: the template's default.",
+        "auto|on|off",
+    ),
+    "no_history": Option(
+        "--no-history", "Neither read nor save the input history.", variable="MTKIT_NO_HISTORY"
+    ),
+    "timings": Option("--timings", "Print tokens per second after each answer."),
+    "quiet": Option("-q --quiet", "Print no notes."),
+}
+
+
 def chat(
-    context: typer.Context,
-    message: Annotated[
-        str | None, typer.Argument(metavar="MESSAGE", help="Ask this, print the answer and exit.")
-    ] = None,
+    message: str | None = None,
     *,
     settings: ChatSettings,
-    prompt: Annotated[
-        str | None,
-        typer.Option("-p", "--prompt", metavar="TEXT", help="The message, as an option."),
-    ] = None,
+    prompt: str | None = None,
     files: list[str] | None = None,
-    system: Annotated[
-        str | None, typer.Option("--system", metavar="TEXT", help="System message.")
-    ] = None,
-    template: Annotated[
-        str | None,
-        typer.Option(
-            "--chat-template-file",
-            metavar="FILE",
-            help="Chat template to use instead of the model's.",
-        ),
-    ] = None,
-    reasoning: Annotated[
-        str,
-        typer.Option(
-            "--reasoning",
-            metavar="auto|on|off",
-            help="Switch reasoning on or off, if the chat template can; auto: the template's "
-            "default.",
-        ),
-    ] = "auto",
-    no_history: Annotated[
-        bool,
-        typer.Option(
-            "--no-history",
-            envvar="MTKIT_NO_HISTORY",
-            help="Neither read nor save the input history.",
-        ),
-    ] = False,
+    system: str | None = None,
+    template: str | None = None,
+    reasoning: str = "auto",
+    no_history: bool = False,
     as_json: bool = False,
-    timings: Annotated[
-        bool, typer.Option("--timings", help="Print tokens per second after each answer.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no notes.")] = False,
+    timings: bool = False,
+    quiet: bool = False,
     verbose: bool = False,
+    on_line: Collection[str] = (),
 ) -> None:
     """Chat with a GGUF model, using its own chat template.
 
@@ -102,8 +84,8 @@ def chat(
         from mtkit.gguf import open_gguf
 
         names = settings.sampler.declared
-        given = [name for name in names if is_on_line(context, name)]
-        sampler = default_sampler(settings.sampler, given, open_gguf(path).metadata)
+        set_on_line = [name for name in names if name in on_line]
+        sampler = default_sampler(settings.sampler, set_on_line, open_gguf(path).metadata)
         settings = replace(settings, sampler=sampler)
     if not quiet:
         warn_unused(settings.sampler)
@@ -126,6 +108,9 @@ def chat(
                 dialogue, settings, quiet=quiet, history=not no_history, timings=timings
             )
             talk.run()
+
+
+command = Command(chat, OPTIONS, ChatSettings)
 
 
 def _answer_once(

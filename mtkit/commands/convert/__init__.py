@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
 
-import typer
-
-from mtkit.commands.application import application, parse_bytes, parse_loss_codes
+from mtkit.commands.command import Command
 from mtkit.commands.convert.model import ModelOptions, default_format
 from mtkit.commands.inputs import load_tokenizer
+from mtkit.commands.options import Option, parse_bytes, parse_loss_codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from mtkit.conversion.tokenizer import Conversion
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-app = application()
 _FILES = (".json", ".gguf", ".model", ".mtok", ".tiktoken", ".bin", ".txt", ".safetensors")
 EVERY = "all"
 """``--to``: every format that can be written, a folder each."""
@@ -39,109 +36,70 @@ def _type_names(incomplete: str) -> list[str]:
     return [name.upper() if incomplete.isupper() else name.lower() for name in ("auto", *MIXES)]
 
 
-@app.command(
-    also={
-        "to": "--format --output-format",
-        "kind": "--outtype",
-        "target": "--outfile",
-        "split_max_size": "--max-size",
-    }
-)
+OPTIONS = {
+    "source": Option("", "File or folder; default: the tokenizer that mtkit config shows.", "SRC"),
+    "dst": Option("", "Same as -o.", "DST"),
+    "to": Option(
+        "--to",
+        "Format to write, or all; see mtkit formats.",
+        "NAME",
+        "--format --output-format",
+        values=_written_formats,
+    ),
+    "kind": Option(
+        "--type",
+        "Type of the weights: auto, f32, f16, bf16, q8_0, or any type of mtkit quantize.",
+        "NAME",
+        "--outtype",
+        values=_type_names,
+    ),
+    "vocab_only": Option("--vocab-only", "Convert only the tokenizer of a model folder."),
+    "split_max_size": Option(
+        "--split-max-size",
+        "Shard the model: maximum size of a file, such as 2G.",
+        "N",
+        "--max-size",
+    ),
+    "imatrix": Option("--imatrix", "Importance matrix to quantize with.", "FILE"),
+    "verify": Option("--verify", "Run the result in llama.cpp and compare its logits with SRC's."),
+    "base": Option("--base", "Folder of the base model, if SRC is a LoRA adapter.", "FOLDER"),
+    "tokenizer": Option("--tokenizer", "Tokenizer of SRC, if SRC is a llama2.c model.", "FILE"),
+    "target": Option("-o --output", "File or folder/; default: next to SRC.", "DST", "--outfile"),
+    "bos": Option("--bos/--no-bos", "Add BOS before a text; default: as in SRC."),
+    "eos": Option("--eos/--no-eos", "Add EOS after a text; default: as in SRC."),
+    "tables": Option("--tables/--no-tables", "mtok: include engine tables, to load in about 1 ms."),
+    "no_extension": Option("--no-extension", "mtok: write only what MNN's loader reads."),
+    "force": Option("--force", "Replace existing files."),
+    "quiet": Option("-q --quiet", "Print nothing when done."),
+    "verbose": Option("-v --verbose", "List every loss and note."),
+}
+
+
 def convert(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SRC", help="File or folder; default: the tokenizer that mtkit config shows."
-        ),
-    ] = None,
-    dst: Annotated[
-        str | None, typer.Argument(metavar="DST", help="Same as -o.", show_default=False)
-    ] = None,
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            metavar="NAME",
-            help="Format to write, or all; see mtkit formats.",
-            autocompletion=_written_formats,
-        ),
-    ] = "",
-    kind: Annotated[
-        str,
-        typer.Option(
-            "--type",
-            metavar="NAME",
-            autocompletion=_type_names,
-            help="Type of the weights: auto, f32, f16, bf16, q8_0, or any type of mtkit quantize.",
-        ),
-    ] = "auto",
-    vocab_only: Annotated[
-        bool, typer.Option("--vocab-only", help="Convert only the tokenizer of a model folder.")
-    ] = False,
-    split_max_size: Annotated[
-        str | None,
-        typer.Option(
-            "--split-max-size",
-            metavar="N",
-            help="Shard the model: maximum size of a file, such as 2G.",
-        ),
-    ] = None,
-    imatrix: Annotated[
-        str | None,
-        typer.Option("--imatrix", metavar="FILE", help="Importance matrix to quantize with."),
-    ] = None,
+    source: str | None = None,
+    dst: str | None = None,
+    to: str = "",
+    kind: str = "auto",
+    vocab_only: bool = False,
+    split_max_size: str | None = None,
+    imatrix: str | None = None,
     imatrix_from: list[str] | None = None,
-    verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify", help="Run the result in llama.cpp and compare its logits with SRC's."
-        ),
-    ] = False,
-    base: Annotated[
-        str | None,
-        typer.Option(
-            "--base", metavar="FOLDER", help="Folder of the base model, if SRC is a LoRA adapter."
-        ),
-    ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            "--tokenizer", metavar="FILE", help="Tokenizer of SRC, if SRC is a llama2.c model."
-        ),
-    ] = None,
+    verify: bool = False,
+    base: str | None = None,
+    tokenizer: str | None = None,
     encoding: str | None = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", metavar="DST", help="File or folder/; default: next to SRC."
-        ),
-    ] = None,
+    target: str | None = None,
     allow_loss: list[str] | None = None,
-    bos: Annotated[
-        bool | None,
-        typer.Option("--bos/--no-bos", help="Add BOS before a text; default: as in SRC."),
-    ] = None,
-    eos: Annotated[
-        bool | None,
-        typer.Option("--eos/--no-eos", help="Add EOS after a text; default: as in SRC."),
-    ] = None,
-    tables: Annotated[
-        bool | None,
-        typer.Option(
-            "--tables/--no-tables", help="mtok: include engine tables, to load in about 1 ms."
-        ),
-    ] = None,
-    no_extension: Annotated[
-        bool, typer.Option("--no-extension", help="mtok: write only what MNN's loader reads.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    bos: bool | None = None,
+    eos: bool | None = None,
+    tables: bool | None = None,
+    no_extension: bool = False,
+    force: bool = False,
     as_reader: str | None = None,
     download: bool = False,
     as_json: bool = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing when done.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="List every loss and note.")
-    ] = False,
+    quiet: bool = False,
+    verbose: bool = False,
 ) -> None:
     """Convert a model or a tokenizer, and check the result before writing it.
 
@@ -246,6 +204,9 @@ def convert(
         output.write("".join(f"{line}\n" for line in lines))
 
 
+command = Command(convert, OPTIONS)
+
+
 def _convert_model(
     source: str | None, to: str, asked: ModelOptions, as_reader: str | None, *, download: bool
 ) -> Conversion | None:
@@ -341,7 +302,7 @@ def _convert_tokenizer(
                 from mtkit.commands.convert.report import show_refusal
 
                 show_refusal(error, tokenizer, to, asked.options)
-                raise typer.Exit(error.exit_code) from None
+                raise SystemExit(error.exit_code) from None
             raise
     if source is None or to != "gguf":
         raise UsageError("--tokenizer works only with a llama2.c checkpoint and --to gguf")

@@ -8,8 +8,6 @@ from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mtkit.conversion.tokenizer import Conversion
     from mtkit.formats.contract import WriteOptions
 
@@ -98,6 +96,7 @@ def _check_part(folder: str) -> None:
 def to_gguf(folder: str, asked: ModelOptions) -> Conversion:
     """Convert a folder; llama.cpp's quantizer makes the types that mtkit does not write itself."""
     from mtkit.checkpoints import adapter_folder
+    from mtkit.commands.terminal import byte_progress
     from mtkit.conversion.model import convert_model
     from mtkit.conversion.model_tensors import TYPES
     from mtkit.errors import UsageError
@@ -126,7 +125,7 @@ def to_gguf(folder: str, asked: ModelOptions) -> Conversion:
         return convert_model(
             folder, asked.target, kind=kind, max_bytes=asked.max_bytes,
             allow_loss=asked.allow_loss, options=asked.options, force=asked.force,
-            progress=progress_writer("convert"),
+            progress=byte_progress("convert"),
         )  # fmt: skip
     return _in_steps(folder, asked, kind if is_plain else "")
 
@@ -135,12 +134,13 @@ def _in_steps(folder: str, asked: ModelOptions, plain: str) -> Conversion:
     """Write a model, let llama.cpp run it, quantize it; one file appears at the end."""
     from mtkit.base.files import WholeFiles
     from mtkit.base.record import replace
+    from mtkit.commands.terminal import byte_progress
     from mtkit.conversion.model import gguf_target, prepare_gguf
     from mtkit.gguf.in_place import settle_journal
     from mtkit.gguf.types import FILE_TYPES
     from mtkit.llm.quantization import file_type
 
-    progress, number = progress_writer("convert"), -1 if plain else file_type(asked.kind)
+    progress, number = byte_progress("convert"), -1 if plain else file_type(asked.kind)
     made = prepare_gguf(
         folder, plain or "auto", allow_loss=asked.allow_loss, options=asked.options,
         progress=progress,
@@ -195,6 +195,7 @@ def _quantize(source: str, path: str, number: int, asked: ModelOptions) -> list[
 
 def to_folder(file: str, asked: ModelOptions) -> Conversion:
     """Convert a GGUF."""
+    from mtkit.commands.terminal import byte_progress
     from mtkit.conversion.folder_writer import MOST_FILE_BYTES, convert_to_folder
     from mtkit.errors import UsageError
 
@@ -206,24 +207,5 @@ def to_folder(file: str, asked: ModelOptions) -> Conversion:
     return convert_to_folder(
         file, folder, kind=asked.kind.lower(), max_bytes=asked.max_bytes or MOST_FILE_BYTES,
         allow_loss=asked.allow_loss, options=asked.options, force=asked.force,
-        progress=progress_writer("convert"),
+        progress=byte_progress("convert"),
     )  # fmt: skip
-
-
-def progress_writer(what: str) -> Callable[[int, int], None]:
-    """Return what shows how many bytes are written, how fast, and how long the rest takes."""
-    import time
-
-    from mtkit.commands.output import format_size
-    from mtkit.commands.terminal import Progress
-
-    bar, start = Progress(what), time.perf_counter()
-
-    def show(done: int, total: int) -> None:
-        seconds = max(time.perf_counter() - start, 1e-3)
-        rate = done / seconds
-        left = f"{(total - done) / rate:.0f} s left" if done else ""
-        note = f"{format_size(done)} of {format_size(total)} · {format_size(int(rate))}/s · {left}"
-        bar.show(done / max(total, 1), note)
-
-    return show

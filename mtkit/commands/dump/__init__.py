@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
 
-import typer
-
-from mtkit.commands.application import application
+from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_model, load_tokenizer, open_file
-
-app = application()
+from mtkit.commands.options import Option
 
 # What can be dumped -> the module that does it, with a function ``show``.
 SUBJECTS = {
@@ -23,35 +19,25 @@ SUBJECTS = {
 }
 
 
-@app.command()
+OPTIONS = {
+    "what": Option("", ", ".join(SUBJECTS), "WHAT", values=tuple(SUBJECTS)),
+    "file": Option(
+        "", "File, or - for standard input; default: the tokenizer that mtkit config shows.", "FILE"
+    ),
+    "pattern": Option(
+        "--filter", "Names or tokens that contain this text, or match this glob.", "PATTERN"
+    ),
+    "ids": Option("--id", "Token ids, such as 1234,5000-5010.", "IDS"),
+    "style": Option("--style", "Print as another tool does.", "llama2c"),
+}
+
+
 def dump(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="WHAT", help=", ".join(SUBJECTS), autocompletion=lambda: [*SUBJECTS]
-        ),
-    ],
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="FILE",
-            help="File, or - for standard input; default: the tokenizer that mtkit config shows.",
-        ),
-    ] = None,
-    pattern: Annotated[
-        str | None,
-        typer.Option(
-            "--filter",
-            metavar="PATTERN",
-            help="Names or tokens that contain this text, or match this glob.",
-        ),
-    ] = None,
-    ids: Annotated[
-        str | None, typer.Option("--id", metavar="IDS", help="Token ids, such as 1234,5000-5010.")
-    ] = None,
-    style: Annotated[
-        str | None, typer.Option("--style", metavar="llama2c", help="Print as another tool does.")
-    ] = None,
+    what: str,
+    file: str | None = None,
+    pattern: str | None = None,
+    ids: str | None = None,
+    style: str | None = None,
     as_reader: str | None = None,
     download: bool = False,
     as_json: bool = False,
@@ -99,6 +85,9 @@ def dump(
         raise UsageError("dump tensors is for a GGUF", source=file, hint=hint)
     source = open_file(_gguf_of(file), download=download)
     module.show(what, source, pattern=pattern, as_json=as_json)
+
+
+command = Command(dump, OPTIONS)
 
 
 def _line(what: str | None, file: str) -> str:

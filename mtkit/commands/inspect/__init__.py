@@ -6,14 +6,12 @@ Of several files, or of a folder of models, there is a row for each.
 from __future__ import annotations
 
 import os
-from typing import Annotated
-
-import typer
 
 from mtkit.commands import output
-from mtkit.commands.application import application, parse_whole
+from mtkit.commands.command import Command
 from mtkit.commands.failures import raise_last_error
 from mtkit.commands.inputs import find_folder, find_model, find_models, open_file
+from mtkit.commands.options import Option, parse_whole
 from mtkit.errors import MtkitError
 
 TYPE_CHECKING = False
@@ -112,107 +110,66 @@ def _common_folder(paths: Sequence[str]) -> str:
     return common[: common.rfind(os.sep) + 1]
 
 
-app = application()
 _PLAN = "Options of --plan"
 
 
-@app.command(
-    also={
-        "ctx": "--ctx-size",
-        "gpu_layers": "--n-gpu-layers",
-        "kv_type": "--cache-type-k -ctk",
-        "slots": "--parallel",
-    }
-)
+OPTIONS = {
+    "files": Option(
+        "",
+        "Files or folders, or - for standard input; default: the tokenizer that mtkit "
+        "config shows.",
+        "[FILE]...",
+    ),
+    "metadata": Option("--metadata", "Show only the metadata."),
+    "tensors": Option("--tensors", "Show only the tensor table."),
+    "tensor": Option("--tensor", "Show statistics of one tensor's values.", "NAME"),
+    "layers": Option("--layers", "Show only the layers."),
+    "everything": Option("--all", "Show everything, not a summary."),
+    "pattern": Option(
+        "--filter",
+        "Show keys and tensors whose name contains this text or matches this glob.",
+        "PATTERN",
+    ),
+    "sort": Option("--sort", "Sort tensors by name, type, offset, bytes or parameters.", "KEY"),
+    "plan": Option("--plan", "Show only the memory that running the model takes."),
+    "ctx": Option(
+        "-c --ctx", "Context size in tokens.", "N", "--ctx-size", heading=_PLAN, reads=parse_whole
+    ),
+    "kv_type": Option("--kv-type", "KV cache type.", "TYPE", "--cache-type-k -ctk", heading=_PLAN),
+    "swa_full": Option(
+        "--swa-full", "Keep a full-size cache for sliding-window layers.", heading=_PLAN
+    ),
+    "slots": Option("-np --slots", "Number of sequences.", "N", "--parallel", heading=_PLAN),
+    "no_mmap": Option("--no-mmap", "Read the file instead of mapping it.", heading=_PLAN),
+    "no_repack": Option("--no-repack", "Do not repack the weights.", heading=_PLAN),
+    "gpu_layers": Option(
+        "-ngl --gpu-layers", "Layers to offload to GPUs.", "N", "--n-gpu-layers", heading=_PLAN
+    ),
+    "quiet": Option("-q --quiet", "Print no warnings."),
+}
+
+
 def inspect(
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE]...",
-            help="Files or folders, or - for standard input; default: the tokenizer that mtkit "
-            "config shows.",
-        ),
-    ] = None,
-    metadata: Annotated[bool, typer.Option("--metadata", help="Show only the metadata.")] = False,
-    tensors: Annotated[bool, typer.Option("--tensors", help="Show only the tensor table.")] = False,
-    tensor: Annotated[
-        str | None,
-        typer.Option("--tensor", metavar="NAME", help="Show statistics of one tensor's values."),
-    ] = None,
-    layers: Annotated[bool, typer.Option("--layers", help="Show only the layers.")] = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Show everything, not a summary.")
-    ] = False,
-    pattern: Annotated[
-        str | None,
-        typer.Option(
-            "--filter",
-            metavar="PATTERN",
-            help="Show keys and tensors whose name contains this text or matches this glob.",
-        ),
-    ] = None,
-    sort: Annotated[
-        str | None,
-        typer.Option(
-            "--sort", metavar="KEY", help="Sort tensors by name, type, offset, bytes or parameters."
-        ),
-    ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Show only the memory that running the model takes.")
-    ] = False,
-    ctx: Annotated[
-        int | None,
-        typer.Option(
-            "-c",
-            "--ctx",
-            metavar="N",
-            parser=parse_whole,
-            help="Context size in tokens.",
-            rich_help_panel=_PLAN,
-        ),
-    ] = None,
-    kv_type: Annotated[
-        str,
-        typer.Option("--kv-type", metavar="TYPE", help="KV cache type.", rich_help_panel=_PLAN),
-    ] = "f16",
-    swa_full: Annotated[
-        bool,
-        typer.Option(
-            "--swa-full",
-            help="Keep a full-size cache for sliding-window layers.",
-            rich_help_panel=_PLAN,
-        ),
-    ] = False,
-    slots: Annotated[
-        int,
-        typer.Option(
-            "-np", "--slots", metavar="N", help="Number of sequences.", rich_help_panel=_PLAN
-        ),
-    ] = 1,
-    no_mmap: Annotated[
-        bool,
-        typer.Option(
-            "--no-mmap", help="Read the file instead of mapping it.", rich_help_panel=_PLAN
-        ),
-    ] = False,
-    no_repack: Annotated[
-        bool,
-        typer.Option("--no-repack", help="Do not repack the weights.", rich_help_panel=_PLAN),
-    ] = False,
-    gpu_layers: Annotated[
-        int,
-        typer.Option(
-            "-ngl",
-            "--gpu-layers",
-            metavar="N",
-            help="Layers to offload to GPUs.",
-            rich_help_panel=_PLAN,
-        ),
-    ] = 0,
+    files: list[str] | None = None,
+    metadata: bool = False,
+    tensors: bool = False,
+    tensor: str | None = None,
+    layers: bool = False,
+    everything: bool = False,
+    pattern: str | None = None,
+    sort: str | None = None,
+    plan: bool = False,
+    ctx: int | None = None,
+    kv_type: str = "f16",
+    swa_full: bool = False,
+    slots: int = 1,
+    no_mmap: bool = False,
+    no_repack: bool = False,
+    gpu_layers: int = 0,
     download: bool = False,
     most: int | None = None,
     as_json: bool = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no warnings.")] = False,
+    quiet: bool = False,
 ) -> None:
     """Show what is in a GGUF, safetensors or tokenizer file, or in a model folder.
 
@@ -367,3 +324,6 @@ def inspect(
         as_json=as_json,
         quiet=quiet,
     )
+
+
+command = Command(inspect, OPTIONS)

@@ -6,13 +6,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from mtkit.commands.application import application
-from mtkit.commands.sx.bench import bench
-from mtkit.commands.sx.tune import tune
+from mtkit.commands.command import Command, Group
+from mtkit.commands.options import Option
+from mtkit.commands.sx.bench import command as bench
+from mtkit.commands.sx.tune import command as tune
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,34 +20,28 @@ if TYPE_CHECKING:
 _SIZES = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 
 
+_VOCAB = {
+    "files": Option("", "Text files in UTF-8.", "[FILE]..."),
+    "target": Option("-t --target", "The GGUF model to speed up.", "TARGET"),
+    "size": Option("-n", "Number of ids.", "N"),
+    "freq": Option("--freq", "File written by `corpus count`. Repeatable.", "FILE"),
+    "prompts": Option("--prompts", "Count TARGET's answers to the prompts in this file.", "FILE"),
+    "n_predict": Option(
+        "--n-predict", "Maximum number of tokens per answer.", "N", "--predict --tokens", low=1
+    ),
+    "output_file": Option("-o --output", "File for the ids.", "FILE"),
+}
+
+
 def vocab(
-    files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help="Text files in UTF-8.")
-    ] = None,
+    files: list[str] | None = None,
     *,
-    target: Annotated[
-        str, typer.Option("-t", "--target", metavar="TARGET", help="The GGUF model to speed up.")
-    ],
-    size: Annotated[int, typer.Option("-n", metavar="N", help="Number of ids.")] = 32_768,
-    freq: Annotated[
-        list[str] | None,
-        typer.Option("--freq", metavar="FILE", help="File written by `corpus count`. Repeatable."),
-    ] = None,
-    prompts: Annotated[
-        str | None,
-        typer.Option(
-            "--prompts", metavar="FILE", help="Count TARGET's answers to the prompts in this file."
-        ),
-    ] = None,
-    n_predict: Annotated[
-        int,
-        typer.Option(
-            "--n-predict", metavar="N", min=1, help="Maximum number of tokens per answer."
-        ),
-    ] = 128,
-    output_file: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="File for the ids.")
-    ] = None,
+    target: str,
+    size: int = 32_768,
+    freq: list[str] | None = None,
+    prompts: str | None = None,
+    n_predict: int = 128,
+    output_file: str | None = None,
     force: bool = False,
     plot: str | None = None,
     as_json: bool = False,
@@ -147,20 +138,19 @@ def _count_tokens(
             yield prompts, frequencies.count_answers(runner, read_prompts(prompts), n_predict)
 
 
+_PRUNE = {
+    "draft": Option("", "Draft model, as GGUF.", "DRAFT"),
+    "vocabulary": Option("--vocab", "File with ids, as sx vocab writes it.", "FILE"),
+    "target": Option("-o --output", "File next to DRAFT; default: DRAFT-N.gguf.", "FILE"),
+    "size": Option("-n", "Use only the first N ids.", "N"),
+}
+
+
 def prune(
-    draft: Annotated[str, typer.Argument(metavar="DRAFT", help="Draft model, as GGUF.")],
-    vocabulary: Annotated[
-        str, typer.Option("--vocab", metavar="FILE", help="File with ids, as sx vocab writes it.")
-    ],
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="File next to DRAFT; default: DRAFT-N.gguf."
-        ),
-    ] = None,
-    size: Annotated[
-        int | None, typer.Option("-n", metavar="N", help="Use only the first N ids.")
-    ] = None,
+    draft: str,
+    vocabulary: str,
+    target: str | None = None,
+    size: int | None = None,
     force: bool = False,
 ) -> None:
     """Reduce a draft model to the ids of a vocab.txt.
@@ -203,12 +193,17 @@ def prune(
         output.warn(target, [f"{ROWS_MULTIPLE} does not divide {len(ids)}: logits may be rounded"])
 
 
+_QUANTIZE_EMBEDDINGS = {
+    "target": Option("", "The GGUF model to speed up.", "TARGET"),
+    "folder": Option("-o --output", "Folder for the files.", "FOLDER"),
+    "force": Option("--force", "Replace existing files."),
+}
+
+
 def quantize_embeddings(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="The GGUF model to speed up.")],
-    folder: Annotated[
-        str, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the files.")
-    ],
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    target: str,
+    folder: str,
+    force: bool = False,
     as_json: bool = False,
 ) -> None:
     """Write an int8 embedding table for id searches.
@@ -241,31 +236,21 @@ def quantize_embeddings(
         output.write(f"{folder}: {about['n_vocab']} x {about['n_embd']} of {about['tensor']}\n")
 
 
-app = application()
+_TEXT = """Prepare, measure and tune speculative decoding (docs/speculation.md).
 
-
-@app.callback()
-def sx() -> None:
-    """Prepare, measure and tune speculative decoding (docs/speculation.md).
-
-    \b
-    Examples:
-      mtkit sx vocab corpus.txt -t model.gguf -n 32768 -o vocab.txt
-      mtkit sx tune model.gguf small.gguf --prompts prompts.jsonl -o model.json
-      mtkit generate -m model.gguf --draft small.gguf --sx-static-vocab vocab.txt --sx-learn
-    """
-
-
-app.command(name="vocab", also={"n_predict": "--predict --tokens"})(vocab)
-app.command(name="prune")(prune)
-app.command(name="quantize-embeddings")(quantize_embeddings)
-app.command(
-    name="bench",
-    also={
-        "tokens": "--predict --tokens",
-        "count": "--prompts",
-        "draft": "-md --model-draft",
-        "draft_max": "--draft-n",
+\b
+Examples:
+  mtkit sx vocab corpus.txt -t model.gguf -n 32768 -o vocab.txt
+  mtkit sx tune model.gguf small.gguf --prompts prompts.jsonl -o model.json
+  mtkit generate -m model.gguf --draft small.gguf --sx-static-vocab vocab.txt --sx-learn
+"""
+command = Group(
+    _TEXT,
+    {
+        "vocab": Command(vocab, _VOCAB),
+        "prune": Command(prune, _PRUNE),
+        "quantize-embeddings": Command(quantize_embeddings, _QUANTIZE_EMBEDDINGS),
+        "bench": bench,
+        "tune": tune,
     },
-)(bench)
-app.command(name="tune", also={"tokens": "--predict --tokens"})(tune)
+)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from mtkit.commands.command import Command
+from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,69 +17,49 @@ _PLACES = 4
 """Places of a draft whose acceptance a table shows."""
 
 
+OPTIONS = {
+    "target": Option("", "The GGUF model to speed up.", "TARGET"),
+    "files": Option("", "Prompts: lines of text or of JSON.", "FILE..."),
+    "draft": Option("--draft", "Draft model, for group B.", "GGUF", "-md --model-draft"),
+    "vocabulary": Option("--sx-static-vocab", "Ids for groups C, D, D+ and E.", "FILE"),
+    "groups": Option("--groups", "Run only these groups, and A.", "A,B,..."),
+    "acceptance": Option("--acceptance", "Simulated acceptance rates: B@P and C@P.", "P,..."),
+    "temperatures": Option("--temp", "Temperatures; 0 is greedy.", "T,..."),
+    "count": Option("-c --count", "Maximum number of prompts per file.", "N", "--prompts", low=1),
+    "tokens": Option(
+        "-n --n-predict", "Maximum number of tokens per text.", "N", "--predict --tokens", low=1
+    ),
+    "draft_max": Option(
+        "--draft-max",
+        "Maximum number of tokens to draft at once.",
+        "N",
+        "--draft-n",
+        low=1,
+        high=62,
+    ),
+    "threshold": Option("--sx-threshold", "Minimum cosine similarity of a neighbor, for D.", "X"),
+    "no_draft_auto": Option("--no-draft-auto", "Always draft the maximum number of tokens."),
+    "no_exact": Option("--no-exact", "Use a configuration that need not be exact."),
+    "threads": Option("--threads", "Number of threads.", "N", low=1),
+}
+
+
 def bench(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="The GGUF model to speed up.")],
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Prompts: lines of text or of JSON.")
-    ],
+    target: str,
+    files: list[str],
     *,
-    draft: Annotated[
-        str | None, typer.Option("--draft", metavar="GGUF", help="Draft model, for group B.")
-    ] = None,
-    vocabulary: Annotated[
-        str | None,
-        typer.Option("--sx-static-vocab", metavar="FILE", help="Ids for groups C, D, D+ and E."),
-    ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option("--groups", metavar="A,B,...", help="Run only these groups, and A."),
-    ] = None,
-    acceptance: Annotated[
-        str,
-        typer.Option(
-            "--acceptance", metavar="P,...", help="Simulated acceptance rates: B@P and C@P."
-        ),
-    ] = "",
-    temperatures: Annotated[
-        str, typer.Option("--temp", metavar="T,...", help="Temperatures; 0 is greedy.")
-    ] = "0,0.8",
-    count: Annotated[
-        int | None,
-        typer.Option(
-            "-c", "--count", metavar="N", min=1, help="Maximum number of prompts per file."
-        ),
-    ] = None,
-    tokens: Annotated[
-        int,
-        typer.Option(
-            "-n", "--n-predict", metavar="N", min=1, help="Maximum number of tokens per text."
-        ),
-    ] = 64,
-    draft_max: Annotated[
-        int,
-        typer.Option(
-            "--draft-max",
-            metavar="N",
-            min=1,
-            max=62,
-            help="Maximum number of tokens to draft at once.",
-        ),
-    ] = 8,
-    threshold: Annotated[
-        str,
-        typer.Option(
-            "--sx-threshold", metavar="X", help="Minimum cosine similarity of a neighbor, for D."
-        ),
-    ] = "0.85",
-    no_draft_auto: Annotated[
-        bool, typer.Option("--no-draft-auto", help="Always draft the maximum number of tokens.")
-    ] = False,
-    no_exact: Annotated[
-        bool, typer.Option("--no-exact", help="Use a configuration that need not be exact.")
-    ] = False,
-    threads: Annotated[
-        int, typer.Option("--threads", metavar="N", min=1, help="Number of threads.")
-    ] = 1,
+    draft: str | None = None,
+    vocabulary: str | None = None,
+    groups: str | None = None,
+    acceptance: str = "",
+    temperatures: str = "0,0.8",
+    count: int | None = None,
+    tokens: int = 64,
+    draft_max: int = 8,
+    threshold: str = "0.85",
+    no_draft_auto: bool = False,
+    no_exact: bool = False,
+    threads: int = 1,
     plot: str | None = None,
     as_json: bool = False,
 ) -> None:
@@ -123,6 +102,9 @@ def bench(
             path, ContextSettings(threads=threads), drafting=drafting, n_predict=tokens
         )
         _run(settings, files, groups, count, chosen, rates, plot, as_json=as_json)
+
+
+command = Command(bench, OPTIONS)
 
 
 def _numbers(text: str, option: str, low: float, high: float) -> list[float]:

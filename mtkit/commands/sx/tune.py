@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from mtkit.commands.command import Command
+from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,47 +15,36 @@ if TYPE_CHECKING:
     from mtkit.speculative.tune import Answers, CandidateResult
 
 
+OPTIONS = {
+    "target": Option("", "The GGUF model to speed up.", "TARGET"),
+    "drafts": Option("", "Draft models to try.", "[DRAFT]..."),
+    "prompts": Option("--prompts", "Prompts: lines of text or of JSON.", "FILE"),
+    "out": Option("-o --output", "Profile to write (.json).", "FILE"),
+    "count": Option("-c --count", "Maximum number of prompts.", "N", low=1),
+    "tokens": Option(
+        "-n --n-predict", "Maximum number of tokens per answer.", "N", "--predict --tokens", low=2
+    ),
+    "seconds": Option("--seconds", "Start only the final timing after S seconds.", "S", low=0),
+    "disk": Option("--disk", "Maximum disk space for requantized drafts.", "GB", low=0),
+    "no_exact": Option("--no-exact", "Allow a profile that may change the text."),
+    "threads": Option("--threads", "Number of threads to tune for.", "N", low=1),
+    "force": Option("--force", "Replace existing files."),
+}
+
+
 def tune(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="The GGUF model to speed up.")],
-    drafts: Annotated[
-        list[str] | None, typer.Argument(metavar="[DRAFT]...", help="Draft models to try.")
-    ] = None,
+    target: str,
+    drafts: list[str] | None = None,
     *,
-    prompts: Annotated[
-        str, typer.Option("--prompts", metavar="FILE", help="Prompts: lines of text or of JSON.")
-    ],
-    out: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="Profile to write (.json).")
-    ] = "draft-profile.json",
-    count: Annotated[
-        int, typer.Option("-c", "--count", metavar="N", min=1, help="Maximum number of prompts.")
-    ] = 9,
-    tokens: Annotated[
-        int,
-        typer.Option(
-            "-n", "--n-predict", metavar="N", min=2, help="Maximum number of tokens per answer."
-        ),
-    ] = 64,
-    seconds: Annotated[
-        float,
-        typer.Option(
-            "--seconds", metavar="S", min=0, help="Start only the final timing after S seconds."
-        ),
-    ] = 600,
-    disk: Annotated[
-        float,
-        typer.Option(
-            "--disk", metavar="GB", min=0, help="Maximum disk space for requantized drafts."
-        ),
-    ] = 4,
-    no_exact: Annotated[
-        bool, typer.Option("--no-exact", help="Allow a profile that may change the text.")
-    ] = False,
-    threads: Annotated[
-        int,
-        typer.Option("--threads", metavar="N", min=1, help="Number of threads to tune for."),
-    ] = 1,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    prompts: str,
+    out: str = "draft-profile.json",
+    count: int = 9,
+    tokens: int = 64,
+    seconds: float = 600,
+    disk: float = 4,
+    no_exact: bool = False,
+    threads: int = 1,
+    force: bool = False,
     plot: str | None = None,
     as_json: bool = False,
 ) -> None:
@@ -128,6 +116,9 @@ def tune(
         output.write_json(_document(out, best, found, answers))
     else:
         _show(out, path, best, found, answers)
+
+
+command = Command(tune, OPTIONS)
 
 
 def _folder(files: Sequence[str], more: object) -> str:

@@ -1,0 +1,190 @@
+"""A command: a function, the options of its parameters, and the reader of its plain lines.
+
+typer reads a command line in three times what Python takes to start, and a shell's loop pays for it
+each time: a line that says plainly what it means is read here, without typer. It is plain where
+every option is spelled out and its value is the next word. Whatever else there is (help, a mistake,
+``--option=value``), typer reads it (``commands.application``).
+``tests/commands/test_plain_lines.py`` holds that both read a plain line alike.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.commands.options import SHARED, Option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from mtkit.settings.declaration import Settings
+
+
+REQUIRED = object()
+"""Default of a parameter that has none."""
+_NUMBERS = {"int": int, "float": float}
+
+
+class Parameter:
+    """A parameter of a command.
+
+    Attributes:
+        annotation: Its type as the source spells it.
+    """
+
+    __slots__ = ("annotation", "default", "name", "option")
+
+    def __init__(self, name: str, option: Option, annotation: str, default: Any) -> None:
+        self.name, self.option, self.annotation, self.default = name, option, annotation, default
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes several values."""
+        return self.annotation.startswith("list")
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it takes no value."""
+        return self.annotation.startswith("bool")
+
+    def spellings(self) -> Iterator[tuple[str, bool]]:
+        """Give each spelling of the option, and whether it is one that switches on."""
+        for names in f"{self.option.names} {self.option.also}".split():
+            on, _, off = names.partition("/")
+            yield on, True
+            if off:
+                yield off, False
+
+    def parse(self, text: str) -> Any:
+        """Return the value of a text.
+
+        Raises:
+            ValueError: typer shall say what is wrong with it.
+        """
+        option = self.option
+        if option.reads is not None:
+            return option.reads(text)
+        kind = _NUMBERS.get(self.annotation.partition(" ")[0])
+        if kind is None:
+            if option.choices and text not in option.choices:
+                raise ValueError(text)
+            return text
+        value = kind(text)
+        is_low = option.low is not None and value < option.low
+        if is_low or (option.high is not None and value > option.high):
+            raise ValueError(text)
+        return value
+
+
+class Command:
+    """A function as a command: its parameters are options and arguments.
+
+    A parameter ``settings`` is a record of settings: each setting that has a spelling is an option
+    in its place. A parameter ``on_line`` gets the names of what the command line itself gives.
+    """
+
+    def __init__(
+        self,
+        run: Callable[..., object],
+        options: Mapping[str, Option] | None = None,
+        settings: type[Settings] | None = None,
+    ) -> None:
+        self.run = run
+        self.options = options or {}
+        self.settings = settings
+
+    def parameters(self) -> list[Parameter]:
+        """Return the parameters in the order of the help, those of the settings among them."""
+        code, annotations = self.run.__code__, self.run.__annotations__
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        positional = self.run.__defaults__ or ()
+        defaults = dict(self.run.__kwdefaults__ or {})
+        if positional:
+            defaults |= zip(
+                names[code.co_argcount - len(positional) : code.co_argcount],
+                positional,
+                strict=True,
+            )
+        parameters: list[Parameter] = []
+        for name in names:
+            if name == "settings" and self.settings is not None:
+                from mtkit.commands.setting_options import setting_parameters
+
+                parameters += setting_parameters(self.settings)
+            elif name != "on_line":
+                option = self.options.get(name) or SHARED[name]
+                default = defaults.get(name, REQUIRED)
+                parameters.append(Parameter(name, option, annotations[name], default))
+        return parameters
+
+    def call(self, values: dict[str, Any], on_line: Collection[str]) -> object:
+        """Run the function with the values of its parameters."""
+        if self.settings is not None:
+            from mtkit.commands.setting_options import take_settings
+
+            values["settings"] = take_settings(self.settings, values)
+        if "on_line" in self.run.__annotations__:
+            values["on_line"] = on_line
+        return self.run(**values)
+
+    def parse_plain(self, args: Sequence[str]) -> dict[str, Any] | None:
+        """Return parameter -> value of a plain line, or None where typer has to read it."""
+        options: dict[str, tuple[Parameter, bool]] = {}
+        arguments: list[Parameter] = []
+        parameters = self.parameters()
+        for parameter in parameters:
+            if parameter.option.names:
+                options |= {name: (parameter, on) for name, on in parameter.spellings()}
+            else:
+                arguments.append(parameter)
+        values: dict[str, Any] = {}
+        words = iter(args)
+        for word in words:
+            if word in options:
+                parameter, is_on = options[word]
+                if parameter.is_flag:
+                    values[parameter.name] = is_on
+                    continue
+                text = next(words, "-?")
+            elif arguments:
+                parameter, text = arguments[0], word
+                if not parameter.is_list:
+                    del arguments[0]
+            else:
+                return None
+            if text.startswith("-") and text != "-":
+                return None
+            try:
+                value = parameter.parse(text)
+            except ValueError:
+                return None
+            if parameter.is_list:
+                values.setdefault(parameter.name, []).append(value)
+            else:
+                values[parameter.name] = value
+        for parameter in parameters:
+            is_given = parameter.name in values
+            if not is_given and (
+                parameter.default is REQUIRED or parameter.option.variable in os.environ
+            ):
+                return None
+        return values
+
+    def plain_call(self, args: Sequence[str]) -> Callable[[], object] | None:
+        """Return what runs a plain line, or None where typer has to read it."""
+        values = self.parse_plain(args)
+        return None if values is None else lambda: self.call(values, {*values})
+
+
+class Group:
+    """Several commands that share the first word of their lines."""
+
+    def __init__(self, text: str, commands: Mapping[str, Command]) -> None:
+        self.text = text
+        self.commands = commands
+
+    def plain_call(self, args: Sequence[str]) -> Callable[[], object] | None:
+        """Return what runs a plain line, or None where typer has to read it."""
+        command = self.commands.get(args[0]) if args else None
+        return command.plain_call(args[1:]) if command else None
