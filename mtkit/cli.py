@@ -179,17 +179,17 @@ def _help(words: list[str]) -> int:
 
 def _take_color(args: list[str]) -> list[str]:
     """Take ``--color WHEN`` out of the arguments and hand it on as FORCE_COLOR or NO_COLOR."""
-    kept: list[str] = []
+    others: list[str] = []
     rest = iter(args)
     for arg in rest:
         if arg == "--":
-            return [*kept, arg, *rest]
+            return [*others, arg, *rest]
         if arg == "--color":
             when = next(rest, "")
         elif arg.startswith("--color="):
             when = arg[8:]
         else:
-            kept.append(arg)
+            others.append(arg)
             continue
         if when == "always":
             os.environ["FORCE_COLOR"] = "always"
@@ -199,7 +199,7 @@ def _take_color(args: list[str]) -> list[str]:
             os.environ.pop("FORCE_COLOR", None)
         elif when != "auto":
             raise SystemExit(_fail(f"--color: {when!r} is not auto, always or never", 2))
-    return kept
+    return others
 
 
 def _run(name: str, args: list[str]) -> int:
@@ -219,7 +219,7 @@ def _run(name: str, args: list[str]) -> int:
     except MtkitError as error:
         if os.environ.get("MTKIT_TRACEBACK"):
             raise
-        from mtkit.commands.failures import write_error
+        from mtkit.commands.output import write_error
 
         write_error(error)
         return error.exit_code
@@ -313,9 +313,9 @@ def _usage(name: str, message: str, args: list[str], hidden: set[str]) -> str:
     )
     if line:
         return f"{name}: {text}; {line}"
-    near = [one for one in close.removesuffix(")").split(", ") if one and one not in hidden]
-    meant = f"; is it {either(near)}?" if near else ""
-    return f"{name}: {text}{meant or ';'} see mtkit {name} --help"
+    near = [option for option in close.removesuffix(")").split(", ") if option not in {"", *hidden}]
+    question = f"; is it {either(near)}?" if near else ""
+    return f"{name}: {text}{question or ';'} see mtkit {name} --help"
 
 
 def _complete() -> int:

@@ -496,17 +496,10 @@ def tensor_findings(
         offset = tensor.place(rule.field)[1] if tensor else None
         return Finding(rule, f"tensor {quoted(name)}", what, offset)
 
-<<<<<<< HEAD
-    fused = _fused_tensors(found.tensors.faults, shapes)
+    fused = _fused_tensors(match.tensors.faults, shapes)
     faults = [
         fault
-        for fault in found.tensors.faults
-=======
-    fused = _fused_tensors(match.matched.faults, shapes)
-    faults = [
-        fault
-        for fault in match.matched.faults
->>>>>>> h-commands
+        for fault in match.tensors.faults
         if not _is_loader_rule(fault)
         and not (fault.kind == "missing" and fused.keys() >= {*fault.names})
     ]

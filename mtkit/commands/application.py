@@ -28,21 +28,21 @@ def application(command: Command | Group) -> typer.Typer:
     if isinstance(command, Command):
         add_command(frame, command)
         return frame
-    frame.callback(help=command.text)(_group)
+    frame.callback(help=command.text)(_do_nothing)
     for name, part in command.commands.items():
         add_command(frame, part, name=name)
     return frame
 
 
-def _group() -> None:
-    """Stand for what a group of commands does by itself."""
+def _do_nothing() -> None:
+    """Stand for a group of commands, and for a command of which only the name is wanted."""
 
 
 def add_command(frame: typer.Typer, command: Command, **more: Any) -> None:
     """Register a command.
 
     Args:
-        more: What typer is told of it: its name, its help.
+        more: typer's own: its name, its help.
     """
 
     def run(context: typer.Context, **values: Any) -> object:
@@ -76,12 +76,12 @@ def _typer_parameter(parameter: Parameter) -> PythonParameter:
 
 
 def _typer_option(option: Option) -> Any:
-    shown: dict[str, Any] = {"metavar": option.metavar or None, "help": option.help}
+    keywords: dict[str, Any] = {"metavar": option.metavar or None, "help": option.help}
     if option.values:
         values = option.values
-        shown["autocompletion"] = values if callable(values) else lambda: [*values]
+        keywords["autocompletion"] = values if callable(values) else lambda: [*values]
     if not option.names:
-        return typer.Argument(**shown)
+        return typer.Argument(**keywords)
     return typer.Option(
         *option.names.split(),
         min=option.low,
@@ -91,7 +91,7 @@ def _typer_option(option: Option) -> Any:
         show_default=option.shows_default,
         hidden=option.is_hidden,
         rich_help_panel=option.heading or None,
-        **shown,
+        **keywords,
     )
 
 
@@ -166,7 +166,7 @@ def command_tree(commands: Mapping[str, tuple[str, str]], words: list[str]) -> t
     root = typer.Typer(add_completion=True, rich_markup_mode=None)
     for name, (module, text) in commands.items():
         if name not in words:
-            root.command(name, help=text)(_group)
+            root.command(name, help=text)(_do_nothing)
             continue
         command = load_command(module)
         if isinstance(command, Command):

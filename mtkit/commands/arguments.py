@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _DIGITS = 20
-"""Of a number that can be an id."""
+"""Most digits of an id; a longer number is text."""
 
 
 def parse_tensor_split(text: str) -> tuple[float, ...]:
@@ -30,8 +30,8 @@ def parse_tensor_split(text: str) -> tuple[float, ...]:
 
 
 def parse_logit_biases(texts: list[str]) -> tuple[tuple[int | str, float], ...]:
-    """Return what is named and the value of each ``--logit-bias``."""
-    found: list[tuple[int | str, float]] = []
+    """Return the token (id or text) and the bias of each ``--logit-bias``."""
+    biases: list[tuple[int | str, float]] = []
     for text in texts:
         name, _, value = text.rpartition("=")
         try:
@@ -41,8 +41,8 @@ def parse_logit_biases(texts: list[str]) -> tuple[tuple[int | str, float], ...]:
         if not name:
             what = f"is {text!r}, not ID=NUMBER or TEXT=NUMBER"
             raise UsageError(what, field="logit_bias")
-        found.append((name, amount))
-    return tuple(found)
+        biases.append((name, amount))
+    return tuple(biases)
 
 
 def read_grammar(grammar: str) -> str:
@@ -82,7 +82,7 @@ def read_bytes_file(path: str) -> bytes:
 
 
 def finite_number(value: float | None) -> float | None:
-    """Return a number as JSON has it: None for what is not a number or infinite."""
+    """Return a number as JSON has it: None for NaN and infinity."""
     return value if value is not None and abs(value) < float("inf") else None
 
 
@@ -105,20 +105,20 @@ def read_prompt(
         content if isinstance(content, bytes) else content.read()
         for _, content in open_texts(text, prompt, files, hint, may_be_none=may_be_none, model=True)
     ]
-    given = b"".join(parts)
-    return given if prompt is not None or text not in (None, "-") else given.removesuffix(b"\n")
+    data = b"".join(parts)
+    return data if prompt is not None or text not in (None, "-") else data.removesuffix(b"\n")
 
 
 def parse_id_ranges(text: str) -> list[range]:
     """Return the ids of ``1234,5000-5010``."""
-    found = []
+    ranges = []
     for word in text.replace(",", " ").split():
         first, dash, last = word.partition("-")
         numbers = (first, last) if dash else (first, first)
         if not all(n.isascii() and n.isdigit() and len(n) < _DIGITS for n in numbers):
             raise UsageError(f"{word[:40]!r} is not an id or a range", hint="as in 1234,5000-5010")
-        found.append(range(int(numbers[0]), int(numbers[1]) + 1))
-    return found
+        ranges.append(range(int(numbers[0]), int(numbers[1]) + 1))
+    return ranges
 
 
 SETTING_READERS: dict[str, tuple[str, Any, Callable[[Any], Any]]] = {
@@ -131,38 +131,38 @@ SETTING_READERS: dict[str, tuple[str, Any, Callable[[Any], Any]]] = {
 
 
 def render_messages(tokenizer: Tokenizer, file: str) -> bytes:
-    """Return the messages of a file as a tokenizer's template writes them, an answer opened."""
+    """Return the messages of a file in the tokenizer's chat template, up to the answer."""
     from mtkit.chat.template import apply
     from mtkit.errors import MtkitError
     from mtkit.unicode.utf8 import to_bytes
 
     messages = read_conversation(file)
     try:
-        made = apply(tokenizer.spec, messages, add_generation_prompt=True)
+        rendering = apply(tokenizer.spec, messages, add_generation_prompt=True)
     except MtkitError as error:
         is_theirs = error.field.startswith("messages")
         raise error.located(file if is_theirs else tokenizer.source) from None
-    return to_bytes(made.text)
+    return to_bytes(rendering.text)
 
 
 def read_conversation(file: str | None, system: str | None = None, user: str | None = None) -> Any:
     """Return the messages of a file, with those of the command line around them."""
     from mtkit.errors import UsageError
 
-    found = read_json(file)
-    if type(found) is dict and "messages" in found:
-        found = found["messages"]
-    if found is None:
-        found = []
-    if type(found) is not list:
+    messages = read_json(file)
+    if type(messages) is dict and "messages" in messages:
+        messages = messages["messages"]
+    if messages is None:
+        messages = []
+    if type(messages) is not list:
         raise UsageError("is not a list of messages", source=file or "")
     if system is not None:
-        found = [{"role": "system", "content": system}, *found]
+        messages = [{"role": "system", "content": system}, *messages]
     if user is not None:
-        found = [*found, {"role": "user", "content": user}]
-    if not found:
+        messages = [*messages, {"role": "user", "content": user}]
+    if not messages:
         raise UsageError("no messages", hint="add --messages FILE or --user TEXT")
-    return found
+    return messages
 
 
 def read_json(file: str | None) -> Any:
@@ -188,13 +188,13 @@ def read_prompts(path: str) -> Iterator[str]:
     for number, line in enumerate(read_text_file(path).splitlines(), 1):
         if line.startswith("{"):
             try:
-                found = json.loads(line)["prompt"]
+                prompt = json.loads(line)["prompt"]
             except (ValueError, KeyError, RecursionError):
-                found = None
-            if not isinstance(found, str):
+                prompt = None
+            if not isinstance(prompt, str):
                 raise FormatError(
                     'is not JSON with a text as "prompt"', source=path, field=f"line {number}"
                 )
-            yield found
+            yield prompt
         elif line.strip():
             yield line

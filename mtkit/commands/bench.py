@@ -51,10 +51,10 @@ def bench(
     if tokenizer == "-":
         hint = "save it as a file"
         raise UsageError("a pipe cannot be loaded several times", field="-t -", hint=hint)
-    given = texts_of(texts or [], parse_bytes(size, "--size"))
-    named = load_tokenizer(tokenizer, download=download)
+    samples = texts_of(texts or [], parse_bytes(size, "--size"))
+    subject = load_tokenizer(tokenizer, download=download)
     progress = Progress("measuring").show
-    seconds, speeds = measure(lambda: load(tokenizer), given, rounds, progress)
+    seconds, speeds = measure(lambda: load(tokenizer), samples, rounds, progress)
     if as_json:
         from mtkit._version import __version__
 
@@ -62,8 +62,8 @@ def bench(
             {
                 "schema": "mtkit.bench/1",
                 "mtkit": __version__,
-                "tokenizer": named.source,
-                "format": named.format_name,
+                "tokenizer": subject.source,
+                "format": subject.format_name,
                 "rounds": rounds,
                 "load_seconds": seconds,
                 "texts": [_document(speed) for speed in speeds],
@@ -81,7 +81,7 @@ def bench(
     from mtkit.commands.terminal import Screen, part
 
     screen = Screen()
-    screen.line(part("name", named.source), f"  loaded in {load_ms} ms")
+    screen.line(part("name", subject.source), f"  loaded in {load_ms} ms")
     columns = ("MB/s", *(f"{name}>" for name in _figures(speeds[0])))
     screen.table(columns, [[speed.name, *_figures(speed).values()] for speed in speeds])
 
@@ -90,7 +90,7 @@ command = Command(bench, OPTIONS)
 
 
 def _figures(speed: TextSpeed) -> dict[str, str]:
-    """Return megabytes of text a second; a clock too coarse for a short text gives none."""
+    """Return megabytes of text a second; empty if the clock is too coarse for a short text."""
     costs = {"fresh": speed.fresh, "again": speed.again, "decode": speed.decode}
     return {
         name: f"{speed.n_bytes / seconds / 1e6:.3g}" if seconds else ""

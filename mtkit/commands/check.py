@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mtkit.commands import output
 from mtkit.commands.command import Command
-from mtkit.commands.failures import raise_last_error
 from mtkit.commands.inputs import find_models, load_tokenizer
 from mtkit.commands.options import Option, program_names
 
@@ -107,7 +106,7 @@ def check(
         except MtkitError as error:
             errors.append(error.located(file))
     if not reports:
-        raise_last_error(errors)
+        output.raise_last_error(errors)
     if sarif:
         from mtkit.checks.report import sarif_document
 
@@ -123,7 +122,7 @@ def check(
         for report in reports:
             output.write_rows(_rows(report))
     if errors:  # the other files have been shown
-        raise_last_error(errors)
+        output.raise_last_error(errors)
     code = max(report.exit_code for report in reports)
     if code:
         raise SystemExit(code)
@@ -151,14 +150,14 @@ def _rows(report: Report) -> Sequence[Sequence[object]]:
 
 
 def _show(report: Report) -> None:
-    """Show the verdict, the findings of each rule together, and what was not looked at."""
+    """Show the verdict, the findings by rule, and what was not checked."""
     from mtkit.base.escape import printable
     from mtkit.commands.terminal import DOT, Screen, count_part, join_parts, part
 
     screen = Screen()
     counts = [(name, report.count(name)) for name in _ROLES]
-    said = [part(_ROLES[name], count_part(number, name)) for name, number in counts if number]
-    parts = said or [part("good", "nothing found")]
+    verdict = [part(_ROLES[name], count_part(number, name)) for name, number in counts if number]
+    parts = verdict or [part("good", "nothing found")]
     good = report.exit_code == 0
     path = part("name", report.path)
     screen.verdict(path, output.Escaped(DOT), *join_parts(parts), good=good)
@@ -198,8 +197,8 @@ def _place(finding: Finding) -> str:
 def _explain(code: str, *, as_json: bool) -> None:
     from mtkit.checks.checker import explain
 
-    found = explain(code)
-    rows = [("code", code), *found]
+    facts = explain(code)
+    rows = [("code", code), *facts]
     if as_json:
         output.write_json({"schema": "mtkit.rule/1", **dict(rows)})
     elif output.is_terminal():

@@ -73,17 +73,17 @@ def compare(
         raise UsageError("two tokenizers are needed", hint="mtkit compare A B")
     special = special_mode(parse_special, no_parse_special)
     if as_program is not None and (as_draft or special is not None):
-        chosen = "--as-draft" if as_draft else f"--{'' if special else 'no-'}parse-special"
-        what = f"does not go with {chosen}"
+        option = "--as-draft" if as_draft else f"--{'' if special else 'no-'}parse-special"
+        what = f"does not go with {option}"
         raise UsageError(what, field="--as")
-    one = load_tokenizer(left, download=download)
-    other = one if right is None else load_tokenizer(right, download=download)
+    first = load_tokenizer(left, download=download)
+    second = first if right is None else load_tokenizer(right, download=download)
     if as_draft:
         if files or most is not None:
             raise UsageError(
                 "compares vocabularies, not texts: omit --file and --most", field="--as-draft"
             )
-        _show_as_draft(one, other, as_json=as_json)
+        _show_as_draft(first, second, as_json=as_json)
         return
     corpus = chain.from_iterable(map(_lines, files)) if files else probe_texts()
     if most is None:
@@ -93,31 +93,35 @@ def compare(
         from mtkit.conversion.programs import find_program
 
         program = find_program(as_program)
-        done = compare_as(program, one, other, corpus, most=most, add_special_tokens=not no_special)
+        comparison = compare_as(
+            program, first, second, corpus, most=most, add_special_tokens=not no_special
+        )
     else:
-        done = run(
-            one,
-            other,
+        comparison = run(
+            first,
+            second,
             corpus,
             most=most,
             add_special_tokens=not no_special,
             parse_special=special,
         )
     if as_json:
-        output.write_json(done.document())
+        output.write_json(comparison.document())
     elif output.is_terminal():
-        _show(done, (one, other), "line" if files else "text")
-        if as_program is None and "mtok" in (one.format_name, other.format_name):
+        _show(comparison, (first, second), "line" if files else "text")
+        if as_program is None and "mtok" in (first.format_name, second.format_name):
             _show_reading()
     else:
-        names = _names((one, other))
-        output.write("".join(f"{line}\n" for line in _lines_of_a_pipe(done, names)))
-    if done.differences and {one.stage for one in done.differences} == {"post-processor"}:
+        names = _names((first, second))
+        output.write("".join(f"{line}\n" for line in _lines_of_a_pipe(comparison, names)))
+    if comparison.differences and {difference.stage for difference in comparison.differences} == {
+        "post-processor"
+    }:
         sys.stderr.write(
             "mtkit: only added special tokens differ here; --no-special leaves them out,"
             " mtkit convert --no-bos writes none\n"
         )
-    if not done.equal:
+    if not comparison.equal:
         raise SystemExit(1)
 
 
@@ -129,31 +133,31 @@ def _show_as_draft(draft: Tokenizer, target: Tokenizer, *, as_json: bool) -> Non
     from mtkit.base.escape import byte_escapes
     from mtkit.speculative.translation import Translation
 
-    found = Translation(target, draft).overlap
-    spelled = {}
-    if found.first is not None:
+    overlap = Translation(target, draft).overlap
+    spellings = {}
+    if overlap.first is not None:
         for name, side in (("draft", draft), ("target", target)):
-            text = side.token_bytes(found.first).decode("utf-8", "backslashreplace")
-            spelled[name] = byte_escapes(text)
+            text = side.token_bytes(overlap.first).decode("utf-8", "backslashreplace")
+            spellings[name] = byte_escapes(text)
     if as_json:
         output.write_json(
             {
                 "schema": "mtkit.compare-draft/1",
-                "draft_ids": found.draft_ids,
-                "target_ids": found.target_ids,
-                "shared": found.shared,
-                "same_id": found.same_id,
-                "first": {"id": found.first, **spelled} if spelled else None,
+                "draft_ids": overlap.draft_ids,
+                "target_ids": overlap.target_ids,
+                "shared": overlap.shared,
+                "same_id": overlap.same_id,
+                "first": {"id": overlap.first, **spellings} if spellings else None,
             }
         )
     else:
         output.write(
-            f"{found.shared} of the draft's {found.draft_ids} ids mean the same as one of the "
-            f"target's {found.target_ids} ids, {found.same_id} of them under the same id\n"
+            f"{overlap.shared} of the draft's {overlap.draft_ids} ids mean the same as one of the "
+            f"target's {overlap.target_ids} ids, {overlap.same_id} of them under the same id\n"
         )
-        for name, text in spelled.items():
-            output.write(f"id {found.first}, the first that differs, is {text!r} in the {name}\n")
-    if not found.shared:
+        for name, text in spellings.items():
+            output.write(f"id {overlap.first}, the first that differs, is {text!r} in the {name}\n")
+    if not overlap.shared:
         raise SystemExit(1)
 
 
@@ -178,61 +182,63 @@ def _lines(path: str) -> Iterator[bytes]:
         columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("compare", total=size)
-            yield from corpus_lines(file, lambda done: bar.update(task, completed=done))
+            yield from corpus_lines(file, lambda n_read: bar.update(task, completed=n_read))
 
 
 _WORTH_A_BAR_BYTES = 1 << 20
 
 
-def _lines_of_a_pipe(done: Comparison, names: Sequence[str]) -> Iterator[str]:
+def _lines_of_a_pipe(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
     from mtkit.base.escape import escape
     from mtkit.errors import format_count
 
-    verdict = "equal" if done.equal else f"{done.different} different"
-    if 0 < len(done.differences) < done.different:
-        verdict += f" (the first {len(done.differences)} shown)"
-    first, second = done.tokens
-    yield f"{format_count(done.texts, 'text')}, {verdict}; tokens {first} and {second}"
-    for one in done.differences:
-        yield f"text {one.number}\t{one.stage}\t{escape(one.text)}"
-        for name, (ids, tokens) in zip(names, (one.left, one.right), strict=True):
-            start = max(one.first - 2, 0)
+    verdict = "equal" if comparison.equal else f"{comparison.different} different"
+    if 0 < len(comparison.differences) < comparison.different:
+        verdict += f" (the first {len(comparison.differences)} shown)"
+    first, second = comparison.tokens
+    yield f"{format_count(comparison.texts, 'text')}, {verdict}; tokens {first} and {second}"
+    for difference in comparison.differences:
+        yield f"text {difference.number}\t{difference.stage}\t{escape(difference.text)}"
+        for name, (ids, tokens) in zip(names, (difference.left, difference.right), strict=True):
+            start = max(difference.first - 2, 0)
             pairs = zip(ids[start:], tokens[start:], strict=True)
-            shown = " ".join(f"{i}:{escape(token)}" for i, token in pairs)
-            yield f"  {escape(name)} from token {start}\t{shown}"
+            cells = " ".join(f"{i}:{escape(token)}" for i, token in pairs)
+            yield f"  {escape(name)} from token {start}\t{cells}"
 
 
-def _show(done: Comparison, sides: Sequence[Tokenizer], what: str) -> None:
+def _show(comparison: Comparison, sides: Sequence[Tokenizer], what: str) -> None:
     """Show the verdict, and of each difference the text and the tokens from where they part."""
     from mtkit.base.escape import escape
     from mtkit.commands.terminal import Screen, count_part, join_parts, part, sticky, token_text
 
     screen = Screen()
-    if done.equal:
-        tokens = count_part(done.tokens[0], "token")
-        said = join_parts([count_part(done.texts, what), tokens, "all ids are equal"])
-        screen.verdict(*said, good=True)
+    if comparison.equal:
+        tokens = count_part(comparison.tokens[0], "token")
+        facts = join_parts([count_part(comparison.texts, what), tokens, "all ids are equal"])
+        screen.verdict(*facts, good=True)
         return
-    first = done.differences[0] if done.differences else None
+    first = comparison.differences[0] if comparison.differences else None
     where = f", first at {what} {first.number}, stage: {first.stage}" if first else ""
-    many = sticky(f"{done.different} of {count_part(done.texts, what)}")
+    many = sticky(f"{comparison.different} of {count_part(comparison.texts, what)}")
     screen.verdict(many, f" differ{where}", good=False)
     names = _names(sides)
-    for one in done.differences:
-        screen.heading(f"{what} {one.number}", one.stage)
-        rows: list[tuple[str, list[object]]] = [("  text", [_cut(escape(one.text))])]
-        start = max(one.first - 2, 0)
-        for name, (ids, _), tokenizer in zip(names, (one.left, one.right), sides, strict=True):
-            shown = [
+    for difference in comparison.differences:
+        screen.heading(f"{what} {difference.number}", difference.stage)
+        rows: list[tuple[str, list[object]]] = [("  text", [_cut(escape(difference.text))])]
+        start = max(difference.first - 2, 0)
+        for name, (ids, _), tokenizer in zip(
+            names, (difference.left, difference.right), sides, strict=True
+        ):
+            cells = [
                 join_parts([part("id", i), token_text(tokenizer.token_bytes(i))], sticky(" "))
                 for i in ids[start : start + _SHOWN_TOKENS]
             ]
             more = [part("dim", f"… {len(ids)} in all")] * (len(ids) > start + _SHOWN_TOKENS)
             before = [part("dim", f"{count_part(start, 'token')} …")] * (start > 0)
-            rows.append((f"  {name}", join_parts([*before, *shown, *more], "  ")))
+            rows.append((f"  {name}", join_parts([*before, *cells, *more], "  ")))
         screen.facts(rows)
-    if len(done.differences) < done.different:
-        more_text = f"--most {done.different} shows all, --json with every token"
+    if len(comparison.differences) < comparison.different:
+        more_text = f"--most {comparison.different} shows all, --json with every token"
         screen.heading("")
         screen.line(part("hint", more_text))
 
@@ -241,15 +247,15 @@ def _show_reading() -> None:
     """Say that a .mtok may have more than MNN reads of it."""
     from mtkit.commands.terminal import Screen, part
 
-    said = " reads B as MNN does; without it, mtkit's own part of a .mtok counts"
-    Screen().line(part("hint", "--as mnn"), part("dim", said))
+    remark = " reads B as MNN does; without it, mtkit's own part of a .mtok counts"
+    Screen().line(part("hint", "--as mnn"), part("dim", remark))
 
 
 def _names(sides: Sequence[Tokenizer]) -> list[str]:
-    """Return how two sides are called: by their files, or A and B where those say nothing."""
+    """Return names for the two sides: those of the files, or A and B if they are equal or long."""
     import os
 
-    paths = [os.path.normpath(one.source) for one in sides]
+    paths = [os.path.normpath(side.source) for side in sides]
     names = [os.path.basename(path) for path in paths]
     names = names if names[0] != names[1] else paths
     long = names[0] == names[1] or max(map(len, names)) > _LONGEST_NAME

@@ -46,31 +46,31 @@ def config(
         return
     if key is not None and key not in settings.KEYS:
         raise UsageError(f"there is no setting {key!r}", hint=f"known: {', '.join(settings.KEYS)}")
-    found = {name: settings.find(name)[0] for name in settings.KEYS if key in (None, name)}
+    values = {name: settings.find(name)[0] for name in settings.KEYS if key in (None, name)}
     if as_json:
-        document = {"schema": "mtkit.config/1", "path": settings.path(), "settings": found}
+        document = {"schema": "mtkit.config/1", "path": settings.path(), "settings": values}
         output.write_json(document)
     elif key is not None:
-        sys.stdout.write((found[key] or "") + "\n")
+        sys.stdout.write((values[key] or "") + "\n")
     elif output.is_terminal():
-        _show(found)
+        _show(values)
     else:
-        for name, text in found.items():
+        for name, text in values.items():
             sys.stdout.write(f"{name}\t{text or ''}\n")
 
 
 command = Command(config, OPTIONS)
 
 
-def _show(found: dict[str, str | None]) -> None:
-    """Show what is in force, and where it comes from."""
+def _show(values: dict[str, str | None]) -> None:
+    """Show each setting and where it comes from."""
     from mtkit.commands.terminal import Screen, part
     from mtkit.sources import config as settings
 
     screen = Screen()
     rows = [
         (name, value or "the one that ships with mtkit", settings.find(name)[1])
-        for name, value in found.items()
+        for name, value in values.items()
     ]
     screen.table(("setting", "in force", "from:name"), rows, elastic=1)
     where = part("name", settings.path())

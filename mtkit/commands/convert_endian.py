@@ -4,13 +4,6 @@ from __future__ import annotations
 
 from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_gguf
-from mtkit.commands.options import Option
-
-OPTIONS = {
-    "file": Option("", "GGUF file.", "FILE"),
-    "out": Option("-o --output", "File to write.", "FILE"),
-    "dry_run": Option("--dry-run", "Check without writing."),
-}
 
 
 def convert_endian(
@@ -40,8 +33,8 @@ def convert_endian(
         raise UsageError("no output file", hint="add -o NEW.gguf")
     source = open_gguf(find_gguf(file))
     size = sum(tensor.n_bytes for tensor in source.tensors)
-    made = NewFile(out, len(source.tensors), size, in_other_order(source))
-    write_new_files([made], "mtkit.convert-endian/1", dry_run=dry_run, force=force, as_json=as_json)
+    new = NewFile(out, len(source.tensors), size, in_other_order(source))
+    write_new_files([new], "mtkit.convert-endian/1", dry_run=dry_run, force=force, as_json=as_json)
 
 
-command = Command(convert_endian, OPTIONS)
+command = Command(convert_endian)

@@ -42,7 +42,7 @@ def make_job(
     tokenizer: Tokenizer, name: str | None, reading: Reading, *, special: bool, eod: bool,
     parse_special: bool | None, width: int, skip_bad: bool, as_reader: str | None,
 ) -> Job:  # fmt: skip
-    """Return the job that options ask for."""
+    """Return the job of these options."""
     from mtkit.corpus.job import Job
     from mtkit.errors import UsageError
     from mtkit.sources.locate import locate
@@ -86,19 +86,19 @@ def run_job(
     run: Callable[..., JobResult], job: Job, paths: Sequence[str], path: str, settings: JobSettings,
     *, as_json: bool,
 ) -> None:  # fmt: skip
-    """Do a job, showing how far it is, and then what the corpus held."""
+    """Run a job with a progress bar, then show the totals."""
     from mtkit.commands import output
     from mtkit.commands.terminal import Progress
     from mtkit.corpus.documents import units_of
 
     units, left_out = units_of(paths, job.reading)
     progress = Progress("encoding" if job.width else "counting")
-    begun = time.perf_counter()
+    start = time.perf_counter()
     first: list[int] = []
 
     def show(now: int, total: int) -> None:
         first.append(now)  # what an earlier run had done says nothing about the rate
-        rate = (now - first[0]) / (time.perf_counter() - begun)
+        rate = (now - first[0]) / (time.perf_counter() - start)
         left = f", {_format_clock((total - now) / rate)} left" if rate else ""
         progress.show(now / total if total else 1.0, f"{output.format_size(round(rate))}/s{left}")
         del first[1:]

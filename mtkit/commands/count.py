@@ -51,7 +51,7 @@ def count(
         raise UsageError("give the files as arguments or with --file")
     special = special_mode(parse_special, no_parse_special)
     paths = [*(names or ()), *(files or ())]
-    paths = [one for path in paths for one in _files(path)]
+    paths = [file for path in paths for file in _files(path)]
     source = load_tokenizer(
         tokenizer,
         encoding=encoding,
@@ -82,10 +82,10 @@ def _files(path: str) -> list[str]:
     from mtkit.errors import UsageError
 
     if os.path.isdir(path):
-        found = list(filter(is_text_file, visible_files(path)))
-        if not found:
+        texts = list(filter(is_text_file, visible_files(path)))
+        if not texts:
             raise UsageError("has no text files", source=path)
-        return found
+        return texts
     if path != "-" and not os.path.exists(path):
         hint = 'to count a literal text: mtkit count -p "…"'
         raise UsageError("no such file", source=path, hint=hint)

@@ -104,17 +104,17 @@ def parse_ids(text: str) -> list[int]:
     """Read ids separated by blanks or commas, as encode or a JSON list prints them, or its JSON."""
     from mtkit.errors import UsageError
 
-    found = []
+    ids = []
     words = text.replace(",", " ").replace("[", " ").replace("]", " ").split()
     if text.lstrip()[:1] == "{":
-        words = [str(one) for document in _documents(text) for one in document]
+        words = [str(token_id) for document in _documents(text) for token_id in document]
     for word in words:
         if not word.isascii() or not word.isdigit() or len(word) > 10:
             raise UsageError(
                 f"{word[:40]!r} is not a token id", hint="ids are whole numbers, 0 or more"
             )
-        found.append(int(word))
-    return found
+        ids.append(int(word))
+    return ids
 
 
 def _documents(text: str) -> Iterator[list[object]]:

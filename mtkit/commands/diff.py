@@ -62,14 +62,14 @@ def diff(
     from mtkit.inspection.difference import difference_document, find_difference
 
     a, b = (_side(name, join((left, right))) for name in (left, right))
-    done = find_difference(a, b, values=values, progress=_progress(a))
+    difference = find_difference(a, b, values=values, progress=_progress(a))
     if as_json:
-        output.write_json(difference_document(done))
+        output.write_json(difference_document(difference))
     elif output.is_terminal():
-        _show(done)
+        _show(difference)
     else:
-        output.write_rows(_rows(done))
-    if not done.equal:
+        output.write_rows(_rows(difference))
+    if not difference.equal:
         raise SystemExit(1)
 
 
@@ -98,62 +98,66 @@ def _side(name: str, both: str) -> Side:
 
 
 def _progress(side: Side) -> Callable[[int], object]:
-    """Return what is told the elements of each tensor that was compared."""
+    """Return the callback for the number of elements compared."""
     from math import prod
 
     from mtkit.base.process import ProgressCount
     from mtkit.commands.terminal import Progress
 
     line = Progress("comparing")
-    total = sum(prod(one.shape) for one in side.tensors.values()) or 1
+    total = sum(prod(tensor.shape) for tensor in side.tensors.values()) or 1
     line.show(0.0)
-    return ProgressCount(lambda done, total: line.show(done / total), total)
+    return ProgressCount(lambda elements, total: line.show(elements / total), total)
 
 
 def _errors(change: TensorChange) -> Sequence[object]:
-    found = change.errors
-    if found is None:
+    errors = change.errors
+    if errors is None:
         return ()
-    numbers = f"{found.largest:.6g}", f"{found.rmse:.6g}", f"{found.cosine:.8f}"
-    return (*numbers, f"{found.relative:.6g}", found.worst_row, f"{found.worst_relative:.6g}")
+    numbers = f"{errors.largest:.6g}", f"{errors.rmse:.6g}", f"{errors.cosine:.8f}"
+    return (*numbers, f"{errors.relative:.6g}", errors.worst_row, f"{errors.worst_relative:.6g}")
 
 
-def _rows(done: Difference) -> Iterator[Sequence[object]]:
+def _rows(difference: Difference) -> Iterator[Sequence[object]]:
     from mtkit.inspection.difference import key_texts, tensor_texts
 
-    for kind, keys in (("metadata", done.keys), ("naming", done.naming)):
+    for kind, keys in (("metadata", difference.keys), ("naming", difference.naming)):
         for key in keys:
             yield (kind, key.key, key.change, *key_texts(key))
-    converted = (one for one in done.measured if one.change == "same")
-    for tensor in (*done.tensors, *converted):
+    converted = (change for change in difference.measured if change.change == "same")
+    for tensor in (*difference.tensors, *converted):
         yield ("tensor", tensor.name, tensor.change, *tensor_texts(tensor), *_errors(tensor))
-    if done.sums is not None:
-        sums = done.sums
+    if difference.sums is not None:
+        sums = difference.sums
         numbers = f"{sums.rmse:.6g}", f"{sums.relative:.6g}"
         yield ("total", sums.elements, *sums.n_bytes, *numbers)
 
 
-def _show(done: Difference) -> None:
+def _show(difference: Difference) -> None:
     from mtkit.commands.terminal import Screen, count_part, part
     from mtkit.inspection.difference import TEMPLATE, difference_verdict, tensor_texts
 
     screen = Screen()
-    screen.verdict(difference_verdict(done), good=done.equal)
-    _show_keys(screen, "metadata", done.keys)
-    for key in done.keys:
-        if key.key.startswith(TEMPLATE) and all(isinstance(one, str) for one in key.values):
+    screen.verdict(difference_verdict(difference), good=difference.equal)
+    _show_keys(screen, "metadata", difference.keys)
+    for key in difference.keys:
+        if key.key.startswith(TEMPLATE) and all(isinstance(value, str) for value in key.values):
             _template(screen, *key.values)
-    _show_keys(screen, "names", done.naming, "not counted")
-    measured = {one.name for one in done.measured}
-    others = [one for one in done.tensors if one.name not in measured]
+    _show_keys(screen, "names", difference.naming, "not counted")
+    measured = {change.name for change in difference.measured}
+    others = [change for change in difference.tensors if change.name not in measured]
     if others:
-        screen.heading("tensors", f"{count_part(len(others))} of {count_part(done.n_tensors)}")
-        rows = [(_SIGNS[one.change], one.name, *tensor_texts(one)) for one in others[:_MOST]]
+        screen.heading(
+            "tensors", f"{count_part(len(others))} of {count_part(difference.n_tensors)}"
+        )
+        rows = [
+            (_SIGNS[change.change], change.name, *tensor_texts(change)) for change in others[:_MOST]
+        ]
         screen.table(["", "tensor:name", "before", "after"], rows, elastic=1)
         if len(others) > _MOST:
             screen.line(part("dim", f"and {count_part(len(others) - _MOST)} more; --json has all"))
-    if done.sums is not None:
-        _show_errors(screen, done)
+    if difference.sums is not None:
+        _show_errors(screen, difference)
 
 
 def _show_keys(screen: Screen, title: str, keys: Sequence[KeyChange], remark: str = "") -> None:
@@ -162,45 +166,55 @@ def _show_keys(screen: Screen, title: str, keys: Sequence[KeyChange], remark: st
 
     if keys:
         screen.heading(title, ", ".join(filter(None, (count_part(len(keys), "key"), remark))))
-        rows = [(_SIGNS[one.change], one.key, *key_texts(one)) for one in keys]
+        rows = [(_SIGNS[change.change], change.key, *key_texts(change)) for change in keys]
         screen.table(("", "key:name", "before", "after"), rows, elastic=3)
 
 
-def _show_errors(screen: Screen, done: Difference) -> None:
+def _show_errors(screen: Screen, difference: Difference) -> None:
     """Show the error of each tensor, the largest first, and what all of them take."""
     from math import isfinite
 
     from mtkit.commands.terminal import count_part, join_parts, part, size_part
     from mtkit.inspection.difference import FOREIGN, format_percent
 
-    sums = done.sums
+    sums = difference.sums
     assert sums is not None
-    found = [(one, one.errors) for one in done.measured if one.errors and one.errors.rmse]
-    found.sort(key=lambda pair: -pair[1].relative)
-    if found:
+    inexact = [
+        (change, change.errors)
+        for change in difference.measured
+        if change.errors and change.errors.rmse
+    ]
+    inexact.sort(key=lambda pair: -pair[1].relative)
+    if inexact:
         screen.heading("errors", "RMSE as a share of the standard deviation in A")
-        most = min(found[0][1].relative, 1.0)
+        most = min(inexact[0][1].relative, 1.0)
         has_room = screen.width >= _WIDE
         rows: list[Sequence[object]] = []
-        for one, errors in found[:_MOST]:
+        for change, errors in inexact[:_MOST]:
             share = errors.relative
             role = "good" if share < FOREIGN else "bad"
             bar = part(role, "█" * round(_BAR * min(share / most, 1.0)) if isfinite(share) else "")
-            kinds = one.types[0] if one.types[0] == one.types[1] else " → ".join(one.types)
+            kinds = (
+                change.types[0] if change.types[0] == change.types[1] else " → ".join(change.types)
+            )
             worst = f"{format_percent(errors.worst_relative)} in {errors.worst_row}"
             rmse = [f"{errors.rmse:.2g}"] * has_room
-            rows.append((one.name, kinds, format_percent(share), bar, *rmse, worst))
+            rows.append((change.name, kinds, format_percent(share), bar, *rmse, worst))
         columns = ["tensor:name", "type", "error>", "", *["RMSE>:dim"] * has_room, "worst row:dim"]
         screen.table(columns, rows, indent=2)
-        if len(found) > _MOST:
-            more = f"and {count_part(len(found) - _MOST)} more; --json has all"
+        if len(inexact) > _MOST:
+            more = f"and {count_part(len(inexact) - _MOST)} more; --json has all"
             screen.line(part("dim", more), indent=2)
     before, after = sums.n_bytes
     output.write("\n")
     if not sums.elements:
         screen.line("no tensor could be measured: none has the same shape in both")
         return
-    exact = done.n_tensors - len(found) - sum(one.errors is None for one in done.tensors)
+    exact = (
+        difference.n_tensors
+        - len(inexact)
+        - sum(change.errors is None for change in difference.tensors)
+    )
     parts = [
         [part("head", format_percent(sums.relative)), " of the deviation in all"],
         f"RMSE {sums.rmse:.3g}",

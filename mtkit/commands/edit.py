@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 OPTIONS = {
-    "file": Option("", "GGUF file.", "FILE"),
-    "out": Option("-o --output", "File to write.", "FILE"),
     "set_keys": Option("--set", "Set a key.", "KEY=TYPE:VALUE"),
     "set_files": Option("--set-file", "Set a key to the text of a file.", "KEY=FILE"),
     "chat_template": Option(

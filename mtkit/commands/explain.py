@@ -46,14 +46,14 @@ def token_rows(trace: Trace, tokenizer: Tokenizer) -> list[TokenRow]:
     from mtkit.commands.terminal import token_text
 
     words = dict(_words_of_tokens(trace))
-    found = []
+    rows = []
     for number, token_id in enumerate(trace.ids):
         raw = tokenizer.token_bytes(token_id)
         word, is_added = words.get(number, (None, True))
         start, end = trace.offsets[number]
-        shown = str(token_text(raw))
-        found.append(TokenRow(number, token_id, shown, raw, (start, end), word, is_added))
-    return found
+        text = str(token_text(raw))
+        rows.append(TokenRow(number, token_id, text, raw, (start, end), word, is_added))
+    return rows
 
 
 def _words_of_tokens(trace: Trace) -> Iterator[tuple[int, tuple[int, bool]]]:
@@ -143,9 +143,11 @@ def trace_rows(trace: Trace, tokens: Sequence[TokenRow]) -> list[TraceRow]:
         head = "" if steps else head
     cells = tuple(
         TraceCell(
-            one.text, (str(one.id), one.raw.hex(" ")), "s" if one.is_special else "eo"[at % 2]
+            token.text,
+            (str(token.id), token.raw.hex(" ")),
+            "s" if token.is_special else "eo"[at % 2],
         )
-        for at, one in enumerate(tokens)
+        for at, token in enumerate(tokens)
     )
     return [*rows, TraceRow("tokens", ", ".join(trace.post_processor), cells)]
 
@@ -155,16 +157,20 @@ def _step_rows(word: Word, head: str, model: str) -> Iterator[TraceRow]:
     if word.model is None:
         return
     if not word.model.start:
-        scores = ["" if one.score is None else f"{one.score:.4g}" for one in word.model.pieces]
-        texts = [_piece(one.piece) for one in word.model.pieces]
+        scores = [
+            "" if piece.score is None else f"{piece.score:.4g}" for piece in word.model.pieces
+        ]
+        texts = [_piece(piece.piece) for piece in word.model.pieces]
         yield TraceRow(head, model, _token_cells(texts, scores))
         return
-    yield TraceRow(head, model, _token_cells([_piece(one) for one in word.model.start]))
+    yield TraceRow(head, model, _token_cells([_piece(piece) for piece in word.model.start]))
     for merge in word.model.merges:
         left, right = map(_piece, merge.pair)
         why = f"rank {merge.rank}" if merge.rank is not None else f"score {merge.score:g}"
         front, behind = merge.more or (False, False)
-        cells = _token_cells(["…"] * front + [_piece(one) for one in merge.after] + ["…"] * behind)
+        cells = _token_cells(
+            ["…"] * front + [_piece(piece) for piece in merge.after] + ["…"] * behind
+        )
         yield TraceRow("", f"{left} + {right}  {why}", cells)
 
 
@@ -228,7 +234,7 @@ def svg_drawing(rows: Sequence[TraceRow]) -> str:
                 x += width + 1
         y += _LINE * (1 + deepest) + 4
     width = _LEFT + _COLUMNS * _CELL + 10
-    return _DRAWING % (width, y, width, y, _CSS, "\n".join(one for one in out if one))
+    return _DRAWING % (width, y, width, y, _CSS, "\n".join(element for element in out if element))
 
 
 def _cut_rows(text: str) -> Iterator[str]:
@@ -248,9 +254,9 @@ def _svg_text(x: int, y: int, text: str, role: str, columns: int = 0) -> str:
 
 def _xml(text: str) -> str:
     """Escape a text for an element or an attribute; what XML cannot hold is left out."""
-    shown = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    shown = shown.replace('"', "&quot;").replace("'", "&#39;")
-    return "".join(c for c in shown if c not in "\ufffe\uffff")
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = escaped.replace('"', "&quot;").replace("'", "&#39;")
+    return "".join(c for c in escaped if c not in "\ufffe\uffff")
 
 
 _LONGEST = 1 << 16
@@ -305,29 +311,29 @@ def explain(
     ]
     if len(contents) > 1:
         raise UsageError("only one text can be explained at a time")
-    given = contents[0]
-    if len(given.decode("utf-8", "surrogateescape")) > _LONGEST:
+    sample = contents[0]
+    if len(sample.decode("utf-8", "surrogateescape")) > _LONGEST:
         hint = "head -c cuts it; mtkit encode takes any length"
         raise UsageError(f"the text has more than {_LONGEST} characters", hint=hint)
     special = special_mode(parse_special, no_parse_special)
-    trace = source.trace(given, add_special_tokens=not no_special, parse_special=special)
+    trace = source.trace(sample, add_special_tokens=not no_special, parse_special=special)
     tokens = token_rows(trace, source)
     if html is not None or svg is not None:
         _draw(trace, tokens, html, svg, force=force)
     if as_json:
         rows = [
-            {"id": one.id, "offsets": one.offsets, "word": one.word,
-             "token": one.raw.decode("utf-8", "replace"),
-             "bytes": one.raw.hex()}
-            for one in tokens
+            {"id": token.id, "offsets": token.offsets, "word": token.word,
+             "token": token.raw.decode("utf-8", "replace"),
+             "bytes": token.raw.hex()}
+            for token in tokens
         ]  # fmt: skip
         output.write_json({"schema": "mtkit.explain/1", "tokens": rows, "trace": trace.to_json()})
     elif output.is_terminal():
         _show_tokens(trace, tokens)
     else:
         output.write_rows(
-            (one.id, *one.offsets, one.word, output.Escaped(one.text), one.raw.hex(" "))
-            for one in tokens
+            (token.id, *token.offsets, token.word, output.Escaped(token.text), token.raw.hex(" "))
+            for token in tokens
         )
 
 
@@ -341,12 +347,12 @@ def _draw(
     from mtkit.base.files import write_files
 
     rows = trace_rows(trace, tokens)
-    made = {
+    pictures = {
         path: [draw(rows).encode()]
         for path, draw in ((html, html_page), (svg, svg_drawing))
         if path is not None
     }
-    write_files(made, force=force)
+    write_files(pictures, force=force)
 
 
 def _show_tokens(trace: Trace, tokens: Sequence[TokenRow]) -> None:
@@ -359,22 +365,22 @@ def _show_tokens(trace: Trace, tokens: Sequence[TokenRow]) -> None:
     screen = Screen()
     lines = list(_fold_tokens(tokens, screen.width))
     for cells in lines:
-        if any("\\x" in one.text and not is_utf8(one.raw) for one, _ in cells):
+        if any("\\x" in token.text and not is_utf8(token.raw) for token, _ in cells):
             screen.line(*_characters(cells, trace.text))
         for place in range(3):
             parts: list[object] = []
-            for at, (one, width) in enumerate(cells):
+            for at, (token, width) in enumerate(cells):
                 if at:
-                    is_new = one.word != cells[at - 1][0].word
+                    is_new = token.word != cells[at - 1][0].word
                     parts.append(part("dim", sticky(" │ " if is_new else " ")))
-                role = ("odd" if one.number % 2 else "even", "id", "dim")[place]
-                role = "special" if not place and one.is_special else role
-                text = (one.text, str(one.id), one.raw.hex(" "))[place]
+                role = ("odd" if token.number % 2 else "even", "id", "dim")[place]
+                role = "special" if not place and token.is_special else role
+                text = (token.text, str(token.id), token.raw.hex(" "))[place]
                 parts.append(part(role, _fixed(text, width, fill=at < len(cells) - 1)))
             screen.line(*parts)
         if cells is not lines[-1]:
             output.write("\n")
-    words = len({one.word for one in tokens if one.word is not None})
+    words = len({token.word for token in tokens if token.word is not None})
     characters = len(trace.text)
     rate = f"{characters / len(tokens):.1f} characters per token" if tokens else ""
     sums = [
@@ -383,7 +389,7 @@ def _show_tokens(trace: Trace, tokens: Sequence[TokenRow]) -> None:
         count_part(characters, "character"),
         rate,
     ]
-    screen.line(*(part("dim", one) for one in join_parts(sums)))
+    screen.line(*(part("dim", fact) for fact in join_parts(sums)))
     screen.line(part("hint", "every step: --html FILE, --svg FILE, or mtkit encode --trace"))
 
 
@@ -393,15 +399,15 @@ def _fold_tokens(tokens: Sequence[TokenRow], room: int) -> Iterator[list[tuple[T
 
     line: list[tuple[TokenRow, int]] = []
     used = 0
-    for one in tokens:
-        need = max(cell_len(one.text), len(str(one.id)), len(one.raw.hex(" ")))
+    for token in tokens:
+        need = max(cell_len(token.text), len(str(token.id)), len(token.raw.hex(" ")))
         width = min(need, room)
-        gap = 3 if line and line[-1][0].word != one.word else 1
+        gap = 3 if line and line[-1][0].word != token.word else 1
         if line and used + gap + width > room:
             yield line
             line, used = [], 0
         used += (gap if line else 0) + width
-        line.append((one, width))
+        line.append((token, width))
     if line:
         yield line
 
@@ -411,21 +417,22 @@ def _characters(cells: Sequence[tuple[TokenRow, int]], text: str) -> Iterator[ob
     from mtkit.commands.terminal import part, sticky, token_text
 
     groups: list[list[tuple[TokenRow, int]]] = []
-    for one, width in cells:
-        before = [other for other, _ in groups[-1]] if groups else []
-        ends = [other.offsets[1] for other in before if other.word == one.word]
-        if one.word is not None and ends and one.offsets[0] < max(ends):
-            groups[-1].append((one, width))
+    for token, width in cells:
+        before = [neighbor for neighbor, _ in groups[-1]] if groups else []
+        ends = [neighbor.offsets[1] for neighbor in before if neighbor.word == token.word]
+        if token.word is not None and ends and token.offsets[0] < max(ends):
+            groups[-1].append((token, width))
         else:
-            groups.append([(one, width)])
+            groups.append([(token, width)])
     for at, group in enumerate(groups):
         if at:
             is_new = group[0][0].word != groups[at - 1][-1][0].word
             yield part("dim", sticky(" │ " if is_new else " "))
-        start, end = group[0][0].offsets[0], max(one.offsets[1] for one, _ in group)
-        shown = str(token_text(text[start:end].encode("utf-8", "surrogateescape")))
+        start, end = group[0][0].offsets[0], max(token.offsets[1] for token, _ in group)
+        characters = str(token_text(text[start:end].encode("utf-8", "surrogateescape")))
         width = sum(width for _, width in group) + len(group) - 1
-        yield part("odd" if at % 2 else "even", _fixed(shown, width, fill=at < len(groups) - 1))
+        role = "odd" if at % 2 else "even"
+        yield part(role, _fixed(characters, width, fill=at < len(groups) - 1))
 
 
 def _fixed(text: str, width: int, *, fill: bool) -> output.Escaped:

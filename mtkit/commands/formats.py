@@ -21,25 +21,25 @@ def formats(
     from mtkit.formats import FOLDERS, FORMATS, get_format
 
     modules = {name: get_format(name) for name in FORMATS}
-    found = [(name, hasattr(one, "write"), one.TITLE) for name, one in modules.items()]
-    found += [(name, True, title) for name, title in FOLDERS.items()]
+    table = [(name, hasattr(module, "write"), module.TITLE) for name, module in modules.items()]
+    table += [(name, True, title) for name, title in FOLDERS.items()]
     if as_json:
         rows = [
             {
                 "name": name, "read": True, "write": writes, "title": title,
                 "holds": "model" if name in FOLDERS else "tokenizer",
             }
-            for name, writes, title in found
+            for name, writes, title in table
         ]  # fmt: skip
         output.write_json({"schema": "mtkit.formats/1", "formats": rows})
         return
-    shown = [(name, "read", "write" if writes else "-", title) for name, writes, title in found]
+    lines = [(name, "read", "write" if writes else "-", title) for name, writes, title in table]
     if not output.is_terminal():
-        output.write_rows(shown)
+        output.write_rows(lines)
         return
     from mtkit.commands.terminal import Screen
 
-    Screen().table(("name:name", "read:good", "write:good", "what it is"), shown, elastic=3)
+    Screen().table(("name:name", "read:good", "write:good", "what it is"), lines, elastic=3)
 
 
 command = Command(formats)

@@ -60,7 +60,7 @@ def generate(
     from mtkit.errors import MtkitError
 
     is_resumed = settings.load_session is not None
-    given = read_prompt(text, prompt, files, command="generate", may_be_none=is_resumed)
+    prompt_bytes = read_prompt(text, prompt, files, command="generate", may_be_none=is_resumed)
     path = find_model(settings.model, quiet=quiet)
     settings = replace(settings, model=path, logprobs=as_json or as_jsonl)
     form = "json" if as_json else "jsonl" if as_jsonl else "text"
@@ -70,18 +70,18 @@ def generate(
         echo=echo, verbose=verbose, quiet=quiet, form=form, ids=ids
     )
     try:
-        made = run_generation(given, settings, watcher)
+        generated = run_generation(prompt_bytes, settings, watcher)
     except (KeyboardInterrupt, MtkitError):
         watcher.out.end()
         raise
     if as_json:
-        output.write_json(generation.generation_document(made, model=path))
+        output.write_json(generation.generation_document(generated, model=path))
     else:
         watcher.out.end()
     if not quiet:
-        generation.show_timings(made.timings)
-        if made.drafting is not None:
-            generation.show_drafting(made.drafting)
+        generation.show_timings(generated.timings)
+        if generated.drafting is not None:
+            generation.show_drafting(generated.drafting)
 
 
 command = Command(generate, OPTIONS, GenerateSettings)
@@ -94,7 +94,7 @@ def show_devices(backends: str | None, *, as_json: bool) -> None:
     from mtkit.llama import devices, library, system_info
 
     library(backends=backends)
-    found = devices()
+    device_list = devices()
     if as_json:
         rows = [
             {
@@ -104,17 +104,17 @@ def show_devices(backends: str | None, *, as_json: bool) -> None:
                 "free_bytes": device.free,
                 "total_bytes": device.total,
             }
-            for device in found
+            for device in device_list
         ]
         output.write_json({"schema": "mtkit.devices/1", "devices": rows, "system": system_info()})
         return
     if not output.is_terminal():
-        output.write_rows((d.name, d.kind, d.description, d.free, d.total) for d in found)
+        output.write_rows((d.name, d.kind, d.description, d.free, d.total) for d in device_list)
         return
     from mtkit.commands.terminal import Screen, part
 
     screen = Screen()
     columns = ("device:name", "kind", "what it is", "free>", "memory>")
-    sizes = ((d, (format_size(n) if n else "" for n in (d.free, d.total))) for d in found)
+    sizes = ((d, (format_size(n) if n else "" for n in (d.free, d.total))) for d in device_list)
     screen.table(columns, ((d.name, d.kind, d.description, *both) for d, both in sizes), elastic=2)
     screen.line(part("hint", "--device NAME"), " chooses one, -ngl N puts N layers on GPUs")

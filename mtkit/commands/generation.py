@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _FLUSH_SECONDS = 0.02
 _PLAIN = "\n\t\u200c\u200d"
 _LITTLE = 0.01
-"""Seconds that are not worth a word."""
+"""Seconds that are too few to mention."""
 
 
 class TextOutput:
@@ -79,7 +79,7 @@ class TextOutput:
         self._is_dim = is_dim
 
     def flush(self) -> None:
-        """Write what is waiting."""
+        """Write the buffered text."""
         if not self._parts:
             return
         text = "".join(self._parts)
@@ -210,10 +210,12 @@ def fold_line(line: str, indent: int) -> str:
 
 
 def warn_unused(sampler: SamplerSettings) -> None:
-    """Say which settings of a random choice were given where there is none."""
-    shown = ", ".join(sampler.declared[name].options[-1] for name in sampler.unused())
-    if shown:
-        write_note(f"warning: without --temp the most likely token is taken, whatever {shown} says")
+    """Warn of sampling options that greedy decoding ignores."""
+    options = ", ".join(sampler.declared[name].options[-1] for name in sampler.unused())
+    if options:
+        write_note(
+            f"warning: without --temp the most likely token is taken, whatever {options} says"
+        )
 
 
 def show_timings(timings: Timings) -> None:
@@ -232,7 +234,7 @@ def show_timings(timings: Timings) -> None:
 
 
 def show_drafting(seen: Statistics) -> None:
-    """Write what became of drafted tokens to stderr."""
+    """Write to stderr how drafting went."""
     extra = [("measuring", seen.measure_seconds), ("loading the draft", seen.load_seconds)]
     took = "".join(f"; {seconds:.3f} s of {what}" for what, seconds in extra if seconds >= _LITTLE)
     if not seen.drafted:
@@ -246,24 +248,24 @@ def show_drafting(seen: Statistics) -> None:
     )
 
 
-def generation_document(made: Generation, *, model: str) -> dict[str, object]:
+def generation_document(generated: Generation, *, model: str) -> dict[str, object]:
     """Return a generation as a JSON document."""
     from mtkit.base.escape import byte_escapes
 
-    timings, context = made.timings, made.context
+    timings, context = generated.timings, generated.context
     assert context.n_ctx is not None
-    drafting = {} if made.drafting is None else {"drafting": made.drafting.document()}
+    drafting = {} if generated.drafting is None else {"drafting": generated.drafting.document()}
     return {
         "schema": "mtkit.generate/1",
         "model": model,
-        "prompt_ids": made.prompt_ids,
-        "ids": made.ids,
-        "pieces": [byte_escapes(p.decode("utf-8", "backslashreplace")) for p in made.pieces],
-        "logprobs": [finite_number(value) for value in made.logprobs],
-        "text": made.text,
-        "end": made.end,
-        "seed": made.seed,
-        "sampler": list(made.steps),
+        "prompt_ids": generated.prompt_ids,
+        "ids": generated.ids,
+        "pieces": [byte_escapes(p.decode("utf-8", "backslashreplace")) for p in generated.pieces],
+        "logprobs": [finite_number(value) for value in generated.logprobs],
+        "text": generated.text,
+        "end": generated.end,
+        "seed": generated.seed,
+        "sampler": list(generated.steps),
         "context": {
             "n_ctx": context.n_ctx,
             "n_batch": min(context.n_batch, context.n_ctx),
@@ -271,7 +273,7 @@ def generation_document(made: Generation, *, model: str) -> dict[str, object]:
             "kv_type": context.kv_type,
             "flash_attention": context.flash_attention,
             "threads": context.threads,
-            "waiting": made.waiting,
+            "waiting": generated.waiting,
         },
         "timings": {
             "load_seconds": timings.load,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Kind = tuple[str, tuple[tuple[str, tuple[int, ...]], ...]]
 
-    """What the blocks of a line have in common: their prefix, names and shapes of tensors."""
+    """What blocks on one line have in common: prefix, tensor names and shapes."""
 
 
 def choose_names(names: Iterable[str], pattern: str | None) -> list[str]:
@@ -29,7 +29,7 @@ def choose_names(names: Iterable[str], pattern: str | None) -> list[str]:
 
 
 def name_matcher(pattern: str) -> Callable[[str], bool]:
-    """Return what tells whether a text has a pattern in it, or with ``*?[`` is matched by it."""
+    """Return a test for names: contains the pattern, or with ``*?[`` matches it as a glob."""
     if not set(pattern) & set("*?["):
         return lambda text: pattern in text
     import re
@@ -59,7 +59,7 @@ SORT_KEYS = ("name", "type", "offset", "bytes", "parameters")
 
 
 class GgufView:
-    """A report with the keys and tensors that were asked for, in the order asked for."""
+    """A report with only the keys and tensors that match, sorted."""
 
     def __init__(self, report: GgufReport, pattern: str | None, sort: str | None) -> None:
         self.report = report
@@ -84,7 +84,7 @@ class GgufView:
 
 
 def order_error(sort: str) -> UsageError:
-    """Return an error about what tensors cannot be sorted by."""
+    """Return the error for an unknown sort key."""
     hint = f"known: {', '.join(SORT_KEYS)}"
     return UsageError(f"cannot sort by {sort!r}", field="--sort", hint=hint)
 
@@ -105,8 +105,8 @@ def fold_blocks(layers: Sequence[TensorGroup]) -> Iterator[list[object]]:
         else:
             others += group.tensors
     total = output.Escaped(f"{output.format_number(sum(len(g.tensors) for g in layers))}   ")
-    shown = list(kinds.items())[:_MOST_KINDS]
-    for (prefix, names), groups in shown:
+    first = list(kinds.items())[:_MOST_KINDS]
+    for (prefix, names), groups in first:
         label = sticky(
             f"{output.cell(prefix)}.{_format_ranges([_block_number(g) for g in groups])}"
         )
@@ -115,9 +115,9 @@ def fold_blocks(layers: Sequence[TensorGroup]) -> Iterator[list[object]]:
         columns = zip(*(group.tensors for group in groups), strict=True)
         same = zip((name for name, _ in names), columns, strict=True)
         yield [*head, *_tensor_parts(same)]
-    rest = sum(len(groups) for groups in kinds.values()) - sum(len(g) for _, g in shown)
+    rest = sum(len(groups) for groups in kinds.values()) - sum(len(g) for _, g in first)
     if rest:
-        yield [part("dim", f"{count_part(rest, 'block')} of {len(kinds) - len(shown)} more kinds")]
+        yield [part("dim", f"{count_part(rest, 'block')} of {len(kinds) - len(first)} more kinds")]
     if others:
         yield [total, *_tensor_parts((tensor.name, (tensor,)) for tensor in others)]
 
@@ -125,7 +125,9 @@ def fold_blocks(layers: Sequence[TensorGroup]) -> Iterator[list[object]]:
 def _block_kind(group: TensorGroup) -> Kind:
     prefix = group.name.rpartition(".")[0]
     begin = f"{group.name}."
-    return prefix, tuple((one.name.removeprefix(begin), one.shape) for one in group.tensors)
+    return prefix, tuple(
+        (tensor.name.removeprefix(begin), tensor.shape) for tensor in group.tensors
+    )
 
 
 def _block_number(group: TensorGroup) -> int:
@@ -134,25 +136,25 @@ def _block_number(group: TensorGroup) -> int:
 
 def _format_ranges(numbers: list[int]) -> str:
     """Return numbers as ranges: 0–31, or 0,2,4 … (16)."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for number in numbers:
-        if found and found[-1][1] + 1 == number:
-            found[-1][1] = number
+        if ranges and ranges[-1][1] + 1 == number:
+            ranges[-1][1] = number
         else:
-            found.append([number, number])
-    texts = [str(low) if low == high else f"{low}–{high}" for low, high in found[:_MOST_RANGES]]
-    more = f" … ({len(numbers)})" if len(found) > _MOST_RANGES else ""
+            ranges.append([number, number])
+    texts = [str(low) if low == high else f"{low}–{high}" for low, high in ranges[:_MOST_RANGES]]
+    more = f" … ({len(numbers)})" if len(ranges) > _MOST_RANGES else ""
     return ",".join(texts) + more
 
 
 def _tensor_parts(columns: Iterable[tuple[str, Sequence[Tensor]]]) -> list[object]:
     """Return name, types and shape of what is one tensor in each block of a kind."""
-    known = list(columns)
+    rows = list(columns)
     items: list[object] = []
-    for name, same in known[:_MOST_TENSORS]:
+    for name, same in rows[:_MOST_TENSORS]:
         types = "/".join(dict.fromkeys(str(tensor.type) for tensor in same))
-        shown = f"{name.removesuffix('.weight')} {types} {shape_text(same[0], '×')}"
-        items.append(sticky(output.cell(shown)))
-    if len(known) > _MOST_TENSORS:
-        items.append(part("dim", sticky(f"{len(known) - _MOST_TENSORS} more")))
+        text = f"{name.removesuffix('.weight')} {types} {shape_text(same[0], '×')}"
+        items.append(sticky(output.cell(text)))
+    if len(rows) > _MOST_TENSORS:
+        items.append(part("dim", sticky(f"{len(rows) - _MOST_TENSORS} more")))
     return join_parts(items)

@@ -106,7 +106,11 @@ def topic_text(words: list[str]) -> str | None:
     if name in ("topics", "topic"):
         width = max(map(len, TOPICS))
         return "".join(f"{name:{width}}  {about}\n" for name, (about, _) in TOPICS.items())
-    names = {one for one in TOPICS if name in (one, one.removesuffix("s"), one.partition("-")[0])}
+    names = {
+        topic
+        for topic in TOPICS
+        if name in (topic, topic.removesuffix("s"), topic.partition("-")[0])
+    }
     return TOPICS[names.pop()][1] if len(names) == 1 else None
 
 
@@ -150,7 +154,7 @@ _WORDS = {
     "--version": "version",
     "--help": "usage man commands",
 }
-"""The right words -> what is typed for them; the arguments stay as they are."""
+"""Command -> words that people type for it; the arguments stay."""
 _NEEDS = {
     "encode": ['"TEXT"'],
     "count": ["FILE"],
@@ -213,7 +217,7 @@ _ELSEWHERE = {
 _PROGRAMS = ("ollama", "hf", "huggingface-cli", "lms")
 """Programs whose own commands follow."""
 _OTHERS = ("--no-tensors", "--modelfile", "--split", "--merge")
-"""Options of other programs that say what the command says here."""
+"""Options of other programs that a command implies here."""
 _TAKES_MODEL = ("generate", "chat", "serve", "logits", "perplexity", "imatrix")
 _TAKES_TOKENIZER = ("encode", "decode", "explain", "count", "token", "bench")
 _SECOND = {"split": "-o", "convert-endian": "-o", "trim": "-o", "edit": "-o", "report": "-o",
@@ -230,8 +234,8 @@ def unknown_command(name: str, args: Sequence[str], commands: Sequence[str]) -> 
     from mtkit.errors import UsageError
 
     kind = "option" if name.startswith("-") else "command"
-    known = {word: right for right, words in _WORDS.items() for word in words.split()}
-    elsewhere = {word: said for words, said in _ELSEWHERE.items() for word in words.split()}
+    synonyms = {word: right for right, words in _WORDS.items() for word in words.split()}
+    elsewhere = {word: advice for words, advice in _ELSEWHERE.items() for word in words.split()}
     lower = name.lower()
     what = f"no such {kind}: {name}"
     if lower in elsewhere:
@@ -242,14 +246,14 @@ def unknown_command(name: str, args: Sequence[str], commands: Sequence[str]) -> 
             _line(args[0], args[1:]) if own else unknown_command(args[0], args[1:], commands).hint
         )
         return UsageError(what, hint=hint)
-    if lower in known:
-        return UsageError(what, hint=_line(known[lower], args, word=lower))
+    if lower in synonyms:
+        return UsageError(what, hint=_line(synonyms[lower], args, word=lower))
     line = _option(name, args) if kind == "option" else _file(name, args)
     if line:
         return UsageError(what if kind == "option" else f"{name} is not a command", hint=line)
-    close = _close(name, [*commands, *known, "--help", "--version"])
+    close = _close(name, [*commands, *synonyms, "--help", "--version"])
     if close:
-        right = known.get(close)
+        right = synonyms.get(close)
         return UsageError(what, hint=_line(right, args) if right else f"did you mean {close}?")
     if list(args) == ["--help"]:
         hint = "mtkit --help lists commands, mtkit help topics lists topics"
@@ -262,25 +266,25 @@ def unknown_command(name: str, args: Sequence[str], commands: Sequence[str]) -> 
 
 
 def reorder_line(command: str, args: Sequence[str], extra: str) -> str:
-    """Return the line for words in the order of other programs; empty where none is meant."""
+    """Return the command line for words in the order of other programs; empty if there is none."""
     option = "-m" if command in _TAKES_MODEL else "-t" if command in _TAKES_TOKENIZER else ""
     words = list(args)
     if option:
         is_named = _is_model if option == "-m" else _is_tokenizer
-        named = next((one for one in words if is_named(one)), None)
+        model = next((word for word in words if is_named(word)), None)
         options = [*_MODEL_OPTIONS, "-t", "--tokenizer"]
-        if named is None or any(one.partition("=")[0] in options for one in words):
+        if model is None or any(word.partition("=")[0] in options for word in words):
             return ""
     else:
-        option, named = _SECOND.get(command, ""), extra
+        option, model = _SECOND.get(command, ""), extra
         if not option or option in words or extra not in words:
             return ""
-    words.remove(named)
-    return f"run: mtkit {command} {join([*words, option, named])}"
+    words.remove(model)
+    return f"run: mtkit {command} {join([*words, option, model])}"
 
 
 def _line(right: str, args: Sequence[str], word: str = "") -> str:
-    """Return a line with the arguments that were given, or with what stands for them."""
+    """Return a command line with the arguments, or with placeholders."""
     if right == "split" and "--merge" in args:
         right = "merge"
     args = [arg for arg in args if arg not in _OTHERS]
@@ -296,14 +300,14 @@ def _line(right: str, args: Sequence[str], word: str = "") -> str:
     elif right == "generate" and args and (_is_model(args[0]) or _names_model(word, args[0])):
         text = [arg for arg in args[1:] if not arg.startswith("-")]
         right, args = ("generate" if text else "chat"), [*args[1:], "-m", args[0]]
-    given = join(args) if args else " ".join(_NEEDS.get(right, ()))
+    arguments = join(args) if args else " ".join(_NEEDS.get(right, ()))
     if len(args) == 1 and right in _FILE_ALONE:
-        given += f" {_FILE_ALONE[right]}"
-    return f"run: mtkit {right} {given}".rstrip()
+        arguments += f" {_FILE_ALONE[right]}"
+    return f"run: mtkit {right} {arguments}".rstrip()
 
 
 def _option(name: str, args: Sequence[str]) -> str:
-    """Return the line for a command that was left out before its options."""
+    """Return the command line for options without a command."""
     option = name.partition("=")[0]
     all_args = [name, *args]
     if option in ("--encode", "--decode", "--count", "--tokenize", "--detokenize", "--show-count"):
@@ -320,7 +324,7 @@ def _option(name: str, args: Sequence[str]) -> str:
 
 
 def _file(name: str, args: Sequence[str]) -> str:
-    """Return the line for a file or folder that was named alone."""
+    """Return the command line for a file or folder alone."""
     suffix = os.path.splitext(name)[1].lower()
     is_there = os.path.exists(os.path.expanduser(name))
     if suffix in _MODELS + _TOKENIZERS or os.path.isdir(os.path.expanduser(name)):

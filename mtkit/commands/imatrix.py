@@ -8,9 +8,7 @@ from mtkit.commands.options import Option
 from mtkit.settings import TextSettings
 
 OPTIONS = {
-    "names": Option("", "Text files; - or none: standard input.", "[FILE]..."),
     "out": Option("-o --output", "File for the importance matrix.", "GGUF"),
-    "chunks": Option("--chunks", "Maximum number of windows; default: all.", "N", low=1),
     "from_chunk": Option("--from-chunk", "Skip the first N windows.", "N", "--chunk", low=0),
     "process_output": Option("--process-output", "Include the output matrix."),
     "parse_special": Option(
@@ -74,22 +72,22 @@ def imatrix(
     texts = [] if is_sum else read_texts(prompt, names or files, hint)
     log.is_shown = verbose
     settings = replace(settings, model=find_model(settings.model))
-    made = importance_matrix(
+    matrix = importance_matrix(
         settings, texts, out, chunks=chunks, skip=from_chunk, with_output=process_output,
         parse_special=parse_special, in_files=in_files or (), resume=resume, save_every=save_every,
         force=force, progress=Progress("imatrix", after=0).show, loading=Progress("loading").show,
     )  # fmt: skip
-    numbers = {"matrices": len(made.entries), "chunks": made.chunks}
+    numbers = {"matrices": len(matrix.entries), "chunks": matrix.chunks}
     if as_json:
         head = {"schema": "mtkit.imatrix/1", "written": out, "model": settings.model}
         output.write_json(
-            {**head, **numbers, "chunk_size": made.chunk_size, "datasets": list(made.datasets)}
+            {**head, **numbers, "chunk_size": matrix.chunk_size, "datasets": list(matrix.datasets)}
         )
     elif output.is_terminal():
         from mtkit.commands.terminal import Screen, count_part, join_parts, part
 
-        matrices = f"{output.format_number(len(made.entries))} matrices"
-        sums = join_parts([matrices, count_part(made.chunks, "window")])
+        matrices = f"{output.format_number(len(matrix.entries))} matrices"
+        sums = join_parts([matrices, count_part(matrix.chunks, "window")])
         Screen().verdict(part("name", out), output.Escaped(" · "), *sums, good=True)
     else:
         output.write_rows([(out, *numbers.values())])

@@ -31,7 +31,7 @@ def locate_file(name: str | None, *, download: bool | None = None) -> Location:
 
 
 def open_file(name: str | None, *, download: bool | None = None, most: int | None = None) -> Source:
-    """Open what a name stands for; of an address, what tells the content of its file."""
+    """Open the file of a name; of an address, only the bytes that show its content."""
     from mtkit.base.binary import Source
     from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
 
@@ -41,7 +41,7 @@ def open_file(name: str | None, *, download: bool | None = None, most: int | Non
 
 
 def find_model(name: str | None, *, quiet: bool = False) -> str:
-    """Return the path of the model that a name stands for; as ``locate_named``."""
+    """Return the path of the model that a name stands for."""
     from mtkit.errors import UsageError
     from mtkit.sources.locate import MODEL, locate
 
@@ -65,8 +65,8 @@ def find_folder(name: str | None) -> str | None:
     from mtkit.sources import hub
 
     path = os.path.expanduser(name)
-    found = path if os.path.exists(path) else hub.find(name)
-    return found if found is not None and model_folder.sniff(found) else None
+    folder = path if os.path.exists(path) else hub.find(name)
+    return folder if folder is not None and model_folder.sniff(folder) else None
 
 
 def find_models(names: Sequence[str]) -> list[str]:
@@ -106,9 +106,9 @@ def load_tokenizer(
 
     file = locate_file(name, download=download)
     path = file.path
-    asked = {"encoding": encoding} if encoding is not None else file.overrides
+    overrides = {"encoding": encoding} if encoding is not None else file.overrides
     source = Source.open(path, guard=True)
-    tokenizer = load_source(source, overrides=asked, reader=reader, verify_tables=verify_tables)
+    tokenizer = load_source(source, overrides=overrides, reader=reader, verify_tables=verify_tables)
     if encoding is not None and tokenizer.format_name != "tiktoken":
         from mtkit.sources.encodings import encoding_names, encoding_of
 
@@ -130,7 +130,7 @@ _LONGEST_NAME = 4096
 
 
 def special_mode(parse: bool, no_parse: bool) -> bool | None:
-    """Return whether special tokens in a text are parsed; None: as its reference does."""
+    """Return whether special tokens in a text are parsed; None: as the reference library does."""
     from mtkit.errors import UsageError
 
     if parse and no_parse:
@@ -162,35 +162,35 @@ def open_texts(
             return
         if sys.stdin.isatty():
             raise UsageError("no text", hint=hint)
-    given = text if prompt is None else prompt
-    if given is not None and (given != "-" or prompt is not None):
+    literal = text if prompt is None else prompt
+    if literal is not None and (literal != "-" or prompt is not None):
         # Bytes of the command line that are not valid UTF-8 arrive as surrogate escapes.
-        yield "", given.encode("utf-8", "surrogateescape")
+        yield "", literal.encode("utf-8", "surrogateescape")
         return
     for path in files or ["-"]:
         with standard_input() if path == "-" else open_input(path) as file:
             if path != "-" and file.peek(4)[:4] == b"GGUF":  # type: ignore[attr-defined]  # buffered
                 line = _corrected_line(
-                    hint, [one for one in files or () if one != path], path, model
+                    hint, [name for name in files or () if name != path], path, model
                 )
                 raise UsageError("is a model, not a text", source=path, hint=line)
             yield path, file
 
 
 def _corrected_line(hint: str, texts: Sequence[str], path: str, model: bool) -> str:
-    """Return the line to run where a model was given as a text: ``hint`` with it as a model."""
+    """Return the command line of ``hint`` with a file as the model that was given as a text."""
     if not hint:
         return ""
     from shlex import join
 
     _, command, first, *_ = hint.split()  # "mtkit count FILE": files need no option
     option = [] if first.startswith("FILE") else ["-f"]
-    given = [part for text in texts or ["FILE"] for part in (*option, text)]
-    return f"run: mtkit {join([command, *given, '-m' if model else '-t', path])}"
+    words = [part for text in texts or ["FILE"] for part in (*option, text)]
+    return f"run: mtkit {join([command, *words, '-m' if model else '-t', path])}"
 
 
 def check_no_file(text: str | None, prompt: str | None, command: str) -> None:
-    """Refuse the name of a file where a model is given a text: it would go on with the name."""
+    """Refuse a file name as the prompt: the model would continue the name."""
     from shlex import quote
 
     from mtkit.errors import UsageError
@@ -199,8 +199,8 @@ def check_no_file(text: str | None, prompt: str | None, command: str) -> None:
         return
     path = os.path.expanduser(text)
     if (text.lower().endswith(".gguf") and " " not in text) or _is_model(path):
-        asked = f" -p {quote(prompt)}" if prompt is not None else ""
-        line = f"run: mtkit {command} -m {quote(text)}{asked}"
+        prompt_option = f" -p {quote(prompt)}" if prompt is not None else ""
+        line = f"run: mtkit {command} -m {quote(text)}{prompt_option}"
         raise UsageError("is a model, not a text", source=text, hint=line)
     if os.path.isfile(path) and prompt is None:
         hint = f"run: mtkit {command} -f {quote(text)}; -p takes the name as the text"
@@ -223,25 +223,26 @@ def _is_model(path: str) -> bool:
 def read_texts(
     prompt: str | None, files: Sequence[str] | None, hint: str
 ) -> list[tuple[str, bytes]]:
-    """Return name and bytes of each text that a command is given; as ``texts_of``."""
-    given = open_texts(None, prompt, files, hint, model=True)
+    """Return name and bytes of each text that a command is given, as ``open_texts`` yields them."""
+    contents = open_texts(None, prompt, files, hint, model=True)
     return [
-        (name, content if isinstance(content, bytes) else content.read()) for name, content in given
+        (name, content if isinstance(content, bytes) else content.read())
+        for name, content in contents
     ]
 
 
 def read_lines(content: BinaryIO | bytes) -> Iterator[list[bytes]]:
-    """Yield lines without their ends, together those that have come by then."""
+    """Yield lines without their ends, in groups as they arrive."""
     if isinstance(content, bytes):
         yield content.splitlines()
         return
-    begun: list[bytes] = []
+    unfinished: list[bytes] = []
     while chunk := content.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]  # a buffered file's
         first, *rest = chunk.split(b"\n")
-        begun.append(first)
+        unfinished.append(first)
         if rest:
-            lines = [b"".join(begun), *rest[:-1]]
-            begun = [rest[-1]]
+            lines = [b"".join(unfinished), *rest[:-1]]
+            unfinished = [rest[-1]]
             yield [line.removesuffix(b"\r") for line in lines]
-    if any(begun):
-        yield [b"".join(begun).removesuffix(b"\r")]
+    if any(unfinished):
+        yield [b"".join(unfinished).removesuffix(b"\r")]

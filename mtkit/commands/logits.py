@@ -58,10 +58,10 @@ def logits(
     if top < 0:
         raise UsageError(f"is {top}, but must be 0 or more", field="--top")
     log.is_shown = verbose
-    given = read_prompt(text, prompt, files, command="logits")
+    content = read_prompt(text, prompt, files, command="logits")
     settings = replace(settings, model=find_model(settings.model))
     with open_model(settings, Progress("loading").show) as runner:
-        ids = runner.model.tokenize(given, add_special=not no_special)
+        ids = runner.model.tokenize(content, add_special=not no_special)
         if not ids:
             raise UsageError("the text has no tokens")
         context = runner.open_context(context_tokens(len(ids), 1, settings.context.n_ctx, 0))
@@ -69,27 +69,27 @@ def logits(
         rows = list(_rows(context, ids, top, every=every, keep=save is not None))
         piece = runner.model.piece
         tokens = [
-            (at, [(i, piece(i, special=True), value, p) for i, value, p in found])
-            for at, found, _ in rows
+            (at, [(i, piece(i, special=True), value, p) for i, value, p in best])
+            for at, best, _ in rows
         ]
     if save is not None:
         _save(save, [row for _, _, row in rows], force=force)
     if as_json:
         output.write_json({"schema": "mtkit.logits/1", "ids": ids, "rows": _document(tokens)})
         return
-    shown = [
+    table = [
         (at, rank, i, raw, f"{value:.4f}", f"{p:.6f}")
-        for at, found in tokens
-        for rank, (i, raw, value, p) in enumerate(found)
+        for at, best in tokens
+        for rank, (i, raw, value, p) in enumerate(best)
     ]
     if output.is_terminal():
         from mtkit.commands.terminal import Screen, token_text
 
         columns = ("after>:dim", "rank>:dim", "id>:id", "token", "logit>", "probability>")
-        rows_of = ((*row[:3], token_text(row[3]), *row[4:]) for row in shown)
+        rows_of = ((*row[:3], token_text(row[3]), *row[4:]) for row in table)
         Screen().table(columns, rows_of, elastic=3)
     else:
-        output.write_rows((*row[:3], as_text(row[3]), *row[4:]) for row in shown)
+        output.write_rows((*row[:3], as_text(row[3]), *row[4:]) for row in table)
 
 
 command = Command(logits, OPTIONS, ModelSettings)
@@ -113,9 +113,9 @@ def _rows(
             best = np.argsort(-values, kind="stable")[:top]
             weights = np.exp((values - values.max()).astype(np.float64))
             total = float(weights.sum())
-            found = [(int(i), float(values[i]), float(weights[i]) / total) for i in best]
+            entries = [(int(i), float(values[i]), float(weights[i]) / total) for i in best]
             place = at + row if row >= 0 else len(ids) - 1
-            yield place, found, values.copy() if keep else None
+            yield place, entries, values.copy() if keep else None
 
 
 def _document(tokens: Any) -> list[dict[str, object]]:
@@ -131,10 +131,10 @@ def _document(tokens: Any) -> list[dict[str, object]]:
                     "logit": finite_number(value),
                     "probability": finite_number(p),
                 }
-                for i, raw, value, p in found
+                for i, raw, value, p in entries
             ],
         }
-        for at, found in tokens
+        for at, entries in tokens
     ]
 
 

@@ -52,7 +52,7 @@ def merge(
     first = open_gguf(_first(names))
     shards = shard_set(first)
     if len(names) > 1:
-        own = {os.path.realpath(one.path) for one in shards.shards} if shards else set()
+        own = {os.path.realpath(shard.path) for shard in shards.shards} if shards else set()
         other = next((name for name in names if os.path.realpath(name) not in own), None)
         if other is not None:
             raise UsageError(f"is not a shard of {first.name}", source=other)
@@ -70,17 +70,17 @@ command = Command(merge, OPTIONS)
 
 
 def _first(names: Sequence[str]) -> str:
-    """Return the first shard of those that are named."""
+    """Return the path of the first shard."""
     from mtkit.errors import UsageError
     from mtkit.gguf.shards import is_first_shard
 
     if len(names) == 1 and os.path.isdir(names[0]):
         folder = names[0]
-        found = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-        found = [name for name in found if is_first_shard(name)]
-        if len(found) != 1:
-            what = "has the shards of several models" if found else "is a folder without shards"
-            hint = f"name one of: {', '.join(found)}" if found else "NAME-00001-of-00003.gguf …"
+        firsts = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+        firsts = [name for name in firsts if is_first_shard(name)]
+        if len(firsts) != 1:
+            what = "has the shards of several models" if firsts else "is a folder without shards"
+            hint = f"name one of: {', '.join(firsts)}" if firsts else "NAME-00001-of-00003.gguf …"
             raise UsageError(what, source=folder, hint=hint)
-        return found[0]
+        return firsts[0]
     return next(filter(is_first_shard, names), names[0])

@@ -25,7 +25,7 @@ class NewFile(Record):
     @staticmethod
     def of(path: str, draft: Draft) -> NewFile:
         """Return a file as drafted."""
-        size = sum(one.n_bytes for one in draft.tensors.values())
+        size = sum(tensor.n_bytes for tensor in draft.tensors.values())
         return NewFile(path, len(draft.tensors), size, draft.chunks())
 
 
@@ -48,23 +48,23 @@ def write_new_files(
 
         screen = Screen()
         for path, tensors, n_bytes in rows:
-            said = [output.Escaped(" · "), count_part(tensors, "tensor"), " · ", size_part(n_bytes)]
+            size = [output.Escaped(" · "), count_part(tensors, "tensor"), " · ", size_part(n_bytes)]
             if dry_run:
-                screen.line(part("name", path), *said)
+                screen.line(part("name", path), *size)
             else:
-                screen.verdict(part("name", path), *said, good=True)
+                screen.verdict(part("name", path), *size, good=True)
     else:
         output.write_rows(rows)
 
 
 def warn_of_dropped_parts(file: GgufFile, dropped_keys: Iterable[str] = ()) -> None:
-    """Say what a file has besides keys and tensors: what is written of it does not have that."""
+    """Warn of what a file has besides keys and tensors, which the new file lacks."""
     from mtkit.gguf.draft import file_oddities
     from mtkit.gguf.shards import JoinedGguf
 
     if isinstance(file, JoinedGguf):
-        for one in file.files:
-            warn_of_dropped_parts(one)
+        for shard in file.files:
+            warn_of_dropped_parts(shard)
         return
     keys = (f"{key}: not kept" for key in dropped_keys if key in file.metadata)
     output.warn(file.name, [*keys, *file_oddities(file)])

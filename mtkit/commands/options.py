@@ -153,7 +153,19 @@ SHARED: Mapping[str, Option] = {
         "Compute an importance matrix from a text. Repeatable.",
         "FILE",
     ),
+    "file": Option("", "GGUF file.", "FILE"),
+    "names": Option("", "Text files; - or none: standard input.", "[FILE]..."),
+    "target": Option("", "The GGUF model to speed up.", "TARGET"),
+    "out": Option("-o --output", "File to write.", "FILE"),
+    "dry_run": Option("--dry-run", "Check without writing."),
+    "template": Option(
+        "--chat-template-file", "Chat template to use instead of the model's.", "FILE", "--template"
+    ),
+    "chunks": Option("--chunks", "Maximum number of windows; default: all.", "N", low=1),
+    "quiet": Option("-q --quiet", "Print no notes."),
     "force": Option("--force", "Replace an existing file."),
     "verbose": Option("-v --verbose", "Show llama.cpp's log."),
 }
 """Parameter -> option."""
+FORCE_FILES = Option("--force", "Replace existing files.")
+"""``force`` of a command that writes several files."""

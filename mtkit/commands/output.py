@@ -15,7 +15,9 @@ from mtkit.base.escape import escape
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any, TextIO, TypeVar
+    from typing import Any, NoReturn, TextIO, TypeVar
+
+    from mtkit.errors import MtkitError
 
     R = TypeVar("R")
 
@@ -51,7 +53,7 @@ def write_bytes(data: bytes) -> None:
 
 
 def write_numbers(parts: Iterable[Sequence[int] | memoryview]) -> None:
-    """Write numbers on one line, separated by spaces; never all of them are text at once."""
+    """Write numbers on one line, separated by spaces, in chunks to save memory."""
     line = ""
     for part in parts:
         for at in range(0, len(part), _CHUNK_NUMBERS):
@@ -161,8 +163,27 @@ def warn(source: str, messages: Sequence[str], *, most: int = 20) -> None:
         sys.stderr.write(f"mtkit: and {len(messages) - most} more warnings; --json lists them\n")
 
 
+def write_error(error: MtkitError) -> None:
+    """Print an error."""
+    if sys.stderr.isatty():
+        from mtkit.commands.terminal import Screen
+
+        Screen(stderr=True).error(error)
+    else:
+        from mtkit.base.escape import printable
+
+        sys.stderr.write(f"mtkit: {printable(' '.join(str(error).splitlines()))}\n")
+
+
+def raise_last_error(errors: Sequence[MtkitError]) -> NoReturn:
+    """Print all errors but the last, and raise that: a line for each file."""
+    for error in errors[:-1]:
+        write_error(error)
+    raise errors[-1]
+
+
 def wants_color(stream: TextIO | None = None) -> bool:
-    """Whether escape sequences for color may be written, to stdout where nothing is named."""
+    """Whether color may be written to a stream; default: stdout."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mtkit.commands import output
 from mtkit.commands.arguments import finite_number
 from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_model, read_texts
@@ -10,9 +11,10 @@ from mtkit.settings import TextSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from mtkit.llm.divergence import Divergence, Estimate
     from mtkit.llm.perplexity import Perplexity
     from mtkit.llm.runner import Runner
 
@@ -20,10 +22,8 @@ if TYPE_CHECKING:
 
 
 OPTIONS = {
-    "names": Option("", "Text files; - or none: standard input.", "[FILE]..."),
     "against": Option("--against", "Compare with this model's predictions.", "BASE"),
     "stride": Option("--stride", "Use overlapping windows, N tokens apart.", "N"),
-    "chunks": Option("--chunks", "Maximum number of windows; default: all.", "N", low=1),
 }
 
 
@@ -93,7 +93,6 @@ def _perplexity(
     *,
     as_json: bool,
 ) -> None:
-    from mtkit.commands import output
     from mtkit.commands.terminal import Progress
     from mtkit.errors import MtkitError
     from mtkit.llama import log
@@ -106,31 +105,31 @@ def _perplexity(
         context = runner.open_context() if stride is not None else None
         windows = open_windows(runner) if context is None else None
         log.is_shown = False
-        made = []
+        results = []
         for name, text in texts:
             bar = Progress("perplexity", after=0).show
             try:
                 if windows is not None:
                     ids = token_ids(model, text, runner.n_ctx, windows=chunks)
-                    one = of_windows(windows, ids, progress=bar)
+                    result = of_windows(windows, ids, progress=bar)
                 else:
                     assert context is not None
                     assert stride is not None
                     ids = model.tokenize(text, add_special=False, parse_special=False)
-                    one = sliding_perplexity(context, ids, stride, progress=bar)
+                    result = sliding_perplexity(context, ids, stride, progress=bar)
             except MtkitError as error:
                 raise error.located(name) from None
-            made.append((name, one))
-    total = combine([one for _, one in made])
-    rows = made if len(made) == 1 else [*made, ("total", total)]
+            results.append((name, result))
+    total = combine([result for _, result in results])
+    rows = results if len(results) == 1 else [*results, ("total", total)]
     if as_json:
         document = {"schema": "mtkit.perplexity/2", "model": settings.model, **_document(total)}
-        if len(made) > 1:
-            document["texts"] = [{"name": name, **_document(one)} for name, one in made]
+        if len(results) > 1:
+            document["texts"] = [{"name": name, **_document(result)} for name, result in results]
         output.write_json(document)
     elif not output.is_terminal():
         numbers = ((o.perplexity, o.error, o.loss, o.tokens, o.windows) for _, o in rows)
-        names_of = ([name] * (len(made) > 1) for name, _ in rows)
+        names_of = ([name] * (len(results) > 1) for name, _ in rows)
         output.write_rows((*row, *name) for row, name in zip(numbers, names_of, strict=True))
     else:
         _show(rows)
@@ -140,7 +139,6 @@ def _divergence(
     texts: Texts, settings: TextSettings, base: str, chunks: int | None, *, as_json: bool
 ) -> None:
     from mtkit.base.record import replace
-    from mtkit.commands.divergence import write_divergence
     from mtkit.commands.terminal import Progress
     from mtkit.errors import MtkitError
     from mtkit.llama import log
@@ -161,14 +159,14 @@ def _divergence(
                     raise error.located(name) from None
             pair = open_windows(runner), open_windows(other)
             log.is_shown = False
-            found = divergence(*pair, ids, progress=Progress("divergence", after=0).show)
-    write_divergence(found, str(settings.model), base, as_json=as_json)
+            measured = divergence(*pair, ids, progress=Progress("divergence", after=0).show)
+    _write_divergence(measured, str(settings.model), base, as_json=as_json)
 
 
-def _document(made: Perplexity) -> dict[str, Any]:
+def _document(result: Perplexity) -> dict[str, Any]:
     from mtkit.base.record import fields
 
-    values = ((name, getattr(made, name)) for name in fields(made))
+    values = ((name, getattr(result, name)) for name in fields(result))
     return {
         name: finite_number(value) if isinstance(value, float) else value for name, value in values
     }
@@ -178,11 +176,116 @@ def _show(rows: Sequence[tuple[str, Perplexity]]) -> None:
     from mtkit.commands.terminal import Screen, count_part, join_parts, part
 
     screen = Screen()
-    for name, made in rows:
-        value = part("head", f"{made.perplexity:.4f}")
-        loss = f"{made.loss:.5f} nats per token"
+    for name, result in rows:
+        value = part("head", f"{result.perplexity:.4f}")
+        loss = f"{result.loss:.5f} nats per token"
         sums = join_parts(
-            [loss, count_part(made.tokens, "token"), count_part(made.windows, "window")]
+            [loss, count_part(result.tokens, "token"), count_part(result.windows, "window")]
         )
         title = part("name", f"{name}  " if len(rows) > 1 else "perplexity ")
-        screen.line(title, value, f" ± {made.error:.4f}  ", *sums, f" in {made.seconds:.1f} s")
+        screen.line(title, value, f" ± {result.error:.4f}  ", *sums, f" in {result.seconds:.1f} s")
+
+
+_BAR = 30
+
+
+def _write_divergence(divergence: Divergence, model: str, base: str, *, as_json: bool) -> None:
+    """Write a document, rows or a screen."""
+    if as_json:
+        head = {"schema": "mtkit.divergence/1", "model": model, "base": base}
+        output.write_json({**head, **_divergence_document(divergence)})
+    elif output.is_terminal():
+        _show_divergence(divergence, model, base)
+    else:
+        output.write_rows(_divergence_rows(divergence))
+
+
+def _divergence_document(divergence: Divergence) -> dict[str, object]:
+    from mtkit.base.record import fields
+    from mtkit.llm.divergence import Estimate
+
+    values: dict[str, object] = {}
+    for name in fields(divergence):
+        value = getattr(divergence, name)
+        if isinstance(value, Estimate):
+            value = {"value": finite_number(value.value), "error": finite_number(value.error)}
+        values[name] = finite_number(value) if isinstance(value, float) else value
+    values["quantiles"] = [
+        {"part": part, "value": value} for part, value in divergence.quantiles.items()
+    ]
+    bins = (dict(zip(("from", "to", "count"), row, strict=True)) for row in divergence.histogram)
+    return {**values, "histogram": list(bins)}
+
+
+def _divergence_rows(divergence: Divergence) -> Iterator[tuple[object, ...]]:
+    from mtkit.llm.divergence import Estimate
+
+    values: dict[str, object] = {
+        "tokens": divergence.tokens, "windows": divergence.windows,
+        "perplexity": divergence.perplexity, "base perplexity": divergence.base_perplexity,
+        "perplexity ratio": divergence.ratio, "ln(perplexity ratio)": divergence.log_ratio,
+        "perplexity difference": divergence.difference,
+        "correlation": divergence.correlation, "divergence": divergence.divergence,
+        "maximum divergence": divergence.maximum,
+    }  # fmt: skip
+    values |= {f"{100 * part:g}% divergence": value for part, value in divergence.quantiles.items()}
+    values |= {
+        "minimum divergence": divergence.minimum, "change in probability": divergence.change,
+        "RMS change in probability": divergence.change_rms, "same top token": divergence.same_top,
+    }  # fmt: skip
+    for name, value in values.items():
+        yield (name, value.value, value.error) if isinstance(value, Estimate) else (name, value)
+
+
+def _show_divergence(divergence: Divergence, model: str, base: str) -> None:
+    from mtkit.commands.terminal import Screen, count_part, join_parts, part
+
+    def estimate_parts(
+        estimate: Estimate, form: str = ".6f", factor: int = 1, unit: str = ""
+    ) -> list[object]:
+        value, error = (
+            format(factor * each, form) + unit for each in (estimate.value, estimate.error)
+        )
+        return [part("head", value), f" ± {error}"]
+
+    screen = Screen()
+    sums = join_parts(
+        [count_part(divergence.tokens, "token"), count_part(divergence.windows, "window")]
+    )
+    screen.line(part("name", model), " against ", part("name", base))
+    screen.line(*sums, f" in {divergence.seconds:.1f} s")
+    output.write("\n")
+    screen.facts(
+        [
+            ("perplexity", estimate_parts(divergence.perplexity, ".4f")),
+            ("base perplexity", estimate_parts(divergence.base_perplexity, ".4f")),
+            ("ratio", estimate_parts(divergence.ratio)),
+            ("its logarithm", estimate_parts(divergence.log_ratio)),
+            ("correlation", [f"{divergence.correlation:.2%}"]),
+            ("KL divergence", [*estimate_parts(divergence.divergence), " nats per token"]),
+            ("change in p", estimate_parts(divergence.change, ".3f", 100, " %")),
+            ("RMS change", estimate_parts(divergence.change_rms, ".3f", 100, " %")),
+            ("same top token", estimate_parts(divergence.same_top, ".3f", 100, " %")),
+        ]
+    )
+    screen.heading("divergence", "token by token, in nats")
+    rows = [("maximum", f"{divergence.maximum:.6f}")]
+    rows += [
+        (f"{100 * quantile:g} %", f"{value:.6f}")
+        for quantile, value in divergence.quantiles.items()
+    ]
+    screen.table(
+        ("part>:dim", "at most>"), [*rows, ("minimum", f"{divergence.minimum:.6f}")], indent=2
+    )
+    screen.heading("histogram")
+    most = max(tokens for *_, tokens in divergence.histogram)
+    bars = (
+        (
+            f"{low:.3g}",
+            f"{high:.3g}",
+            output.format_number(tokens),
+            "█" * round(_BAR * tokens / most),
+        )
+        for low, high, tokens in divergence.histogram
+    )
+    screen.table(("from>", "to>", "tokens>", "share:good"), bars, indent=2)

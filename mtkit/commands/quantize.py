@@ -29,7 +29,6 @@ OPTIONS = {
     "kind": Option(
         "--type", "Type to quantize to: Q4_K_M, Q8_0, IQ4_XS, BF16 …", "TYPE", values=type_names
     ),
-    "out": Option("-o --output", "File to write.", "FILE"),
     "pure": Option("--pure", "Use one type for all matrices, not a mix."),
     "tensor_types": Option(
         "--tensor-type",
@@ -124,8 +123,8 @@ def quantize(
         return
     assert out is not None
     after = open_gguf(out)
-    done = find_difference(before, after, values=True).tensors if report else ()
-    sizes = [sum(tensor.n_bytes for tensor in one.tensors) for one in (before, after)]
+    changes = find_difference(before, after, values=True).tensors if report else ()
+    sizes = [sum(tensor.n_bytes for tensor in model.tensors) for model in (before, after)]
     if as_json:
         output.write_json(
             {
@@ -134,13 +133,13 @@ def quantize(
                 "requantized": again,
                 "bytes_before": sizes[0],
                 "bytes": sizes[1],
-                "tensors": [_record(one) for one in done],
+                "tensors": [_record(change) for change in changes],
             }
         )
     elif output.is_terminal():
-        _show(out, sizes, done)
+        _show(out, sizes, changes)
     else:
-        output.write_rows([(out, *sizes), *map(_row, done)])
+        output.write_rows([(out, *sizes), *map(_row, changes)])
 
 
 command = Command(quantize, OPTIONS)
@@ -149,7 +148,7 @@ command = Command(quantize, OPTIONS)
 def _words(
     file: str, more: list[str], kind: str, out: str | None, threads: int
 ) -> tuple[str, str | None, int]:
-    """Return type, new file and threads, named by options or by words as llama-quantize's."""
+    """Return type, new file and threads, from options or in llama-quantize's order of words."""
     from shlex import quote
 
     from mtkit.errors import UsageError
@@ -170,9 +169,9 @@ def _words(
 
 
 def _row(change: TensorChange) -> Sequence[str]:
-    found = change.errors
-    errors = (f"{found.largest:.6g}", f"{found.rmse:.6g}", f"{found.cosine:.8f}") if found else ()
-    return (change.name, *change.types, *errors)
+    error = change.errors
+    numbers = (f"{error.largest:.6g}", f"{error.rmse:.6g}", f"{error.cosine:.8f}") if error else ()
+    return (change.name, *change.types, *numbers)
 
 
 def _record(change: TensorChange) -> dict[str, object]:
@@ -187,13 +186,13 @@ def _record(change: TensorChange) -> dict[str, object]:
     }
 
 
-def _show(path: str, sizes: Sequence[int], done: Sequence[TensorChange]) -> None:
+def _show(path: str, sizes: Sequence[int], changes: Sequence[TensorChange]) -> None:
     from mtkit.commands.terminal import Screen, part, size_part
 
     screen = Screen()
-    said = [output.Escaped(" · "), size_part(sizes[0]), " → ", size_part(sizes[1])]
-    screen.verdict(part("name", path), *said, good=True)
-    if done:
+    size_change = [output.Escaped(" · "), size_part(sizes[0]), " → ", size_part(sizes[1])]
+    screen.verdict(part("name", path), *size_change, good=True)
+    if changes:
         heads = ("tensor:name", "before", "after", "largest error>", "rmse>", "cosine>")
-        rows = [[*_row(one), *[""] * 3][:6] for one in done]
+        rows = [[*_row(change), *[""] * 3][:6] for change in changes]
         screen.table(heads, rows, elastic=0)

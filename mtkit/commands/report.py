@@ -67,31 +67,31 @@ def report(
         raise UsageError("is the input file", source=path, hint="add -o report.html")
     progress = Progress("reading tensors").show
     try:
-        made = page_of(sources, histograms=histograms, deep=deep, progress=progress)
+        page = page_of(sources, histograms=histograms, deep=deep, progress=progress)
     except MtkitError as error:
         raise error.located(sources[0].name) from None
-    write_files({path: made}, force=force)
+    write_files({path: page}, force=force)
     if as_json:
-        named = [source.name for source in sources]
+        names = [source.name for source in sources]
         output.write_json(
-            {"schema": "mtkit.report/1", "path": path, "bytes": len(made), "files": named}
+            {"schema": "mtkit.report/1", "path": path, "bytes": len(page), "files": names}
         )
     elif output.is_terminal():
         from mtkit.commands.terminal import DOT, Screen, part, size_part
 
         Screen().verdict(
-            part("name", path), output.Escaped(DOT), size_part(len(made)),
+            part("name", path), output.Escaped(DOT), size_part(len(page)),
             output.Escaped(DOT), part("hint", "open it in a browser"), good=True,
         )  # fmt: skip
     else:
-        output.write_rows([(path, len(made))])
+        output.write_rows([(path, len(page))])
 
 
 command = Command(report, OPTIONS)
 
 
 def _beside(files: list[str]) -> str:
-    """Return where a page goes that has no name: ``model.report.html`` in this folder."""
+    """Return the default path of a page: ``model.report.html`` in the current folder."""
     names = []
     for name in files:
         base = "stdin" if name == "-" else os.path.basename(os.path.normpath(name))

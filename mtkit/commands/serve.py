@@ -23,15 +23,11 @@ _AS_ALWAYS = (
 
 
 OPTIONS = {
-    "template": Option(
-        "--chat-template-file", "Chat template to use instead of the model's.", "FILE", "--template"
-    ),
     "chat_template": Option(
         "--chat-template",
         "Name of one of llama.cpp's chat templates, or a template as text.",
         "NAME|TEXT",
     ),
-    "quiet": Option("-q --quiet", "Print no notes."),
     "_as_always": Option(_AS_ALWAYS, "", is_hidden=True),
 }
 
@@ -98,14 +94,14 @@ command = Command(serve, OPTIONS, ServeSettings)
 
 
 def show_note(text: str) -> None:
-    """Say what the server wants known."""
+    """Show a note of the server."""
     from mtkit.commands.terminal import Screen, part
 
     Screen(stderr=True).line(part("dim", f"note: {text}"))
 
 
 def show_start(settings: ServeSettings, served: ServedModel) -> None:
-    """Say what is served, and to whom."""
+    """Show the model, the slots and who can reach the server."""
     from mtkit.commands.terminal import Screen, count_part, join_parts, part, sticky
     from mtkit.serve.access import hosts_of, is_loopback
 

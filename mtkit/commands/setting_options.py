@@ -34,7 +34,7 @@ def setting_parameters(kind: type[Settings]) -> list[Parameter]:
 
 
 def take_settings(kind: type[S], values: dict[str, Any]) -> S:
-    """Take the settings out of a command's values and make the record; errors name the options."""
+    """Move the settings out of a command's values into their record; errors name the options."""
     options = {name: setting for name, setting in table(kind).items() if setting.options}
     taken = {name: values.pop(name) for name in options if name in values}
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.commands.command import Command
-from mtkit.commands.options import Option, parse_bytes
+from mtkit.commands.options import FORCE_FILES, Option, parse_bytes
 
 OPTIONS = {
     "file": Option("", "GGUF file, or the first shard.", "FILE"),
@@ -21,7 +21,7 @@ OPTIONS = {
         "--no-tensor-first-split", "Put only the metadata in the first shard."
     ),
     "dry_run": Option("--dry-run", "Show the shards without writing."),
-    "force": Option("--force", "Replace existing files."),
+    "force": FORCE_FILES,
 }
 
 

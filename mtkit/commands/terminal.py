@@ -54,13 +54,13 @@ class Part(output.Escaped):
 
 def part(role: str, value: object) -> Part:
     """Return a value as a part of a line."""
-    made = Part(output.cell(value))
-    made.role = role
-    return made
+    text = Part(output.cell(value))
+    text.role = role
+    return text
 
 
 def sticky(text: str) -> output.Escaped:
-    """Return text that stays on one line: its spaces are no place to fold."""
+    """Return text that is never folded at its spaces."""
     return output.Escaped(text.replace(" ", _STICKY))
 
 
@@ -82,13 +82,13 @@ def token_text(raw: bytes) -> output.Escaped:
 
 def join_parts(items: Iterable[object], between: str = DOT) -> list[object]:
     """Return items with something between them; a list is one item, empty ones are left out."""
-    found: list[object] = []
+    line: list[object] = []
     for item in items:
         parts = item if isinstance(item, list) else [item] * bool(item)
-        if found and parts:
-            found.append(part("dim", output.Escaped(between)))
-        found += parts
-    return found
+        if line and parts:
+            line.append(part("dim", output.Escaped(between)))
+        line += parts
+    return line
 
 
 class Screen:
@@ -101,7 +101,7 @@ class Screen:
 
     def line(self, *parts: object, indent: int = 0, hanging: int = 0) -> None:
         """Write one line; where it is folded, the rest is indented further by ``hanging``."""
-        for place, text in enumerate(self._folded(parts, indent, indent + hanging)):
+        for place, text in enumerate(self._fold(parts, indent, indent + hanging)):
             self._write(" " * (indent + hanging * (place > 0)) + text + "\n")
 
     def verdict(self, *parts: object, good: bool | None) -> None:
@@ -125,11 +125,11 @@ class Screen:
 
     def facts(self, rows: Iterable[tuple[str, Sequence[object]]]) -> None:
         """Write facts, each with its name before it, aligned."""
-        known = list(rows)
-        room = max((len(name) for name, _ in known), default=0) + _GAP
-        for name, parts in known:
-            lines = list(self._folded(parts, room, room)) or [""]
-            label = self._painted([("head", name)]) + " " * (room - len(name))
+        facts = list(rows)
+        room = max((len(name) for name, _ in facts), default=0) + _GAP
+        for name, parts in facts:
+            lines = list(self._fold(parts, room, room)) or [""]
+            label = self._paint([("head", name)]) + " " * (room - len(name))
             self._write(f"{label}{lines[0]}".rstrip() + "\n")
             for text in lines[1:]:
                 self._write(" " * room + text + "\n")
@@ -167,16 +167,16 @@ class Screen:
                 row.pop()
             line = " " * indent
             for place, (text, width, head) in enumerate(zip(row, widths, heads, strict=False)):
-                shown = text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
-                space = " " * (width - cell_len(shown))
-                painted = self._painted([(text.role, shown)])
+                cell = text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
+                space = " " * (width - cell_len(cell))
+                painted = self._paint([(text.role, cell)])
                 is_last = place == len(row) - 1
                 line += space + painted if head.endswith(">") else painted + space * (not is_last)
                 line += "" if is_last else " " * _GAP
             lines.append(line)
         self._write("\n".join(lines) + "\n")
 
-    def _folded(self, parts: Sequence[object], first: int, rest: int) -> Iterator[str]:
+    def _fold(self, parts: Sequence[object], first: int, rest: int) -> Iterator[str]:
         """Yield the lines of a text, without their indentation."""
         from rich.cells import cell_len
 
@@ -185,7 +185,7 @@ class Screen:
         for word in _words(parts):
             width = sum(cell_len(text) for _, text in word)
             if line and used + 1 + width > room:
-                yield self._painted(line).rstrip()
+                yield self._paint(line).rstrip()
                 line, used, room = [], 0, self.width - rest
             if line:
                 line.append(("", " "))
@@ -194,22 +194,22 @@ class Screen:
                 continue  # spaces where a line was folded
             while width > room:
                 head, word = _cut_word(word, room)
-                yield self._painted(head)
+                yield self._paint(head)
                 width, room = sum(cell_len(text) for _, text in word), self.width - rest
             line += word
             used += width
         if line:
-            yield self._painted(line)
+            yield self._paint(line)
 
-    def _painted(self, parts: Iterable[tuple[str, str]]) -> str:
-        shown = ((_CODES.get(role, ""), text.replace(_STICKY, " ")) for role, text in parts)
+    def _paint(self, parts: Iterable[tuple[str, str]]) -> str:
+        pieces = ((_CODES.get(role, ""), text.replace(_STICKY, " ")) for role, text in parts)
         if not self._has_color:
-            return "".join(text for _, text in shown)
-        return "".join(f"\x1b[{code}m{text}\x1b[0m" if code else text for code, text in shown)
+            return "".join(text for _, text in pieces)
+        return "".join(f"\x1b[{code}m{text}\x1b[0m" if code else text for code, text in pieces)
 
 
 def _columns() -> int:
-    """Return the width of the terminal that is read: stdout may be a pipe into a pager."""
+    """Return the terminal's width, also if stdout is a pipe to a pager."""
     for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
         if stream is not None and stream.isatty() and "COLUMNS" not in os.environ:
             columns = os.get_terminal_size(stream.fileno()).columns
@@ -229,13 +229,13 @@ def _words(parts: Iterable[object]) -> Iterator[list[tuple[str, str]]]:
     """Yield what stands between spaces; a word can have parts of several roles."""
     word: list[tuple[str, str]] = []
     for value in parts:
-        shown = _part_of(value, "")
-        for place, text in enumerate(shown.split(" ")):
+        piece = _part_of(value, "")
+        for place, text in enumerate(piece.split(" ")):
             if place:
                 yield word
                 word = []
             if text:
-                word.append((shown.role, text))
+                word.append((piece.role, text))
     yield word
 
 
@@ -290,8 +290,8 @@ class Progress:
         columns = get_terminal_size().columns - len(self._what) - _AROUND_BAR
         note = f"  {note}" if note and len(note) + 2 < columns else ""
         room = min(_PROGRESS_BAR, columns - len(note))
-        done = round(part * room)
-        bar = f" [{'#' * done}{'.' * (room - done)}]" if room > 0 else ""
+        filled = round(part * room)
+        bar = f" [{'#' * filled}{'.' * (room - filled)}]" if room > 0 else ""
         sys.stderr.write(f"\r{self._what}{bar} {part:4.0%}{note}\x1b[K")
         sys.stderr.flush()
         self._is_shown = True

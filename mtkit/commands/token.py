@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _MOST = 1 << 16
-"""Ids of one range."""
+"""Most ids of one range."""
 
 
 OPTIONS = {
@@ -51,14 +51,14 @@ def token(
         line = f"run: mtkit token {join([*words[1:], '-t', words[0]])}"
         raise UsageError("is a file, not a token", source=words[0], hint=line)
     source = load_tokenizer(tokenizer, reader=as_reader, download=download)
-    found: list[int] = []
+    token_ids: list[int] = []
     missing: list[str] = []
     for word in words:
         ids = _ids(source, word, as_text=as_text)
-        found += ids
+        token_ids += ids
         if not ids:
             missing.append(_missing(source, word))
-    rows = list(_rows(source, found))
+    rows = list(_rows(source, token_ids))
     if as_json:
         keys = ("id", "token", "type", "bytes")
         entries = [dict(zip(keys, row, strict=True)) for row in rows]
@@ -87,8 +87,8 @@ def _ids(tokenizer: Tokenizer, word: str, *, as_text: bool) -> list[int]:
             if tokenizer.id_to_piece(token_id) is not None
         ]
     for text in dict.fromkeys((word, word.replace("·", " "))):
-        spelled = tokenizer.token_to_id(text)
-        ids = tokenizer.text_to_ids(text) or ([] if spelled is None else [spelled])
+        piece_id = tokenizer.token_to_id(text)
+        ids = tokenizer.text_to_ids(text) or ([] if piece_id is None else [piece_id])
         if ids:
             return ids
     return []
@@ -114,11 +114,11 @@ def _rows(tokenizer: Tokenizer, ids: list[int]) -> Iterator[tuple[int, str, str,
 def _show(tokenizer: Tokenizer, rows: list[tuple[int, str, str, str]]) -> None:
     from mtkit.commands.terminal import Screen, part, token_text
 
-    shown = []
-    for token_id, spelled, kind, _ in rows:
+    table = []
+    for token_id, spelling, kind, _ in rows:
         raw = tokenizer.token_bytes(token_id)
         text = part("special" if kind in ("control", "unknown") else "", token_text(raw))
-        own = "" if raw == tokenizer.id_to_piece(token_id) else spelled
-        shown.append((token_id, text, kind, raw.hex(" "), own))
+        own = "" if raw == tokenizer.id_to_piece(token_id) else spelling
+        table.append((token_id, text, kind, raw.hex(" "), own))
     columns = ("id>:id", "token", "type:dim", "bytes:dim", "spelling:dim")
-    Screen().table(columns, shown, elastic=3)
+    Screen().table(columns, table, elastic=3)

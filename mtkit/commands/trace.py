@@ -38,7 +38,7 @@ def show_tokens(tokenizer: Tokenizer, encoding: Encoding, text: str | bytes) -> 
     sums = join_parts(
         [count_part(len(rows), "token"), count_part(len(characters), "character"), rate]
     )
-    screen.line(*(part("dim", one) for one in sums))
+    screen.line(*(part("dim", fact) for fact in sums))
     if cut:
         screen.line(
             part("dim", "a character is split: "), part("hint", "mtkit explain"), " joins it"
@@ -46,7 +46,7 @@ def show_tokens(tokenizer: Tokenizer, encoding: Encoding, text: str | bytes) -> 
 
 
 def show_trace(trace: Trace | DecodeTrace, *, as_json: bool) -> None:
-    """Print a walk, for people or as JSON."""
+    """Print a trace, as lines or as JSON."""
     from mtkit.pipeline.trace import Trace
 
     if as_json:
@@ -93,8 +93,8 @@ def _encode_lines(trace: Trace) -> list[str]:
 
 def _decode_lines(trace: DecodeTrace) -> list[str]:
     lines = [_row(0, "ids", "", " ".join(map(str, trace.ids)))]
-    shown = ["(left out)" if token is None else _with_dots(token) for token in trace.tokens]
-    lines.append(_row(1, "tokens", "", _BAR.join(shown)))
+    texts = ["(left out)" if token is None else _with_dots(token) for token in trace.tokens]
+    lines.append(_row(1, "tokens", "", _BAR.join(texts)))
     for number, step in enumerate(trace.steps, 2):
         lines.append(_row(number, "decoder", step.name, _BAR.join(map(_with_dots, step.tokens))))
     lines.append(_row(None, "text", "", _with_dots(trace.text)))
@@ -113,11 +113,11 @@ def _component(step: Step) -> str:
 
 
 def _parts(parts: tuple[Part, ...]) -> str:
-    shown = []
+    texts = []
     for part in parts:
         text = _with_dots(part.text)
-        shown.append(text if part.id is None else f"[{text} = {part.id}]")
-    return _BAR.join(shown) or "(nothing)"
+        texts.append(text if part.id is None else f"[{text} = {part.id}]")
+    return _BAR.join(texts) or "(nothing)"
 
 
 def _word_lines(word: Word) -> list[str]:

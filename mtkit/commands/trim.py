@@ -8,7 +8,7 @@ from mtkit.base.record import Record
 from mtkit.commands import output
 from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_gguf
-from mtkit.commands.options import Option
+from mtkit.commands.options import FORCE_FILES, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 
 OPTIONS = {
     "file": Option("", "GGUF model.", "FILE"),
-    "out": Option("-o --output", "File to write.", "FILE"),
     "keep": Option("--keep", "File with ids to keep, one per line.", "FILE"),
     "corpus": Option("--corpus", "Text whose tokens to keep. Repeatable.", "FILE"),
     "coverage": Option("--coverage", "Share of the text's tokens to cover.", "P", low=0, high=1),
     "multiple": Option("--multiple", "Round the number of ids up to a multiple of N.", "N", low=1),
     "id_map": Option("--map", "File for new id, old id, token: .tsv or .json.", "FILE"),
-    "dry_run": Option("--dry-run", "Check without writing."),
-    "force": Option("--force", "Replace existing files."),
+    "force": FORCE_FILES,
 }
 
 

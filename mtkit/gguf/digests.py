@@ -101,12 +101,8 @@ def manifest(text: str, source: str) -> list[tuple[str, str, str]]:
         if len(parts) != 3 or parts[0] not in ALGORITHMS:
             what = "is not algorithm, hash and name"
             raise FormatError(what, source=source, field=f"line {number}")
-<<<<<<< HEAD
         entries.append((parts[0], parts[1].lower(), parts[2]))
     return entries
-=======
-        found.append((parts[0], parts[1].lower(), parts[2]))
-    return found
 
 
 def check_manifest(
@@ -145,4 +141,3 @@ def _listed_tensor(name: str, tensors: Set[str], names: Set[str]) -> str | None:
         if name[at + 1 :] in tensors:
             return name[at + 1 :]
     return None if any(name[:at] in names for at in places) else ""
->>>>>>> h-commands

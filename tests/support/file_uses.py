@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from mtkit import formats
 from mtkit.base.escape import printable
 from mtkit.checks.checker import CheckOptions, check_source
-from mtkit.commands import trace
-from mtkit.commands.dump import tokenizer as dump_tokenizer
+from mtkit.commands import dump, trace
 from mtkit.commands.inspect import gguf as inspect_gguf
 from mtkit.conversion.tokenizer import memory_source, verify
 from mtkit.engine import Engine, load_engine
@@ -141,13 +140,13 @@ def listed(tokenizer: Tokenizer) -> None:
     """Dump vocabulary, merges, scores and templates; ask for each token."""
     from mtkit.commands import output
 
-    for kind in dump_tokenizer._KINDS.values():
+    for kind in dump._KINDS.values():
         with clear():
             _, rows = kind(tokenizer)
             found = list(rows)
-            output.write_rows([dump_tokenizer._shown(cell) for cell in row] for row in found)
+            output.write_rows([dump._format_cell(cell) for cell in row] for row in found)
             keys = [str(number) for number in range(9)]
-            output.write_json([dump_tokenizer._entry(keys[: len(row)], row) for row in found])
+            output.write_json([dump._entry(keys[: len(row)], row) for row in found])
     for number in range(min(tokenizer.vocab_size, IDS)):
         token = tokenizer.id_to_token(number)
         if token is not None:

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from support import FIXTURES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ HEAVY = {
     "tokenizers",
     "transformers",
 }
-# typer itself needs these for any command.
+# typer itself needs these for completion.
 TYPER = {"dataclasses", "importlib.metadata"}
 # The command, where the file is, the tables in it, the engine on them, and how the ids are printed.
 ENCODE = {
@@ -103,11 +104,29 @@ def test_encode_loads_only_the_way_to_its_ids(tmp_path: Path) -> None:
     assert {n for n in names if n.startswith("mtkit")} == ENCODE
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "config",
+        "count -p Hello",
+        "decode 39 --lines",
+        "dump metadata VOCAB.gguf",
+        "explain Hello --json",
+        "formats",
+        "inspect VOCAB.gguf --metadata",
+        "token 5 --json",
+    ],
+)
+def test_a_plain_line_needs_no_typer(tmp_path: Path, line: str) -> None:
+    words = line.replace("VOCAB.gguf", str(FIXTURES / "bbpe-8k" / "vocab.gguf")).split()
+    assert not loaded(tmp_path, *words) & (HEAVY | {"typer", "inspect"})
+
+
 def test_a_template_s_jinja_is_in_another_process(tmp_path: Path) -> None:
     file = tmp_path / "own.jinja"
     file.write_text("{{ messages[0].content }}", encoding="utf-8")
     names = loaded(tmp_path, "template", str(file), "--user", "hi")
-    assert not names & (HEAVY - TYPER)
+    assert not names & (HEAVY | {"typer"})
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,6 @@ OPTIONS = {
     "message": Option("", "Ask this, print the answer and exit.", "MESSAGE"),
     "prompt": Option("-p --prompt", "The message, as an option.", "TEXT"),
     "system": Option("--system", "System message.", "TEXT", "-sys --system-prompt"),
-    "template": Option(
-        "--chat-template-file", "Chat template to use instead of the model's.", "FILE", "--template"
-    ),
     "reasoning": Option(
         "--reasoning",
         "Switch reasoning on or off, if the chat template can; auto: the template's default.",
@@ -35,7 +32,6 @@ OPTIONS = {
         "--no-history", "Neither read nor save the input history.", variable="MTKIT_NO_HISTORY"
     ),
     "timings": Option("--timings", "Print tokens per second after each answer."),
-    "quiet": Option("-q --quiet", "Print no notes."),
 }
 
 

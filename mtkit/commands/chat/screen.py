@@ -51,7 +51,7 @@ _SHOWN = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed")
 
 
 def default_sampler(
-    settings: SamplerSettings, given: Collection[str], metadata: Metadata
+    settings: SamplerSettings, chosen_names: Collection[str], metadata: Metadata
 ) -> SamplerSettings:
     """Return the settings of a conversation: what is not given is the model's own, or usual."""
     if settings.mirostat or settings.grammar is not None or settings.json_schema is not None:
@@ -62,7 +62,7 @@ def default_sampler(
         for value in [metadata.get(f"general.sampling.{key}")]
         if isinstance(value, (int, float))
     }
-    values = {name: value for name, value in own.items() if name not in given}
+    values = {name: value for name, value in own.items() if name not in chosen_names}
     try:
         return replace(settings, **values)
     except UsageError:  # a key of the model is out of range
@@ -115,9 +115,9 @@ class LineWrapper:
 
     def push(self, text: str) -> str:
         """Return a text with line breaks, and with what takes back a word that was begun."""
-        return "".join(map(self._pushed, text))
+        return "".join(map(self._push, text))
 
-    def _pushed(self, letter: str) -> str:
+    def _push(self, letter: str) -> str:
         if letter == "\n":
             self._is_code ^= self._line.lstrip().startswith(_FENCE)
             self._line = self._word = ""
@@ -179,8 +179,8 @@ def open_conversation(
         ExitStack() as stack,
     ):
         if template is None:
-            found = runner.header.file.metadata.get("tokenizer.chat_template")
-            template = found if isinstance(found, str) else None
+            own_template = runner.header.file.metadata.get("tokenizer.chat_template")
+            template = own_template if isinstance(own_template, str) else None
         by_rejection = setup.uses_rejection(settings)
         context = runner.open_context()
         sampler = stack.enter_context(
@@ -286,8 +286,8 @@ class Conversation:
             if rest:
                 dialogue.set_system(rest)
             first = dialogue.messages[0] if dialogue.messages else {}
-            shown = first.get("content") if first.get("role") == "system" else None
-            write_note(f"system message: {shown or 'none'}")
+            system = first.get("content") if first.get("role") == "system" else None
+            write_note(f"system message: {system or 'none'}")
         elif name == "/save":
             self._save(_path(rest))
         elif name == "/load":
@@ -305,7 +305,9 @@ class Conversation:
 
     def _answer_again(self) -> None:
         messages = self._dialogue.messages
-        last = max((at for at, one in enumerate(messages) if one["role"] == "user"), default=None)
+        last = max(
+            (at for at, message in enumerate(messages) if message["role"] == "user"), default=None
+        )
         if last is None:
             raise UsageError("there is no message to answer again")
         text = messages[last].get("content") or ""
@@ -360,11 +362,11 @@ def _show_banner(runner: Runner, sampler: SamplerSettings) -> None:
         screen.line("A real one: ", part("hint", sticky("mtkit chat -m MODEL.gguf")))
     else:
         name = runner.header.file.metadata.get("general.name")
-        shown = name if isinstance(name, str) and name else os.path.basename(runner.model.path)
+        title = name if isinstance(name, str) and name else os.path.basename(runner.model.path)
         context = sticky(f"{count_part(runner.n_ctx, 'token')} of context")
         kind = file_type_name(runner.header.file)
         warmth = sticky(f"temperature {sampler.temperature:g}")
-        screen.line(*join_parts([part("name", shown), kind, context, warmth]))
+        screen.line(*join_parts([part("name", title), kind, context, warmth]))
     keys = ("/help lists the commands", "Ctrl-C stops an answer", "Ctrl-D leaves")
     screen.line(*join_parts([part("dim", sticky(key)) for key in keys]))
 

@@ -8,7 +8,7 @@ import sys
 from mtkit.commands.command import Command
 from mtkit.commands.convert.model import ModelOptions, default_format
 from mtkit.commands.inputs import load_tokenizer
-from mtkit.commands.options import Option, parse_bytes, parse_loss_codes
+from mtkit.commands.options import FORCE_FILES, Option, parse_bytes, parse_loss_codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ OPTIONS = {
     "eos": Option("--eos/--no-eos", "Add EOS after a text; default: as in SRC."),
     "tables": Option("--tables/--no-tables", "mtok: include engine tables, to load in about 1 ms."),
     "no_extension": Option("--no-extension", "mtok: write only what MNN's loader reads."),
-    "force": Option("--force", "Replace existing files."),
+    "force": FORCE_FILES,
     "quiet": Option("-q --quiet", "Print nothing when done."),
     "verbose": Option("-v --verbose", "List every loss and note."),
 }

@@ -9,7 +9,6 @@ import os
 
 from mtkit.commands import output
 from mtkit.commands.command import Command
-from mtkit.commands.failures import raise_last_error
 from mtkit.commands.inputs import find_folder, find_model, find_models, open_file
 from mtkit.commands.options import Option, parse_whole
 from mtkit.errors import MtkitError
@@ -41,7 +40,7 @@ def show_overview(paths: Sequence[str], *, most: int | None, as_json: bool) -> N
     else:
         output.write_rows(rows)
     if errors:
-        raise_last_error(errors)
+        output.raise_last_error(errors)
 
 
 def _file_row(path: str, most: int | None) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from mtkit.commands.command import Command, Group
-from mtkit.commands.options import Option
+from mtkit.commands.options import FORCE_FILES, Option
 from mtkit.commands.sx.bench import command as bench
 from mtkit.commands.sx.tune import command as tune
 
@@ -90,12 +90,12 @@ def vocab(
         write_files({output_file: frequencies.format_vocabulary(ids, note).encode()}, force=force)
     sizes = sorted({n for n in _SIZES if n < len(ids)} | {len(ids)})
     covered = {
-        name: [frequencies.coverage(counted, ids[:n]) for n in sizes]
-        for name, counted in counts.items()
+        name: [frequencies.coverage(counter, ids[:n]) for n in sizes]
+        for name, counter in counts.items()
     }
     if plot is not None:
-        named = {os.path.basename(name): parts for name, parts in covered.items()}
-        plots.plot_coverage(sizes, named, plot)
+        curves = {os.path.basename(name): parts for name, parts in covered.items()}
+        plots.plot_coverage(sizes, curves, plot)
     if as_json:
         output.write_json(
             {"schema": "mtkit.coverage/1", "sizes": sizes, "coverage": covered,
@@ -194,9 +194,8 @@ def prune(
 
 
 _QUANTIZE_EMBEDDINGS = {
-    "target": Option("", "The GGUF model to speed up.", "TARGET"),
     "folder": Option("-o --output", "Folder for the files.", "FOLDER"),
-    "force": Option("--force", "Replace existing files."),
+    "force": FORCE_FILES,
 }
 
 

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from mtkit.speculative.bench import Bench
 
 _PLACES = 4
-"""Places of a draft whose acceptance a table shows."""
+"""Positions in a draft whose acceptance the table shows."""
 
 
 OPTIONS = {
-    "target": Option("", "The GGUF model to speed up.", "TARGET"),
     "files": Option("", "Prompts: lines of text or of JSON.", "FILE..."),
     "draft": Option("--draft", "Draft model, for group B.", "GGUF", "-md --model-draft"),
     "vocabulary": Option("--sx-static-vocab", "Ids for groups C, D, D+ and E.", "FILE"),
@@ -89,7 +88,7 @@ def bench(
     if plot is not None:
         plotting.require()
     rates = _numbers(acceptance, "--acceptance", 0, 1)
-    chosen = _numbers(temperatures, "--temp", 0, 10)
+    levels = _numbers(temperatures, "--temp", 0, 10)
     path = find_model(target)
     with tempfile.TemporaryDirectory() as folder:
         drafting = DraftSettings(
@@ -101,7 +100,7 @@ def bench(
         settings = GenerateSettings(
             path, ContextSettings(threads=threads), drafting=drafting, n_predict=tokens
         )
-        _run(settings, files, groups, count, chosen, rates, plot, as_json=as_json)
+        _run(settings, files, groups, count, levels, rates, plot, as_json=as_json)
 
 
 command = Command(bench, OPTIONS)
@@ -111,16 +110,16 @@ def _numbers(text: str, option: str, low: float, high: float) -> list[float]:
     from mtkit.errors import UsageError
 
     try:
-        found = [float(part) for part in text.split(",") if part.strip()]
+        numbers = [float(part) for part in text.split(",") if part.strip()]
     except ValueError:
         raise UsageError(
             f"{text!r} is not a list of numbers separated by commas", field=option
         ) from None
-    for number in found:
+    for number in numbers:
         if not low <= number <= high:
             what = f"is {number:g}, not in the range {low} to {high}"
             raise UsageError(what, field=option)
-    return found
+    return numbers
 
 
 def _with_search(
@@ -166,16 +165,16 @@ def _run(
     from mtkit.speculative.bench import LOOKUP, PLAIN, Bench, groups_of, summarize
 
     drafting = settings.drafting
-    known = groups_of(drafting)
+    table = groups_of(drafting)
     if groups is not None:
-        wanted = [PLAIN, *groups.split(",")]
-        unknown = next((name for name in wanted if name not in known), None)
+        names = [PLAIN, *groups.split(",")]
+        unknown = next((name for name in names if name not in table), None)
         if unknown is not None:
             raise UsageError(
                 f"there is no group {unknown!r}", field="--groups",
-                hint=f"with these options there are {', '.join(known)}",
+                hint=f"with these options there are {', '.join(table)}",
             )  # fmt: skip
-        known = {name: group for name, group in known.items() if name in wanted}
+        table = {name: group for name, group in table.items() if name in names}
     prompts = list(_prompts(files, count))
     lookup = groups_of(drafting)[LOOKUP]
     assert lookup is not None
@@ -187,10 +186,10 @@ def _run(
         n_ctx = min(longest, max(runner.model.n_ctx_train, n_predict + 2))
         texts = [(source, n, ids[-(n_ctx - n_predict) :]) for source, n, ids in texts if ids]
         runner.open_context(n_ctx + 2)
-        done = Bench(runner, prepared, known, rates)
+        measurement = Bench(runner, prepared, table, rates)
         progress, runs = Progress("writing"), []
         for at, temperature in enumerate(temperatures):
-            for run in done.runs(texts, temperature, n_predict):
+            for run in measurement.runs(texts, temperature, n_predict):
                 runs.append(run)
                 part = (run.prompt + 1) / max(len(prompts), 1)
                 progress.show(min((at + part) / len(temperatures), 0.999))
@@ -200,11 +199,11 @@ def _run(
     static = None
     if drafting.sx_static_vocab is not None:
         static = frozenset(frequencies.read_vocabulary(drafting.sx_static_vocab, 1 << 30))
-    rows = summarize(runs, done.wide or None, static)
+    rows = summarize(runs, measurement.wide or None, static)
     if plot is not None:
         plots.plot_bench(runs, plot)
     if as_json:
-        output.write_json(_document(settings, done, rows, runs))
+        output.write_json(_document(settings, measurement, rows, runs))
     else:
         _show(rows)
 
@@ -226,11 +225,11 @@ def _prompts(files: list[str], count: int | None) -> Any:
 
 
 def _document(
-    settings: GenerateSettings, done: Bench, rows: list[dict[str, Any]], runs: Sequence[Any]
+    settings: GenerateSettings, measurement: Bench, rows: list[dict[str, Any]], runs: Sequence[Any]
 ) -> dict[str, object]:
     from mtkit.speculative.policy import break_even
 
-    drafting, plain = settings.drafting, done.plain
+    drafting, plain = settings.drafting, measurement.plain
     return {
         "schema": "mtkit.sx-bench/1",
         "model": settings.model,
@@ -243,9 +242,9 @@ def _document(
         "calibration": [
             {
                 "tokens": size, "ms": 1000 * plain * cost, "ratio": cost,
-                "break_even": break_even(done.known, size - 1),
+                "break_even": break_even(measurement.known, size - 1),
             }
-            for size, cost in sorted(done.known.sizes.items())
+            for size, cost in sorted(measurement.known.sizes.items())
         ],
         "results": rows,
         "runs": [

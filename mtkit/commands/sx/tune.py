@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.commands.command import Command
-from mtkit.commands.options import Option
+from mtkit.commands.options import FORCE_FILES, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 OPTIONS = {
-    "target": Option("", "The GGUF model to speed up.", "TARGET"),
     "drafts": Option("", "Draft models to try.", "[DRAFT]..."),
     "prompts": Option("--prompts", "Prompts: lines of text or of JSON.", "FILE"),
     "out": Option("-o --output", "Profile to write (.json).", "FILE"),
@@ -28,7 +27,7 @@ OPTIONS = {
     "disk": Option("--disk", "Maximum disk space for requantized drafts.", "GB", low=0),
     "no_exact": Option("--no-exact", "Allow a profile that may change the text."),
     "threads": Option("--threads", "Number of threads to tune for.", "N", low=1),
-    "force": Option("--force", "Replace existing files."),
+    "force": FORCE_FILES,
 }
 
 
@@ -101,28 +100,30 @@ def tune(
         ids = [runner.model.tokenize(text) for text in texts]
         n_ctx = min(max(map(len, ids)) + tokens, max(runner.model.n_ctx_train, tokens + 2))
         runner.open_context(n_ctx + 2)
-        done = Tuner(runner, settings, f"{folder}/state.json", until)
-        answers = done.answers([one[-(n_ctx - tokens) :] for one in ids if one], tokens)
+        tuner = Tuner(runner, settings, f"{folder}/state.json", until)
+        answers = tuner.answers(
+            [prompt_ids[-(n_ctx - tokens) :] for prompt_ids in ids if prompt_ids], tokens
+        )
         small += _requantized(small, folder, disk, until)
         vocabularies = _vocabularies(runner, answers, folder) if small else {}
         table = candidates_of(DraftSettings(draft_lookup=False), small, vocabularies)
-        found = done.search(table, answers, Progress("reading along").show)
-        found, known = done.confirm(found, answers, tokens)
-    best = fastest_candidate(found, exact=not no_exact)
-    _write(out, path, settings, best, known, folder)
+        results = tuner.search(table, answers, Progress("reading along").show)
+        results, costs = tuner.confirm(results, answers, tokens)
+    best = fastest_candidate(results, exact=not no_exact)
+    _write(out, path, settings, best, costs, folder)
     if plot is not None:
-        plots.plot_tuning(answers.known, found, plot)
+        plots.plot_tuning(answers.known, results, plot)
     if as_json:
-        output.write_json(_document(out, best, found, answers))
+        output.write_json(_document(out, best, results, answers))
     else:
-        _show(out, path, best, found, answers)
+        _show(out, path, best, results, answers)
 
 
 command = Command(tune, OPTIONS)
 
 
 def _folder(files: Sequence[str], more: object) -> str:
-    """Return the folder that keeps what was measured and made for these files."""
+    """Return the cache folder of these files' measurements and drafts."""
     import hashlib
     import os
 
@@ -130,13 +131,13 @@ def _folder(files: Sequence[str], more: object) -> str:
 
     stamps = [(os.path.abspath(path), os.stat(path).st_mtime_ns) for path in files]
     name = hashlib.sha256(repr((stamps, more, 1)).encode()).hexdigest()
-    found = os.path.join(cache_folder("tune"), name)
-    os.makedirs(found, exist_ok=True)
-    return found
+    folder = os.path.join(cache_folder("tune"), name)
+    os.makedirs(folder, exist_ok=True)
+    return folder
 
 
 def _requantized(drafts: Sequence[str], folder: str, disk: float, until: float) -> list[str]:
-    """Return drafts with other weights, made where they are not there yet."""
+    """Return the drafts quantized to other types, cached in the folder."""
     import os
     import time
 
@@ -146,7 +147,7 @@ def _requantized(drafts: Sequence[str], folder: str, disk: float, until: float) 
     from mtkit.llm.quantization import file_type, quantize, quantized_types
     from mtkit.speculative.tune import DRAFT_TYPES
 
-    found, room = [], disk * 1e9
+    paths, room = [], disk * 1e9
     for draft in drafts:
         for kind in DRAFT_TYPES:
             name = os.path.basename(draft).removesuffix(".gguf")
@@ -160,8 +161,8 @@ def _requantized(drafts: Sequence[str], folder: str, disk: float, until: float) 
                              progress=Progress("quantizing").show)  # fmt: skip
             except MtkitError:  # a type that its shapes do not allow
                 continue
-            found += [path] if os.path.exists(path) else []
-    return found
+            paths += [path] if os.path.exists(path) else []
+    return paths
 
 
 def _vocabularies(runner: Any, answers: Answers, folder: str) -> dict[int, str]:
@@ -176,7 +177,7 @@ def _vocabularies(runner: Any, answers: Answers, folder: str) -> dict[int, str]:
     for text in (*answers.texts, *answers.prompts):
         counts.update(text)
     metadata, n_vocab = runner.header.file.metadata, runner.model.n_vocab
-    always, found = frequencies.required_ids(metadata), {}
+    always, paths = frequencies.required_ids(metadata), {}
     for size in VOCABULARY_SIZES:
         if len(always) <= size < 0.75 * n_vocab:
             ids = frequencies.most_frequent_ids(counts, size, always, n_vocab)
@@ -185,8 +186,8 @@ def _vocabularies(runner: Any, answers: Answers, folder: str) -> dict[int, str]:
                 ids, f"{size} ids by the answers to some prompts"
             )
             write_files({path: listed.encode()}, force=True)
-            found[size] = path
-    return found
+            paths[size] = path
+    return paths
 
 
 def _write(
@@ -194,7 +195,7 @@ def _write(
     target: str,
     settings: GenerateSettings,
     best: CandidateResult | None,
-    known: dict[str, Costs],
+    costs: dict[str, Costs],
     folder: str,
 ) -> None:
     """Write the profile, and beside it the files that were made for it."""
@@ -220,11 +221,11 @@ def _write(
         if path is not None and os.path.dirname(path) == folder:
             shutil.copyfile(path, stem + end)
             drafting = replace(drafting, **{name: stem + end})
-    setup.write_profile(out, drafting, known[best.candidate.name], about)
+    setup.write_profile(out, drafting, costs[best.candidate.name], about)
 
 
 def _document(
-    out: str, best: CandidateResult | None, found: Sequence[CandidateResult], answers: Answers
+    out: str, best: CandidateResult | None, results: Sequence[CandidateResult], answers: Answers
 ) -> dict[str, object]:
     return {
         "schema": "mtkit.sx-tune/1",
@@ -235,13 +236,13 @@ def _document(
         "batches": {str(size): cost for size, cost in sorted(answers.known.sizes.items())},
         "candidates": [
             {
-                "name": one.candidate.name, "exact": one.drafting.exact,
-                "draft_max": one.drafting.draft_max, "width": one.drafting.draft_width,
-                "draft_ms": 1000 * answers.plain * one.cost, "acceptance": one.acceptance,
-                "expected": one.promised, "measured": one.measured,
-                "identical": one.same if one.measured is not None else None,
+                "name": result.candidate.name, "exact": result.drafting.exact,
+                "draft_max": result.drafting.draft_max, "width": result.drafting.draft_width,
+                "draft_ms": 1000 * answers.plain * result.cost, "acceptance": result.acceptance,
+                "expected": result.promised, "measured": result.measured,
+                "identical": result.same if result.measured is not None else None,
             }
-            for one in found
+            for result in results
         ],
     }  # fmt: skip
 
@@ -250,19 +251,20 @@ def _show(
     out: str,
     target: str,
     best: CandidateResult | None,
-    found: Sequence[CandidateResult],
+    results: Sequence[CandidateResult],
     answers: Answers,
 ) -> None:
     from mtkit.commands import output
 
     rows = [
         (
-            one.candidate.name, f"{1000 * answers.plain * one.cost:.1f}", f"{one.acceptance:.0%}",
-            str(one.drafting.draft_max), str(one.drafting.draft_width), f"{one.promised:.2f}",
-            "" if one.measured is None else f"{one.measured:.2f}",
-            "" if one.measured is None else f"{one.same}/{len(answers.texts)}",
+            result.candidate.name, f"{1000 * answers.plain * result.cost:.1f}",
+            f"{result.acceptance:.0%}", str(result.drafting.draft_max),
+            str(result.drafting.draft_width), f"{result.promised:.2f}",
+            "" if result.measured is None else f"{result.measured:.2f}",
+            "" if result.measured is None else f"{result.same}/{len(answers.texts)}",
         )
-        for one in found
+        for result in results
     ]  # fmt: skip
     if not output.is_terminal():
         output.write_rows(rows)

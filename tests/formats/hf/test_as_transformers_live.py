@@ -243,15 +243,14 @@ def test_the_tables_are_those_of_the_version_that_is_installed() -> None:
     auto = latest_transformers("transformers.models.auto.tokenization_auto")
     named = {kind: name for kind, name in auto.TOKENIZER_MAPPING_NAMES.items() if name}
     ours = {
-        kind: auto_tokenizer.CLASS_OF_TYPE.get(kind, auto_tokenizer.GENERIC_CLASS)
-        for kind in named
+        kind: auto_tokenizer.CLASS_OF_TYPE.get(kind, auto_tokenizer.GENERIC_CLASS) for kind in named
     }
     assert ours == named
     assert auto_tokenizer.CLASS_OF_TYPE.keys() <= named.keys()
     models = reference("transformers.models.auto.configuration_auto").CONFIG_MAPPING_NAMES
     without = {kind for kind in auto_tokenizer.CLASS_OF_TYPE if kind not in models}
     generic = {kind for kind in without if named[kind] == auto_tokenizer.GENERIC_CLASS}
-    assert auto_tokenizer.TYPES_WITHOUT_MODEL == without - generic
+    assert without - generic == auto_tokenizer.TYPES_WITHOUT_MODEL
     assert auto_tokenizer.WRONG_TYPES == auto.MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS
     names = {name for name in dir(reference("transformers")) if name.endswith("Tokenizer")}
     assert all(map(auto_tokenizer.is_known_class, names - {"AutoTokenizer"}))

@@ -1,10 +1,14 @@
-"""``mtkit dump`` for the content of tokenizers: vocab, merges, scores and templates."""
+"""``mtkit dump``: one kind of content of a file, whole."""
 
 from __future__ import annotations
 
+import os
+
 from mtkit.base.escape import as_text
-from mtkit.commands import output
-from mtkit.commands.gguf_rows import name_matcher
+from mtkit.commands import gguf_rows, output
+from mtkit.commands.command import Command
+from mtkit.commands.inputs import find_model, load_tokenizer, open_file
+from mtkit.commands.options import Option
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.inspection.document import float32_text
 
@@ -12,12 +16,136 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from mtkit.base.binary import Source
     from mtkit.tokenizer.tokenizer import Tokenizer
 
     Rows = Iterator[tuple[object, ...]]
 
 
-def show(
+_OF_GGUF = ("metadata", "tensors")
+_OF_TOKENIZER = ("vocab", "merges", "scores", "template")
+SUBJECTS = (*_OF_GGUF, *_OF_TOKENIZER)
+"""What can be dumped."""
+_SCHEMA = "mtkit.dump/1"
+
+
+OPTIONS = {
+    "what": Option("", ", ".join(SUBJECTS), "WHAT", values=SUBJECTS),
+    "file": Option(
+        "", "File, or - for standard input; default: the tokenizer that mtkit config shows.", "FILE"
+    ),
+    "pattern": Option(
+        "--filter", "Names or tokens that contain this text, or match this glob.", "PATTERN"
+    ),
+    "ids": Option("--id", "Token ids, such as 1234,5000-5010.", "IDS"),
+    "style": Option("--style", "Print as another tool does.", "llama2c"),
+}
+
+
+def dump(
+    what: str,
+    file: str | None = None,
+    pattern: str | None = None,
+    ids: str | None = None,
+    style: str | None = None,
+    as_reader: str | None = None,
+    download: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Print all of a file's tokens, merges, scores, metadata, tensors or its template.
+
+    Columns: vocab: id, token, type, and score if there are scores; merges: rank, left, right;
+    scores: id, score, token; metadata: key, type, value; tensors: name, shape (fastest axis first),
+    type, offset in the data section, bytes. template prints the chat template unchanged. Text is
+    escaped to one line; bytes that are not UTF-8 become \\xNN. On a terminal, each token is shown
+    as text (·hello), and in another column as the file spells it (Ġhello); --filter searches
+    both.
+
+    \b
+    Examples:
+      mtkit dump vocab tokenizer.model | head
+      mtkit dump vocab --filter " hello"
+      mtkit dump vocab model.gguf --id 1234,5000-5010
+      mtkit dump scores tokenizer.bin --style llama2c
+      mtkit dump metadata model.gguf --filter tokenizer.chat_template
+      mtkit dump tensors model.gguf | sort -k5 -n
+    """
+    if what not in SUBJECTS:
+        hint = f"known: {', '.join(SUBJECTS)}"
+        if os.path.exists(what):
+            hint = f"run: mtkit {_line(file, what)}; {hint}"
+        raise UsageError(f"cannot dump {what!r}", hint=hint)
+    if what in _OF_TOKENIZER:
+        tokenizer = load_tokenizer(file, reader=as_reader, download=download)
+        _show_tokenizer(what, tokenizer, pattern=pattern, ids=ids, style=style, as_json=as_json)
+        return
+    if style is not None:
+        raise UsageError("--style is for dump scores")
+    if ids is not None:
+        raise UsageError("--id is for dump vocab and dump scores")
+    if file is None:
+        raise UsageError(f"dump {what} needs a GGUF file")
+    if what == "tensors" and file.endswith((".safetensors", ".safetensors.index.json")):
+        hint = f"run: mtkit inspect --tensors {file}"
+        raise UsageError("dump tensors is for a GGUF", source=file, hint=hint)
+    source = open_file(_gguf_of(file), download=download)
+    _show_gguf(what, source, pattern=pattern, as_json=as_json)
+
+
+command = Command(dump, OPTIONS)
+
+
+def _line(what: str | None, file: str) -> str:
+    """Return the command line for a file that was given in place of WHAT."""
+    if what in SUBJECTS:
+        return f"dump {what} {file}"
+    if os.path.isdir(file):
+        return f"inspect {file}"
+    return f"dump {'metadata' if file.endswith('.gguf') else 'vocab'} {file}"
+
+
+def _gguf_of(name: str) -> str:
+    """Return the GGUF that a name stands for, of a folder the one in it."""
+    if not os.path.isdir(name):
+        return name
+    try:
+        return find_model(name)
+    except UsageError as error:
+        error.hint = f"run: mtkit inspect {name}"
+        raise
+
+
+def _show_gguf(what: str, source: Source, *, pattern: str | None, as_json: bool) -> None:
+    """Print the metadata or the tensor table of a GGUF."""
+    from mtkit.gguf import open_gguf
+
+    file = open_gguf(source)
+    if what == "metadata":
+        keys = gguf_rows.choose_names(file.metadata, pattern)
+    else:
+        names = set(gguf_rows.choose_names([tensor.name for tensor in file.tensors], pattern))
+        tensors = [tensor for tensor in file.tensors if tensor.name in names]
+    if as_json:
+        from mtkit.inspection import document
+
+        content = (
+            document.metadata_document(file.metadata, keys)
+            if what == "metadata"
+            else document.tensors_document(tensors)
+        )
+        output.write_json({"schema": _SCHEMA, "what": what, what: content})
+    elif what == "metadata":
+        output.write_rows(gguf_rows.metadata_rows(file.metadata, keys, is_whole=True))
+    elif output.is_terminal():
+        from mtkit.commands.terminal import Screen
+
+        columns = ("name", "shape>", "type", "offset>:dim", "bytes>:dim")
+        Screen().table(columns, map(gguf_rows.tensor_row, tensors))
+    else:
+        output.write_rows(map(gguf_rows.tensor_row, tensors))
+
+
+def _show_tokenizer(
     what: str,
     tokenizer: Tokenizer,
     *,
@@ -34,30 +162,30 @@ def show(
     else:
         columns, rows = _KINDS[what](tokenizer)
         keys = [name.removesuffix(">") for name in columns]
-        rows = _chosen(tokenizer, keys, rows, pattern, ids)
+        rows = _select_rows(tokenizer, keys, rows, pattern, ids)
         if as_json:
-            found = [_entry(keys, row) for row in rows]
-            output.write_json({"schema": "mtkit.dump/1", what: found})
+            entries = [_entry(keys, row) for row in rows]
+            output.write_json({"schema": _SCHEMA, what: entries})
         elif output.is_terminal():
             _show_screen(tokenizer, columns, rows)
         else:
-            output.write_rows([_shown(cell) for cell in row] for row in rows)
+            output.write_rows([_format_cell(cell) for cell in row] for row in rows)
 
 
-def _chosen(
+def _select_rows(
     tokenizer: Tokenizer, keys: list[str], rows: Rows, pattern: str | None, ids: str | None
 ) -> Rows:
-    """Return the rows with a token whose text or spelling a pattern matches, and with such ids."""
+    """Return the rows of these ids whose token matches the pattern, as text or as spelled."""
     if ids is not None:
         from mtkit.commands.arguments import parse_id_ranges
 
         if keys[0] != "id":
             raise UsageError("--id is for dump vocab and dump scores")
-        wanted = parse_id_ranges(ids)
-        rows = (row for row in rows if any(row[0] in numbers for numbers in wanted))
+        ranges = parse_id_ranges(ids)
+        rows = (row for row in rows if any(row[0] in numbers for numbers in ranges))
     if pattern is None:
         return rows
-    matches = name_matcher(pattern)
+    matches = gguf_rows.name_matcher(pattern)
 
     def has(row: tuple[object, ...]) -> bool:
         pieces = (cell for cell in row if isinstance(cell, bytes))
@@ -68,22 +196,24 @@ def _chosen(
 
 
 def _show_screen(tokenizer: Tokenizer, columns: tuple[str, ...], rows: Rows) -> None:
-    """Show tokens as text; a column more has the file's spelling where it is another one."""
+    """Show tokens as text, and as the file spells them where that differs."""
     from mtkit.commands.terminal import Screen, token_text
 
-    shown = []
+    table = []
     for row in rows:
         pieces = [cell for cell in row if isinstance(cell, bytes)]
         texts = [tokenizer.piece_bytes(piece) for piece in pieces]
-        spelled = " ".join(map(as_text, pieces)) if pieces != texts else ""
+        spelling = " ".join(map(as_text, pieces)) if pieces != texts else ""
         cells = [
-            token_text(tokenizer.piece_bytes(cell)) if isinstance(cell, bytes) else _shown(cell)
+            token_text(tokenizer.piece_bytes(cell))
+            if isinstance(cell, bytes)
+            else _format_cell(cell)
             for cell in row
         ]
-        shown.append((*cells, spelled))
+        table.append((*cells, spelling))
     roles = {"id>": "id>:id", "type": "type:dim", "score>": "score>:dim", "rank>": "rank>:id"}
     heads = [roles.get(name, name) for name in columns]
-    Screen().table((*heads, "spelling:dim"), shown, elastic=len(heads))
+    Screen().table((*heads, "spelling:dim"), table, elastic=len(heads))
 
 
 def _vocab(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Rows]:
@@ -146,7 +276,7 @@ _KINDS: dict[str, Callable[[Tokenizer], tuple[tuple[str, ...], Rows]]] = {
 }
 
 
-def _shown(cell: object) -> object:
+def _format_cell(cell: object) -> object:
     if isinstance(cell, bytes):
         return as_text(cell)
     return float32_text(cell) if isinstance(cell, float) else cell
@@ -170,7 +300,7 @@ def _entry(keys: list[str], row: tuple[object, ...]) -> dict[str, object]:
 def _show_templates(tokenizer: Tokenizer, name: str | None, *, as_json: bool) -> None:
     templates = {template.name: template.text for template in tokenizer.spec.chat_templates}
     if as_json:
-        output.write_json({"schema": "mtkit.dump/1", "template": templates})
+        output.write_json({"schema": _SCHEMA, "template": templates})
         return
     if not templates:
         raise UnsupportedError("has no chat template", source=tokenizer.source)
