@@ -12,9 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.api.conversion import convert
+    from mtkit.api.files import convert, edit, quantize
     from mtkit.api.generation import generate
-    from mtkit.api.gguf import edit, quantize
     from mtkit.api.inspection import compare, diff, inspect
     from mtkit.checks import Report, check
     from mtkit.conversion.folder_writer import convert_to_folder
@@ -84,17 +83,17 @@ _MODULES = {
     "WriteOptions": "mtkit.formats.contract",
     "check": "mtkit.checks",
     "compare": "mtkit.api.inspection",
-    "convert": "mtkit.api.conversion",
+    "convert": "mtkit.api.files",
     "convert_checkpoint": "mtkit.conversion.model",
     "convert_model": "mtkit.conversion.model",
     "convert_to_folder": "mtkit.conversion.folder_writer",
     "diff": "mtkit.api.inspection",
-    "edit": "mtkit.api.gguf",
+    "edit": "mtkit.api.files",
     "generate": "mtkit.api.generation",
     "inspect": "mtkit.api.inspection",
     "load": "mtkit.tokenizer.load",
     "open_gguf": "mtkit.gguf",
-    "quantize": "mtkit.api.gguf",
+    "quantize": "mtkit.api.files",
 }
 """Where each export is defined; errors are in ``mtkit.errors``."""
 

@@ -51,7 +51,7 @@ class Timings(Record):
 
 
 class Generation(Record):
-    """What was generated.
+    """A generated text.
 
     Attributes:
         pieces: The bytes of each token.

@@ -1,7 +1,7 @@
 """The backend that a tokenizer of transformers calls in place of the tokenizers library's object.
 
 mtkit reads the object anew when it has changed: components, counts of tokens and settings of the
-model are compared before each text, added tokens and long tables once somebody has had the object.
+model are compared before each text, added tokens and long tables once a caller has had the object.
 
 While a method of the tokenizer encodes or decodes, its ``_tokenizer`` is mtkit's; to everybody else
 it is the library's object, because the library takes no other as an argument (``DecodeStream``).
@@ -210,7 +210,7 @@ class MtkitBackend:
         self.hand_out()
 
     def hand_out(self) -> None:
-        """Note that somebody gets the object and may change it."""
+        """Note that a caller gets the object and may change it."""
         vars(self)["_is_out"] = True
 
     def __getattr__(self, name: str) -> Any:

@@ -18,10 +18,10 @@ ORIGIN = re.compile(r"(([a-z][a-z0-9+.-]*)://(?:[^\s/:*?#@\[\]]+|\[[0-9a-f.:]+\]
 _MANY = ("*", "localhost")
 """Values of ``--cors-origins``: any origin, those of this machine."""
 _NO_ORIGIN = "null"
-"""What browsers say of pages without an origin, such as those opened from files."""
+"""The origin of pages without one, such as those opened from files."""
 _FORMS = "its form is https://host[:port], app://name, or null for pages of files"
 _PORTS = {"http": ":80", "https": ":443"}
-"""What browsers leave out."""
+"""The ports that browsers leave out."""
 
 
 def keys_of(settings: ServeSettings) -> list[str]:

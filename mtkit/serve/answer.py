@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Answers:
-    """The answers to one request; ``cancel`` them when nobody waits any more.
+    """The answers to one request; ``cancel`` them once the client is gone.
 
     Attributes:
         starts: The first event of each job that has begun, by the number of its answer.
@@ -213,12 +213,12 @@ class Reply:
     """
 
     last = b""
-    """What a stream ends with."""
+    """The end of a stream."""
 
     def __init__(
         self, answers: Answers, *, has_progress: bool = False, has_times: bool = False
     ) -> None:
-        """Take the answers.
+        """Take the answers of the request.
 
         Args:
             has_progress: The client asked how far its prompt is.
@@ -244,7 +244,7 @@ class Reply:
         raise NotImplementedError
 
     def keep_alive(self) -> bytes:
-        """Return what is sent while a long prompt is computed: clients give up in silence."""
+        """Return bytes to send during a long prompt: clients give up on a silent server."""
         return b":\n\n"
 
     def closing(self) -> Iterable[Any]:
@@ -265,7 +265,7 @@ class Reply:
         raise NotImplementedError
 
     def times(self, index: int = 0) -> dict[str, Any]:
-        """Return the times of an answer so far, if they are asked for."""
+        """Return the times of an answer so far, if the client wants them."""
         return {"timings": self.answers.timings[index].fields()} if self.has_times else {}
 
     async def stream(self) -> AsyncGenerator[bytes, None]:

@@ -12,16 +12,10 @@ import msgspec
 from mtkit.chat.answer import CallStart, CallText, Thought
 from mtkit.serve.answer import Answers, Reply, send_reply
 from mtkit.serve.bodies import Format, Message, MessageCount, Schema, schema_of, template_variables
-from mtkit.serve.conversation import (
-    Conversation,
-    messages_from_anthropic,
-    prompt_end,
-    tools_from_anthropic,
-)
+from mtkit.serve.conversation import messages_from_anthropic, tools_from_anthropic
 from mtkit.serve.job import PromptTooLong, Terms
 from mtkit.serve.reply import Problem, json_response, sse_event
 from mtkit.serve.request import read_body, read_json, read_with_sampler
-from mtkit.serve.tool import Tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from mtkit.chat.answer import Part
+    from mtkit.serve.conversation import Conversation
     from mtkit.serve.job import JobEnd, Piece
     from mtkit.serve.model import ServedModel
     from mtkit.serve.tool import AnswerParser
@@ -71,18 +66,15 @@ async def messages(request: Request, served: ServedModel) -> Response:
 def _conversation_of(fields: MessageCount, served: ServedModel) -> Conversation:
     choice = fields.tool_choice
     kinds: dict[str, Any] = {"any": "required", "tool": {"name": choice.name}}
-    tools = Tools(
-        served.form,
-        tools_from_anthropic(fields.tools, served.unknown),
-        kinds.get(choice.type, choice.type),
-        several=not choice.disable_parallel_tool_use,
-    )
     if fields.output_config.effort is not None:
         served.unknown.check({"output_config": fields.output_config.effort})
-    messages = messages_from_anthropic(fields.messages, fields.system)
-    values = template_variables(fields.chat_template_kwargs, fields.thinks)
-    end = prompt_end(messages, prefill=served.settings.prefill_assistant)
-    return Conversation(messages, tools, values, **end)
+    return served.conversation(
+        messages_from_anthropic(fields.messages, fields.system),
+        tools_from_anthropic(fields.tools, served.unknown),
+        kinds.get(choice.type, choice.type),
+        template_variables(fields.chat_template_kwargs, fields.thinks),
+        several=not choice.disable_parallel_tool_use,
+    )
 
 
 _REASONS = {
@@ -97,7 +89,6 @@ class MessageReply(Reply):
     """The reply of ``/v1/messages``: one message."""
 
     def __init__(self, fields: Message, answers: Answers, parser: AnswerParser, model: str) -> None:
-        """Take the answer."""
         super().__init__(answers)
         self._parser, self._explains_cache = parser, fields.explain_cache
         self._content = MessageContent(shows_thoughts=fields.thinks is not False)

@@ -191,7 +191,7 @@ def application(served: ServedModel, keys: Sequence[str] = ()) -> Guard:
             try:
                 return await answer(request, served)
             except ClientGone:
-                return Response(status_code=499)  # nobody reads it
+                return Response(status_code=499)  # never sent: the client is gone
             except Exception as error:  # noqa: BLE001  no traceback for clients, nor in the log
                 return error_response(request.url.path, error)
 

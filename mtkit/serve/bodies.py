@@ -31,7 +31,7 @@ _OPENAI = Meta(extra_json_schema=object_schema("role", role=_ROLE, content=TEXT)
 _OPENAI_TOOL = Meta(extra_json_schema=object_schema("function", function=_FUNCTION))
 Messages = Annotated[list[Annotated[dict[str, Any], _OPENAI]], MANY]
 Prompts = str | dict[str, Any] | list[Any]
-"""What ``prompts_of`` reads."""
+"""See ``prompts_of``."""
 Tools = Annotated[list[Annotated[dict[str, Any], _OPENAI_TOOL]], Meta(max_length=1000)]
 
 
@@ -86,7 +86,7 @@ class AnswerRequest(WithSampler, kw_only=True):
 
     @property
     def count(self) -> int:
-        """Return how many answers to each prompt are asked for."""
+        """Return the number of answers to each prompt."""
         return self.n_cmpl or self.n
 
     @property
@@ -198,13 +198,13 @@ class TextFormat(Struct, frozen=True):
 
 
 class Text(Struct, frozen=True):
-    """What is asked of the answer's text."""
+    """The options of the answer's text."""
 
     format: TextFormat = TextFormat()
 
 
 class Reasoning(Struct, frozen=True):
-    """What is asked of the reasoning."""
+    """The options of the reasoning."""
 
     effort: str | None = None
 

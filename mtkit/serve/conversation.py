@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Conversation(Record):
-    """What all three APIs translate a request to: the prompt that a chat template renders.
+    """A conversation of any of the three APIs, ready for a chat template.
 
     Attributes:
         values: Variables of the template.
@@ -52,7 +52,7 @@ _MEDIA = {
 }  # fmt: skip
 """The types of parts that are no text, in all APIs."""
 _BETWEEN, _BETWEEN_LAST = "\n", "\n\n"
-"""What joins the parts of a content, as in llama-server and vLLM, and of one that is continued."""
+"""Separators between parts of a content, as in llama-server and vLLM, and of a continued one."""
 _FUNCTION_FIELDS = (
     ("name", str, "a text"),
     ("description", str, "a text"),
@@ -211,8 +211,8 @@ def tools_from_openai(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 _BILLING = re.compile(r"\Ax-anthropic-billing-header:(?: ?[\w-]+=[^;\s]*;)*")
-"""What Claude Code puts in front of its instructions. It holds a number that is another in each
-request, so that nothing behind it could be remembered."""
+"""Claude Code's header before its instructions. A number in it changes with each request, so no
+slot could reuse anything behind it."""
 
 
 def messages_from_anthropic(

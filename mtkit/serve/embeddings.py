@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from mtkit.serve.model import ServedModel
 
 _EUCLIDEAN, _GREATEST = 2, 0
-"""What ``embd_normalize`` divides by: a p-norm by its p; 0: the greatest part, as whole numbers of
-16 bits; -1: nothing."""
+"""Values of ``embd_normalize``: p for a p-norm; 0: the greatest part, to fill 16 bits; -1: none."""
 _GREATEST_WHOLE = 32760.0
 
 

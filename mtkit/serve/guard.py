@@ -1,4 +1,4 @@
-"""Who may ask, how much of bodies is held at once, and the headers of every answer.
+"""Checks of every request, a limit for bodies on their way, and headers of every answer.
 
 A page on the web can make a browser ask a server on this machine: under a name of its own that it
 makes to mean this machine (DNS rebinding), or across origins. So a request has to call the server

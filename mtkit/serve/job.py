@@ -253,7 +253,6 @@ class Timings:
     """The times of one answer."""
 
     def __init__(self, prompt: int) -> None:
-        """Begin."""
         self._prompt, self._cached, self._processed = prompt, 0, 0
         self._prompt_seconds = self._seconds = 0.0
         self._drafting: dict[str, float] | None = None

@@ -1,4 +1,4 @@
-"""What the routes share: the model, its scheduler, prompts, vectors, settings and counters."""
+"""The served model, which all routes share: scheduler, prompts, vectors, settings, counters."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from mtkit.errors import MtkitError, UsageError
 from mtkit.llama import Grammar
 from mtkit.llama.context import Embedder
 from mtkit.llm.chat_prompt import ChatPrompt
-from mtkit.serve.conversation import merge_texts
+from mtkit.serve.conversation import Conversation, merge_texts, prompt_end
 from mtkit.serve.job import ThinkingBudget
 from mtkit.serve.metrics import Metrics
 from mtkit.serve.reply import Problem
 from mtkit.serve.request import UnknownFields
+from mtkit.serve.tool import Tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from mtkit.chat.answer import Form
     from mtkit.llama import Model
     from mtkit.llm.runner import Runner
-    from mtkit.serve.conversation import Conversation
     from mtkit.serve.job import Terms
     from mtkit.serve.scheduler import Scheduler
     from mtkit.settings import SamplerSettings, ServeSettings
@@ -56,7 +56,7 @@ class Mailbox:
     * fetching: the loop empties the box every ``_FETCH_SECONDS``, so that what comes meanwhile is
       sent together; only an urgent call wakes it earlier. Once a fetch finds nothing awaited, idle
 
-    What nobody awaits, as the tokens of an answer that is sent whole, comes with what is awaited.
+    Calls that nobody awaits (tokens of an answer that is sent whole) come with those that are.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Mailbox:
         awaited, self._has_awaited = self._has_awaited, False
         if self._loop is not None and (self._has_urgent or (awaited and not self._is_fetching)):
             self._has_urgent = False
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
+            with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
@@ -256,6 +256,29 @@ class ServedModel:
         """Return the end of a prompt."""
         return self.spell(ids[-_TAIL_TOKENS:])
 
+    def conversation(
+        self,
+        messages: list[dict[str, Any]],
+        tools: Sequence[Mapping[str, Any]],
+        choice: str | Mapping[str, Any],
+        values: dict[str, Any],
+        continue_final: bool | str | None = None,
+        add_generation_prompt: bool | None = None,
+        *,
+        several: bool,
+    ) -> Conversation:
+        """Return a conversation, whose end is as ``prompt_end`` says.
+
+        Args:
+            choice: ``tool_choice``, as chat completions have it.
+            several: An answer may have more than one call.
+        """
+        prefill = self.settings.prefill_assistant
+        end = prompt_end(messages, continue_final, add_generation_prompt, prefill=prefill)
+        return Conversation(
+            messages, Tools(self.form, tools, choice, several=several), values, **end
+        )
+
     async def chat_ids(self, conversation: Conversation) -> list[int]:
         """Return the tokens of a conversation; texts of messages never are control tokens."""
         return await self._chat(conversation, ChatPrompt.ids)
@@ -396,7 +419,7 @@ def _read_variables(text: str | None) -> dict[str, Any]:
 
 
 def _start_form_analysis(template: str | None, model: Model) -> Future[Form | None]:
-    """Begin to analyze a template, in a thread of its own."""
+    """Analyze a template in a thread of its own."""
     from concurrent.futures import ThreadPoolExecutor
 
     from mtkit.chat.answer_analysis import find_form
@@ -406,7 +429,7 @@ def _start_form_analysis(template: str | None, model: Model) -> Future[Form | No
     def work() -> Form | None:
         try:
             return find_form(template, eos) if template else None
-        except MtkitError:  # requests are told what is wrong with it
+        except MtkitError:  # each request gets the error
             return None
 
     executor = ThreadPoolExecutor(1, "mtkit-form")

@@ -13,18 +13,12 @@ from functools import partial
 from mtkit.chat.answer import Call, CallStart, CallText, Thought, calls_in, reasoning_in, text_in
 from mtkit.serve.answer import AnswerReply, send_reply
 from mtkit.serve.bodies import Chat, Completion, schema_of, template_variables
-from mtkit.serve.conversation import (
-    Conversation,
-    messages_from_openai,
-    prompt_end,
-    tools_from_openai,
-)
+from mtkit.serve.conversation import messages_from_openai, tools_from_openai
 from mtkit.serve.job import JobEnd, Terms
 from mtkit.serve.llama import end_fields
 from mtkit.serve.prompt import Fim, prompt_ids, prompts_of, single_text
 from mtkit.serve.reply import Problem, json_response
 from mtkit.serve.request import read_json, read_with_sampler
-from mtkit.serve.tool import Tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,13 +30,14 @@ if TYPE_CHECKING:
 
     from mtkit.chat.answer import Part
     from mtkit.serve.bodies import AnswerRequest
+    from mtkit.serve.conversation import Conversation
     from mtkit.serve.job import Chances, Piece
     from mtkit.serve.model import ServedModel
-    from mtkit.serve.tool import AnswerParser
+    from mtkit.serve.tool import AnswerParser, Tools
 
 
 class ChoicesReply(AnswerReply):
-    """What both shapes share: answers are choices."""
+    """A reply whose answers are choices."""
 
     prefix = chunk_object = whole_object = ""
     call_reason = "tool_calls"
@@ -160,7 +155,7 @@ class ChoicesReply(AnswerReply):
         return self.fields.verbose or self.served.settings.verbose
 
     def _verbose(self, index: int) -> dict[str, Any]:
-        """Return the answer in llama-server's own shape, if that is asked for."""
+        """Return the answer in llama-server's own shape, if the request is verbose."""
         if not self._is_verbose:
             return {}
         text = text_in(self._parts[index])
@@ -312,7 +307,7 @@ def _call_object(call: Call) -> dict[str, Any]:
 
 
 _DEFAULT_TOKENS = 16
-"""OpenAI's limit of a completion that gives none."""
+"""OpenAI's limit for a completion without one."""
 
 
 async def models(_: Request, served: ServedModel) -> Response:
@@ -395,19 +390,18 @@ def conversation_of(fields: Chat, served: ServedModel) -> Conversation:
     """Return the conversation of a request."""
     tools, choice, several = fields.tools, fields.tool_choice, fields.parallel_tool_calls
     if fields.functions:  # what OpenAI's API had before there were tools
-        tools = [*tools, *({"type": "function", "function": each} for each in fields.functions)]
+        functions = [{"type": "function", "function": function} for function in fields.functions]
+        tools = [*tools, *functions]
         choice, several = fields.function_call, False
-    messages = messages_from_openai(fields.messages)
-    return Conversation(
-        messages,
-        Tools(served.form, tools_from_openai(tools), choice, several=several),
-        template_variables(
-            fields.chat_template_kwargs, fields.enable_thinking, fields.reasoning_effort
-        ),
-        **prompt_end(
-            messages,
-            fields.continue_final_message,
-            fields.add_generation_prompt,
-            prefill=served.settings.prefill_assistant,
-        ),
+    values = template_variables(
+        fields.chat_template_kwargs, fields.enable_thinking, fields.reasoning_effort
+    )
+    return served.conversation(
+        messages_from_openai(fields.messages),
+        tools_from_openai(tools),
+        choice,
+        values,
+        fields.continue_final_message,
+        fields.add_generation_prompt,
+        several=several,
     )

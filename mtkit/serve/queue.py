@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class JobQueue:
-    """What waits for the slots of a scheduler; callers hold ``change``, but for ``run_work``."""
+    """Jobs and other work that wait for slots; callers hold ``change``, except for ``run_work``."""
 
     def __init__(self, slots: Sequence[Slot], most: int) -> None:
         self.change = threading.Condition()
@@ -40,7 +40,7 @@ class JobQueue:
         """See that so many jobs may come together; ``field`` asks for them.
 
         Raises:
-            UsageError: They would not fit if nobody else asked.
+            UsageError: They would not fit an idle server.
         """
         most = len(self._slots) + self._most
         if count > most:
@@ -108,4 +108,4 @@ class JobQueue:
         except Exception as error:  # noqa: BLE001  the caller gets it
             future.set_exception(error)
         if slot is not None and slot.past:
-            slot.used = max(each.used for each in self._slots)
+            slot.used = max(other.used for other in self._slots)

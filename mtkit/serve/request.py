@@ -3,9 +3,9 @@
 The settings of the sampler go by their names in docs/settings.md, which are llama.cpp's, too, and
 OpenAI's where that has them.
 
-Most fields that nothing reads change no answer, or can be passed over: clients send what they know
-of other servers. Such a field is taken, told of once by its name, and counted. One that asks for
-what cannot be given is refused by name, and with ``--strict`` every field that is not known is.
+Clients send fields that they know from other servers. Most can be ignored: such a field is noted
+once by its name, and counted. A field that asks for something that mtkit cannot do is refused, and
+with ``--strict`` every unknown field is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_EFFECT = frozenset((
     "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
     "prompt_cache_retention", "truncation", "verbosity", "stream_options", "context_management",
 ))  # fmt: skip
-"""What clients send and what changes no answer here, taken with ``--strict``, too."""
+"""Fields of clients that change no answer here, accepted with ``--strict``, too."""
 _HARMLESS_VALUES: dict[str, tuple[Any, ...]] = {
     # OpenAI's
     "audio": (), "modalities": (["text"],), "best_of": (1,), "web_search_options": (),
@@ -58,11 +58,7 @@ class UnknownFields:
     def __init__(
         self, *, strict: bool, count: Callable[[str], None], say: Callable[[str], None]
     ) -> None:
-        """Begin.
-
-        Args:
-            count: Called with the name of such a field each time, ``say`` once for each name.
-        """
+        """Take ``count``, called with the name of each field, and ``say``, once for each name."""
         self._strict, self._count, self._say = strict, count, say
         self._names: set[str] = set()
 
@@ -71,8 +67,8 @@ class UnknownFields:
         for name, value in fields.items():
             harmless = _HARMLESS_VALUES.get(name)
             if harmless is not None:
-                if not any(type(value) is type(each) and value == each for each in harmless):
-                    values = " or ".join(msgspec.json.encode(each).decode() for each in harmless)
+                if not any(type(value) is type(same) and value == same for same in harmless):
+                    values = " or ".join(msgspec.json.encode(same).decode() for same in harmless)
                     what = f"only {values} is supported" if values else "is not supported"
                     raise Problem(400, f"{name}: {what}", field=name)
             elif self._strict and name not in _NO_EFFECT:

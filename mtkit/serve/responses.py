@@ -16,16 +16,11 @@ import msgspec
 from mtkit.chat.answer import CallStart, CallText, Thought
 from mtkit.serve.answer import Answers, Reply, send_reply
 from mtkit.serve.bodies import Responses, schema_of, template_variables
-from mtkit.serve.conversation import (
-    Conversation,
-    messages_from_responses,
-    prompt_end,
-    seal_reasoning,
-)
+from mtkit.serve.conversation import messages_from_responses, seal_reasoning
 from mtkit.serve.job import Terms
 from mtkit.serve.reply import problem_of, sse_event
 from mtkit.serve.request import read_json, read_with_sampler
-from mtkit.serve.tool import Tools, choice_from_responses, functions_from_responses
+from mtkit.serve.tool import choice_from_responses, functions_from_responses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,18 +46,20 @@ async def create(request: Request, served: ServedModel) -> Response:
     schema = schema_of(fields.text.format.as_chat, body, "text.format")
     functions, origins = functions_from_responses(fields.tools, served.unknown)
     functions, choice = choice_from_responses(fields.tool_choice, functions, origins)
-    tools = Tools(served.form, functions, choice, several=fields.parallel_tool_calls)
-    messages = messages_from_responses(fields.input, fields.instructions, origins)
-    values = template_variables(fields.chat_template_kwargs, None, fields.reasoning.effort)
-    end = prompt_end(messages, prefill=served.settings.prefill_assistant)
+    conversation = served.conversation(
+        messages_from_responses(fields.input, fields.instructions, origins),
+        functions,
+        choice,
+        template_variables(fields.chat_template_kwargs, None, fields.reasoning.effort),
+        several=fields.parallel_tool_calls,
+    )
     terms = Terms(
         sampler, served.limit(fields.max_output_tokens), speculative=fields.speculative,
         progress=fields.stream,
     )  # fmt: skip
-    conversation = Conversation(messages, tools, values, **end)
     ids, terms = await served.chat_terms(conversation, terms, schema)
     answers = Answers(served, [ids], terms, timed=fields.timings_per_token and fields.stream)
-    parser = tools.parser(served.tail(ids), streams=fields.stream)
+    parser = conversation.tools.parser(served.tail(ids), streams=fields.stream)
     output = ResponseOutput(origins, seals_thoughts=_SEALED_REASONING in fields.include)
     reply = ResponseReply(served, fields, terms.sampler, answers, parser, output)
     return await send_reply(request, reply, streams=fields.stream)
@@ -80,7 +77,6 @@ class ResponseReply(Reply):
         parser: AnswerParser,
         output: ResponseOutput,
     ) -> None:
-        """Take the answer."""
         super().__init__(
             answers, has_progress=fields.return_progress, has_times=fields.timings_per_token
         )
@@ -195,7 +191,7 @@ class ResponseOutput:
     """The items of a response."""
 
     def __init__(self, origins: Mapping[str, ToolOrigin], *, seals_thoughts: bool) -> None:
-        """Begin.
+        """Begin an output.
 
         Args:
             origins: What each function that the model was given stands for.

@@ -50,7 +50,7 @@ _LEAST, _LITTLE = 16, 512
 def open_scheduler(
     settings: ServeSettings, on_progress: Callable[[float], None] | None = None
 ) -> Iterator[tuple[Runner, Scheduler]]:
-    """Load a model, and give it with the scheduler of its slots, which is not started yet."""
+    """Load a model, and yield it with the scheduler of its slots, which is not started yet."""
     drafting = setup.apply_profile(settings.drafting)
     settings = replace(settings, drafting=drafting)
     setup.check_settings(replace(drafting, exact=False))
@@ -114,7 +114,7 @@ def _context_settings(header: ModelHeader, settings: ServeSettings) -> ContextSe
 
 
 def _check_exact(runner: Runner, settings: ServeSettings) -> None:
-    """See that a batch of any size gives the bits of single rows."""
+    """Check that a batch of any size gives the same bits as single rows."""
     exact = exactness.exact_rows(runner.header.multiplied, settings.load, runner.model.path)
     if exact.width > 1 or exact.rows < exactness.MOST_ROWS:
         raise UnsupportedError(
@@ -140,7 +140,7 @@ def _open_app(
     on_progress: Callable[[float], None] | None = None,
     on_note: Callable[[str], None] | None = None,
 ) -> Iterator[tuple[Guard, ServedModel]]:
-    """Load a model, and give the application that answers with what it shares."""
+    """Load a model, and yield the application with its ``ServedModel``."""
     keys = keys_of(settings)
     names_of(settings)  # before the model is loaded
     folder = settings.slot_save_path
@@ -166,10 +166,10 @@ def _import_web() -> None:
 
 
 def asgi(settings: ServeSettings, *, template: str | None = None) -> Guard:
-    """Load a model, and return the ASGI application for a server of somebody else's.
+    """Load a model, and return the ASGI application for another server.
 
-    The model stays loaded as long as the process runs. Who listens for other machines without a key
-    has to keep them away otherwise; ``allow_host`` names what the server is called.
+    The model stays loaded as long as the process runs. A server that other machines can reach needs
+    a key or another protection; ``allow_host`` takes its names.
 
     Args:
         settings: Which model, and how; where to listen is the server's business.

@@ -1,10 +1,8 @@
 """The thread that owns the context and answers all jobs together.
 
-Each round puts the next tokens of all slots into one batch: of an answer its last token and what
-is drafted behind it, of a prompt a chunk. While answers run, the prompts share at most
-``PROMPT_ROWS`` rows (``batch_rows``), so that a long prompt does not hold up the others' text;
-where slots share cells, ``slots_with_cells`` says whose turn it is. Jobs beyond the slots wait in a
-queue of bounded length (``queue``).
+Each round puts the next tokens of all slots into one batch: the last token of an answer and the
+tokens drafted behind it, or a chunk of a prompt (``batch_rows``). Where slots share cells,
+``slots_with_cells`` says whose turn it is. Jobs beyond the slots wait in the queue (``queue``).
 """
 
 from __future__ import annotations
@@ -67,6 +65,7 @@ def slots_with_cells(slots: Sequence[Slot], n_cells: int) -> list[Slot]:
 
 
 PROMPT_ROWS = 128
+"""Rows of a batch for prompts while answers run, so that a long one does not hold up their text."""
 _WAIT_PART, _LOOK_SECONDS = 0.1, 0.02
 """How long others wait for a token of a grammar, as a part of the time of a batch; and in seconds,
 where there is nothing else to do, before looking for new work."""
@@ -128,7 +127,7 @@ class Scheduler:
     # -- called from any thread
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start the thread."""
         self._thread.start()
 
     @property
@@ -158,7 +157,7 @@ class Scheduler:
         """See that so many jobs may come together; ``field`` asks for them.
 
         Raises:
-            UsageError: They would not fit if nobody else asked.
+            UsageError: They would not fit an idle server.
         """
         self._queue.check(count, field)
 

@@ -1,13 +1,13 @@
 """uvicorn's server: addresses, time limits of connections, and an orderly end.
 
-Whoever connects and sends nothing, half a head or half a body would hold one of the few
-connections, without a key. A head has to be complete ``head_seconds`` after its beginning, a body
+A client that sends nothing, half a head or half a body would hold one of the few connections,
+without a key. A head has to be complete ``head_seconds`` after its beginning, a body
 may stand still for ``body_seconds``; where ``most`` connections are open, a new one takes the place
 of the one that has sent no head for longest. Answers are not limited: they wait for who reads them.
 
-A client that has sent its request and ends its side may still read, or has left: only what is
-written to it tells. Until its answer begins it gets interim answers, which HTTP has it pass over,
-and whose refusal ends the connection.
+A client that has sent its request and ends its side may still read, or has left: only writing shows
+which. Until its answer begins it gets interim responses, which HTTP clients ignore, and whose
+refusal ends the connection.
 
 A client that is answered while it still sends would lose the answer by a close, which the system
 makes a reset of the connection. So the server ends its own side and passes over what comes, up to
@@ -124,13 +124,13 @@ class Connection(H11Protocol):
         self.transport = _Transport(transport, self)  # type: ignore[assignment]
         self._wait()
         if len(self.connections) > self.most:
-            others = [each for each in self.connections if isinstance(each, Connection)]
-            idle = [each for each in others if each is not self and each.idle_until]
+            peers = (other for other in self.connections if isinstance(other, Connection))
+            idle = [other for other in peers if other is not self and other.idle_until]
             if idle:
-                min(idle, key=lambda each: each.idle_until).transport.close()
+                min(idle, key=lambda other: other.idle_until).transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Take what was sent, and wait for the rest."""
+        """Take bytes, and wait for the rest."""
         if self.is_ending:
             self._left -= len(data)
             if self._left < 0:
@@ -241,7 +241,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take the signals; unlike uvicorn's, does not raise them again: ending was asked for."""
+        """Take the signals; unlike uvicorn's, does not raise them again: the exit code is 0."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -267,7 +267,7 @@ class Server(uvicorn.Server):
         self.timers.append(timer)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and tell where."""
+        """Begin to listen, and report the address."""
         await super().startup(sockets=sockets)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]

@@ -143,7 +143,7 @@ class Lines:
     """Follows the lines of an answer.
 
     Attributes:
-        has_cut: Text of the answer was left out; what is still held back goes with it.
+        has_cut: Text of the answer was left out; text that is held back is left out with it.
     """
 
     def __init__(self, seconds: float | None, indent: int) -> None:
@@ -159,7 +159,7 @@ class Lines:
         return cls(terms.seconds, terms.indent)
 
     def push(self, text: str, seconds: float) -> tuple[str, bool]:
-        """Take further text; returns what is kept of it, and whether the answer ends."""
+        """Add text; returns the part of it that stays, and whether the answer ends."""
         end = 0
         for place, part in enumerate(text.split("\n")):
             if place:
@@ -250,7 +250,7 @@ class Slot:
 
     @property
     def state(self) -> Literal["idle", "prompt", "generating"]:
-        """What it does."""
+        """Its state, as ``/slots`` has it."""
         if self.job is None:
             return "idle"
         return "generating" if self.generated else "prompt"

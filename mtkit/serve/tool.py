@@ -54,7 +54,7 @@ class Tools:
         *,
         several: bool = True,
     ) -> None:
-        """Take the tools.
+        """Take the tools of a request.
 
         Args:
             form: How the model writes answers; None: all is text.
@@ -77,7 +77,7 @@ class Tools:
             raise UsageError("names none of the tools", field="tool_choice")
 
     async def force(self, sampler: SamplerSettings) -> SamplerSettings:
-        """Return settings of a sampler with which the answer is a call, where one is asked for."""
+        """Return settings of a sampler that force a call, if the request forces one."""
         return await asyncio.to_thread(self._force_call, sampler) if self._forced else sampler
 
     def _force_call(self, sampler: SamplerSettings) -> SamplerSettings:
@@ -127,7 +127,7 @@ class AnswerParser:
     """Parses an answer from the events of its job."""
 
     def __init__(self, reader: Reader | None) -> None:
-        """Take the reader of its text; None: all is text."""
+        """Take the reader of the answer; None: all is text."""
         self._reader = reader
 
     @property
@@ -235,11 +235,11 @@ def choice_from_responses(
         return list(functions), choice
     kind = choice.get("type")
     if kind == "allowed_tools":
-        allowed = choice.get("tools")
-        rows = allowed if isinstance(allowed, list) else []
+        tools = choice.get("tools")
+        rows = tools if isinstance(tools, list) else []
         names = [row.get("name") for row in rows if isinstance(row, dict)]
-        functions = [each for each in functions if origins[each["function"]["name"]].name in names]
-        return functions, str(choice.get("mode", "auto"))
+        allowed = [row for row in functions if origins[row["function"]["name"]].name in names]
+        return allowed, str(choice.get("mode", "auto"))
     if kind not in ("function", "custom"):
         raise UsageError(f"is {kind}, which cannot be had here", field="tool_choice.type")
     name = choice.get("name")

@@ -234,7 +234,7 @@ class Encoding:
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
         """Return the ids of many texts in which special tokens are text."""
         return self._tokenizer.encode_batch_ids(
-            [_sound(each) for each in text],
+            [_sound(string) for string in text],
             threads=num_threads,
             add_special_tokens=False,
             parse_special=False,
@@ -249,13 +249,13 @@ class Encoding:
         disallowed_special: Listed = "all",
     ) -> list[list[int]]:
         """Return the ids of many texts; as ``encode``."""
-        for each in text:
-            allowed = self._allowed(each, allowed_special, disallowed_special)
+        for string in text:
+            allowed = self._allowed(string, allowed_special, disallowed_special)
         if text and not allowed:
             return self.encode_ordinary_batch(text, num_threads=num_threads)
         return [
-            self.encode(each, allowed_special=allowed_special, disallowed_special=())
-            for each in text
+            self.encode(string, allowed_special=allowed_special, disallowed_special=())
+            for string in text
         ]
 
     def encode_with_unstable(

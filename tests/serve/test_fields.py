@@ -293,3 +293,17 @@ def test_digits_in_logit_bias_are_an_id_everywhere(mtkit: Run) -> None:
     assert (line.returncode, what in line.stderr.decode()) == (2, True)
     with pytest.raises(UsageError, match=what):
         generate("hi", model=path, n_predict=1, logit_bias=((digits, 1.0),))
+
+
+def test_openapi_describes_every_body(made: Any) -> None:
+    (answer,) = run(made[0], ("GET", "/openapi.json", None))
+    document = answer.json()
+    schemas, names = document["components"]["schemas"], set()
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            if "requestBody" in operation:
+                schema = operation["requestBody"]["content"]["application/json"]["schema"]
+                names.add(schema.get("items", schema)["$ref"].rpartition("/")[2])
+    assert names <= schemas.keys()
+    assert {"Chat", "Complete", "Message", "Responses", "Scale"} <= names
+    assert {"temperature", "messages", "logit_bias"} <= schemas["Chat"]["properties"].keys()
