@@ -1,4 +1,4 @@
-"""What models of each family are made of, in a HuggingFace folder and in a GGUF.
+"""The architectures of models: keys and tensors in a HuggingFace folder and in a GGUF.
 
 ``families`` holds the table, a module a family; here a class of transformers or a name of llama.cpp
 finds its row. Nothing is read or written: ``checkpoints`` has the folder, ``gguf`` the file.

@@ -234,12 +234,12 @@ HEAD_NORMS = join_rows(
     row("self_attn.q_norm", "attn_q_norm", "key", bias=False),
     row("self_attn.k_norm", "attn_k_norm", "key", bias=False),
 )
-"""Of queries and keys, head by head."""
+"""Norms of queries and keys, head by head."""
 WIDE_NORMS = join_rows(
     row("self_attn.q_norm", "attn_q_norm", "q", bias=False),
     row("self_attn.k_norm", "attn_k_norm", "k", bias=False),
 )
-"""Of all queries, of all keys."""
+"""Norms of all queries, of all keys."""
 FEED_FORWARD = join_rows(
     row("mlp.gate_proj", "ffn_gate", "ff embd"),
     row("mlp.up_proj", "ffn_up", "ff embd"),
@@ -253,7 +253,7 @@ def decoder(*layer: Rows, head: Rows = OUTPUT) -> Rows:
     """Return the rows of a decoder.
 
     Args:
-        layer: Those of a layer, without ``IN_LAYER``.
+        layer: The rows of a layer, without ``IN_LAYER``.
     """
     return join_rows(EMBEDDINGS, head, block(IN_LAYER, *layer))
 
@@ -332,5 +332,5 @@ FEED_FORWARD_BIAS = has("blk.0.ffn_up.bias")
 
 
 def rotary_part(dims: Dims) -> float:
-    """Return how much of a head is rotated."""
+    """Return the part of a head that is rotated."""
     return dims["rope"] / max(dims["key"], 1)

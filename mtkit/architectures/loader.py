@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LoaderTensors(Record):
-    """What the loader does beside the rows; names without ``blk.N.``, biases without their end.
+    """What the loader requires and accepts; names without ``blk.N.``, biases without ``.bias``.
 
     Attributes:
         takes: Biases that it takes besides, apart from those of queries, keys and values.

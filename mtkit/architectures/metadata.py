@@ -125,8 +125,8 @@ def rotary_dim(default: float, *, of_all_heads: bool = False) -> Callable[[Confi
 
     Args:
         default: Part of a head where a config.json does not say it.
-        of_all_heads: What is rotated of all heads together is rounded, then divided; else what is
-            rotated of one is rounded. Each class of llama.cpp's converter has one of the two.
+        of_all_heads: Round for all heads together, then divide by their number; else round for one
+            head. Each class of llama.cpp's converter does one of the two.
     """
 
     def value(config: Config) -> int:

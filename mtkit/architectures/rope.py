@@ -64,7 +64,7 @@ def llama_3_scaling(dims: Dims, factors: Any) -> dict[str, Any]:
     models, with the context from which the same factors come.
 
     Args:
-        factors: As ``llama_3_factors`` gave them; None: there are none.
+        factors: Those of ``llama_3_factors``, or None.
     """
     import numpy as np
 

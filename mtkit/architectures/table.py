@@ -71,7 +71,7 @@ class LayerNumber(Record):
     """A number of each layer: a tensor in the folder, one array of all of them in the metadata.
 
     Attributes:
-        axes: Of a tensor: "1", or "" for a scalar.
+        axes: Axes of a tensor: "1", or "" for a scalar.
     """
 
     key: str
@@ -85,9 +85,9 @@ class Architecture(Record):
     Attributes:
         classes: Names in ``architectures`` of config.json; the first is written back.
         defaults: Fields that a config.json need not have, with transformers' defaults.
-        checks: What else config.json must say, or must not.
-        packed: Those of a folder with weights of 4 bits, which its quantization_config calls mxfp4;
-            empty: there are no such folders.
+        checks: Further conditions on config.json.
+        packed: Rows of a folder with weights of 4 bits (MXFP4 by its quantization_config); empty:
+            there are no such folders.
         prefix: Of most names in the folder; it may be missing there.
         skips: Whether a tensor of the folder stays out of the GGUF, by its name and the config.
         fits: Whether a GGUF is of this class; asked where several classes share a name.

@@ -89,7 +89,7 @@ def _each_name(name: str, dims: Dims, most: int) -> list[str]:
 
 
 def layer_count(dims: Dims, most: int) -> int:
-    """Return how many layers there are; a decoder beside an encoder has a number of its own."""
+    """Return the number of layers, the larger one of encoder and decoder."""
     decoder = "decoder_block_count"
     layers = _bounded_count(dims, "block_count", most)
     return max(layers, _bounded_count(dims, decoder, most)) if decoder in dims.keys else layers
@@ -118,7 +118,7 @@ _MOST_FAULTS = 1000
 
 
 class Fault(Record):
-    """What is wrong with the tensors of a model.
+    """A fault of the tensors of a model.
 
     Attributes:
         kind: Tensors of a row are missing, one has another shape than the metadata say, or tensors
@@ -148,7 +148,7 @@ class TensorMatches(Record):
 def folder_matches(
     architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape]
 ) -> list[Match]:
-    """Return what becomes of the tensors of a folder, in their order there.
+    """Return the matches of the tensors of a folder, in the order of the folder.
 
     Args:
         shapes: Name of a tensor -> its shape, slowest axis first; in the order of the files.
@@ -172,7 +172,7 @@ def refuse_faults(tensors: TensorMatches, architecture: Architecture, claim: str
 def match_folder(
     architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape]
 ) -> TensorMatches:
-    """Return what becomes of the tensors of a folder, in the order of the rows, and all faults."""
+    """Match the tensors of a folder; return matches in the order of the rows, and all faults."""
     prefix = architecture.prefix
     names: dict[str, str] = {}
     copies = architecture.copies
@@ -201,7 +201,7 @@ def match_folder(
 def match_gguf(
     architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape]
 ) -> TensorMatches:
-    """Return where the tensors of a GGUF come from, in the order of the rows, and all faults."""
+    """Match the tensors of a GGUF; return matches in the order of the rows, and all faults."""
     dims = dims.among(shapes)
     collector = _MatchCollector(shapes)
     for tensor in architecture.generated:
@@ -283,7 +283,7 @@ def format_names(names: Sequence[str]) -> str:
 
 
 _DIGITS = 9
-"""Of the number of a layer; more are none."""
+"""Digits of the number of a layer that count."""
 
 
 def match_names(architecture: Architecture, dims: Dims, names: Collection[str]) -> list[Match]:

@@ -22,7 +22,7 @@ __all__ = ["Checkpoint", "read", "sniff"]
 
 
 def kind_of(source: Source) -> Kind:
-    """Return what a file is; "tokenizer": a tokenizer's, if it is of a kind that is known."""
+    """Return the kind of a file by its content; "tokenizer" for any other kind."""
     if bytes(source.data[: len(MAGIC)]) == MAGIC:
         return "gguf"
     if safetensors.sniff_index(source):

@@ -51,7 +51,7 @@ _HINT = "in Python: peft.PeftModel.from_pretrained(…).merge_and_unload() gives
 
 
 class Pair(Record):
-    """What is added to a layer.
+    """The two matrices that are added to a layer.
 
     Attributes:
         a: Of shape (rank, columns).

@@ -71,7 +71,7 @@ def is_weights(name: str) -> bool:
 
 
 def pickle_fault(name: str) -> str:
-    """Return what is wrong with weights in a pickle."""
+    """Return why weights in a pickle are refused."""
     return f"{shown(name)} is a pickle, which runs code when it is loaded"
 
 
@@ -117,7 +117,7 @@ _MOST_MODULES_BYTES = 1 << 20
 
 
 def pooling_of(path: str) -> str | None:
-    """Return how the model of a folder pools, as sentence-transformers calls it; None: not said."""
+    """Return the pooling of a model, in the words of sentence-transformers, or None."""
     file = os.path.join(path, POOLING_MODULES)
     if not os.path.isfile(file):
         return None

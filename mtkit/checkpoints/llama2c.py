@@ -3,7 +3,7 @@
 Layout, little-endian, no padding: i32 dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size,
 seq_len; then float32 weights, each kind for all layers, rows of outputs by columns of inputs:
 embedding, attention norms, q, k, v, output of attention, feed-forward norms, gate (w1), down (w2),
-up (w3), last norm, two tables of rotations that nobody reads, and the classifier where it is not
+up (w3), last norm, two tables of rotations that are not read, and the classifier where it is not
 the embedding. The classifier is the embedding when vocab_size is positive.
 
 The file has no magic: seven sound numbers that give its size to the byte are the sign. Rotations
@@ -88,7 +88,7 @@ def sniff(source: Source) -> bool:
 
 
 def read(source: Source) -> Checkpoint:
-    """Read a checkpoint; weights stay in the file until somebody looks at them.
+    """Read a checkpoint; weights stay in the file until they are needed.
 
     Raises:
         FormatError: The header makes no sense, or the file is not as long as it says.

@@ -88,7 +88,7 @@ class Survey(Record):
 
     @property
     def n_bytes(self) -> int:
-        """Of all files of weights."""
+        """Size of all files of weights."""
         return sum(size or 0 for size in self.files.values())
 
     @property

@@ -99,10 +99,10 @@ class Weight(Record):
 
 
 class Header(Record):
-    """What stands before the data.
+    """The header in front of the data.
 
     Attributes:
-        metadata: What the writer said of the file.
+        metadata: Notes of the writer.
         findings: Rules that are broken; where a strict reading ends, warnings and notes alone.
     """
 
@@ -262,7 +262,7 @@ class Index(Record):
         weight_map: Tensor -> the file that should have it, both in the index's order.
         files: File -> its header; None: it is missing or damaged.
         n_bytes: File -> its size; 0 where it is missing.
-        metadata: What the writer said, ``total_size`` among it.
+        metadata: Notes of the writer, ``total_size`` among them.
     """
 
     weight_map: Mapping[str, str]

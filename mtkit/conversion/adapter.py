@@ -85,7 +85,7 @@ def convert_adapter(
     """Convert a LoRA adapter to a GGUF.
 
     Args:
-        dst: Where to write: a file, or a folder; None for a file in ``src``.
+        dst: File or folder to write; None: a file in ``src``.
     """
     path = os.fspath(src)
     plan = plan_adapter(path, None if base is None else os.fspath(base), kind)

@@ -58,7 +58,7 @@ class FolderPlan(Record):
     """How a GGUF becomes a folder.
 
     Attributes:
-        type: Of what is written: f32, f16 or bf16.
+        type: Of the tensors written: f32, f16 or bf16.
     """
 
     file: GgufFile
@@ -232,7 +232,7 @@ def _is_near(left: Any, right: Any, slack: int) -> bool:
 FOLDER_FORMAT = "hf-model"
 """Its name in ``--to``."""
 MOST_FILE_BYTES = 5 * 10**9
-"""Of the tensors of a file, as ``save_pretrained`` of transformers 4 has it."""
+"""Tensors in one file, as in ``save_pretrained`` of transformers 4."""
 
 
 def convert_to_folder(

@@ -72,7 +72,7 @@ def name_keys(
 
     Args:
         name: None: as the card or the folder says.
-        is_adapter: It is an adapter for tensors of these shapes, and has no size label.
+        is_adapter: The tensors are those that an adapter changes; it has no size label.
     """
     from pathlib import Path
 
@@ -180,7 +180,7 @@ def replace_vocabulary(
 
 
 def _count_ids(file: GgufFile) -> int:
-    """Return how many ids a model has."""
+    """Return the number of ids of a model."""
     embedding, tokens = file.names.get(EMBEDDING), file.metadata.get(TOKENS)
     if embedding is not None and embedding.shape:
         return embedding.shape[-1]
@@ -240,7 +240,7 @@ class ModelVocabulary(Record):
 
     Attributes:
         name: ``general.name``, from which llama.cpp derives rules of some tokenizers.
-        losses: What the GGUF does not hold of the tokenizer's files.
+        losses: Losses of the tokenizer in the GGUF.
     """
 
     keys: tuple[Key, ...]

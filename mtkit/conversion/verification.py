@@ -183,7 +183,7 @@ def spec_equal(spec: TokenizerSpec, back: TokenizerSpec, losses: tuple[Loss, ...
 
 
 def special_marks(spec: TokenizerSpec) -> list[bytes]:
-    """Return what a text must contain to spell out a special token or U+2581."""
+    """Return the byte strings of which a text with a special token or U+2581 contains one."""
     from mtkit.spec.vocabulary import TokenType
 
     kinds = (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED, TokenType.BYTE)

@@ -51,7 +51,7 @@ _SYNONYMS = {
 MARKS = {"gguf": b"GGUF", "mtok": b"430 "}
 """Name -> first bytes, of formats whose files are used in place, however long they are."""
 LONGEST_BYTES = UNMAPPED_BYTES
-"""Of a file in another format, whose tokens become Python objects."""
+"""Limit for other formats, whose tokens become Python objects."""
 
 
 def get_format(name: str) -> Format:
@@ -93,7 +93,7 @@ def read_as(source: Source, reader: str) -> tuple[Format, Reading]:
 
 
 def other_readings(module: Format) -> Mapping[str, OtherReading]:
-    """Return how other programs read files of a format: name -> reading."""
+    """Return name -> reading of other programs for files of a format."""
     readings: Mapping[str, OtherReading] = getattr(module, "other_readings", dict)()
     return readings
 

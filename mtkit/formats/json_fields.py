@@ -31,7 +31,7 @@ def parse_json(
     """Parse a whole JSON file.
 
     Args:
-        parse_float: How decimal fractions are read, when not exactly.
+        parse_float: Reads decimal fractions; default: exactly.
     """
     import json
 

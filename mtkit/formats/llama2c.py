@@ -25,8 +25,7 @@ from mtkit.base.binary import Reader, Source
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.contract import Loss, Reading, Written
-from mtkit.formats.losses import losses_between
+from mtkit.formats.contract import Loss, Reading, Written, losses_between
 from mtkit.spec import (
     AddedTokens,
     SpecialIds,
@@ -49,8 +48,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mtkit.formats.contract import LossCode, WriteOptions
-    from mtkit.formats.losses import Rule
+    from mtkit.formats.contract import LossCode, LossRule, WriteOptions
 
 
 def score_spec(spec: TokenizerSpec) -> TokenizerSpec:
@@ -126,7 +124,7 @@ def _added_token_losses(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]
     yield Loss(code, "added_tokens", "special tokens that are spelled out in a text are plain text")
 
 
-_LOSS_RULES: Mapping[str, Rule] = {
+_LOSS_RULES: Mapping[str, LossRule] = {
     "vocabulary": _vocabulary_losses,
     "model": _model_losses,
     "normalizer": _normalizer_losses,
@@ -263,7 +261,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
 
 
 def _missing(count: int, there: int) -> int:
-    """Return how many ids have no token."""
+    """Return the number of ids without a token."""
     if is_sparse(count, there):
         what = f"is {count}, but there are {there} tokens"
         raise FormatError(what, field="count", offset=0, hint="the file is truncated")
@@ -316,7 +314,7 @@ def _frame(vocabulary: Vocabulary, header: Header, *, byte_fallback: bool) -> To
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a vocabulary."""
-    tokens = list(_spell_tokens(score_spec(spec)))
+    tokens = list(spell_tokens(score_spec(spec)))
     longest = max(len(raw) for _, raw in tokens)
     extras = dict(spec.extras).get(EXTRAS)
     if isinstance(extras, dict):
@@ -328,7 +326,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     return Written({".bin": data}, losses_between(spec, back, rules=_LOSS_RULES))
 
 
-def _spell_tokens(spec: TokenizerSpec) -> Iterator[tuple[float, bytes]]:
+def spell_tokens(spec: TokenizerSpec) -> Iterator[tuple[float, bytes]]:
     """Yield (score, bytes) in the file's spelling, which a specification read from one has."""
     vocabulary = spec.vocabulary
     own = isinstance(spec.decoder, AfterBos)
@@ -345,7 +343,7 @@ def listing(spec: TokenizerSpec) -> Iterator[bytes]:
     vocabulary = spec.vocabulary
     if vocabulary.scores is None:
         raise UnsupportedError("has no scores to list")
-    pieces = [raw for _, raw in _spell_tokens(spec)]
+    pieces = [raw for _, raw in spell_tokens(spec)]
     yield b"vocab = %d\n" % len(pieces)
     yield b"max_token_length = %d\n" % max(map(len, pieces), default=0)
     for token_id, (piece, score) in enumerate(zip(pieces, vocabulary.scores, strict=True)):

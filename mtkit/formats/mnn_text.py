@@ -23,8 +23,7 @@ from array import array
 from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.contract import Reading, Written
-from mtkit.formats.losses import losses_between
+from mtkit.formats.contract import Reading, Written, losses_between
 from mtkit.formats.mnn_header import MAGIC, read_header, sniff_kind
 from mtkit.pipeline import byte_decoders
 from mtkit.spec import (

@@ -39,8 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from mtkit.formats.contract import Loss
-    from mtkit.formats.losses import Rule
+    from mtkit.formats.contract import Loss, LossRule
 
 
 def merges_by_rank(vocabulary: Vocabulary, special: Collection[int]) -> Merges:
@@ -75,7 +74,7 @@ def merges_by_cuts(results: Iterable[int], usable: Mapping[bytes, int]) -> Merge
     return Merges(Numbers.of("I", flat), Pieces.of([]))
 
 
-RANK_RULES: Mapping[str, Rule] = {"model": lambda *_: ()}
+RANK_RULES: Mapping[str, LossRule] = {"model": lambda *_: ()}
 """Of the model, ``ranks_of`` lists all losses."""
 HIGHEST_RANK = 1 << 24
 """No vocabulary comes near; a higher rank is damage."""
@@ -114,7 +113,7 @@ def rank_spec(
 
     Args:
         special: Special token -> id.
-        extras: What the file holds besides.
+        extras: Further fields of the file.
     """
     tokens = tuple(
         AddedToken(token_id, encode_text(text, "special token"), special=True)

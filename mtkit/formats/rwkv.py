@@ -11,8 +11,7 @@ from __future__ import annotations
 from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.contract import Loss, Reading, Written
-from mtkit.formats.losses import losses_between
+from mtkit.formats.contract import Loss, Reading, Written, losses_between
 from mtkit.spec import (
     SpecialIds,
     TokenizerSpec,

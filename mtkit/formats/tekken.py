@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError, shorten
-from mtkit.formats.contract import Reading, Written
-from mtkit.formats.losses import losses_between
+from mtkit.formats.contract import Reading, Written, losses_between
 from mtkit.formats.ranks import HIGHEST_RANK, RANK_RULES, rank_spec, rank_vocabulary, ranks_of
 from mtkit.spec import SpecialIds
 

@@ -15,8 +15,7 @@ from __future__ import annotations
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError, UsageError
-from mtkit.formats.contract import Reading, Written
-from mtkit.formats.losses import losses_between
+from mtkit.formats.contract import Reading, Written, losses_between
 from mtkit.formats.ranks import (
     HIGHEST_RANK,
     RANK_RULES,

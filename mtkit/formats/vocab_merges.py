@@ -18,8 +18,7 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.formats import tokenizer_config
-from mtkit.formats.contract import Loss, Reading, Written
-from mtkit.formats.losses import losses_between
+from mtkit.formats.contract import Loss, Reading, Written, losses_between
 from mtkit.formats.tokenizer_config import CONFIG, Settings, role_settings
 from mtkit.spec import (
     TokenizerSpec,
@@ -40,8 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mtkit.formats.contract import WriteOptions
-    from mtkit.formats.losses import Rule
+    from mtkit.formats.contract import LossRule, WriteOptions
     from mtkit.formats.tokenizer_config import Again
     from mtkit.spec import SpecialIds
 
@@ -240,7 +238,7 @@ def _pre_tokenizer_losses(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[
         yield Loss("ids", "pre_tokenizer", "text is split by the model class's own pattern")
 
 
-_LOSS_RULES: Mapping[str, Rule] = {
+_LOSS_RULES: Mapping[str, LossRule] = {
     "normalizer": ("ids", "text is normalized by the model class's own rules"),
     "pre_tokenizer": _pre_tokenizer_losses,
     "model": ("ids", "options of the model other than the merges are not kept"),

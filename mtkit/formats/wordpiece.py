@@ -14,8 +14,7 @@ from __future__ import annotations
 from mtkit.base.binary import Source
 from mtkit.base.packed import Pieces
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.contract import Reading, Written
-from mtkit.formats.losses import losses_between
+from mtkit.formats.contract import Reading, Written, losses_between
 from mtkit.formats.tokenizer_config import CONFIG, Settings, role_settings
 from mtkit.spec import (
     SpecialIds,
@@ -36,8 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mtkit.formats.contract import WriteOptions
-    from mtkit.formats.losses import Rule
+    from mtkit.formats.contract import LossRule, WriteOptions
 
 NAME = "wordpiece"
 TITLE = "BERT vocab.txt"
@@ -187,7 +185,7 @@ def _roles(spec: TokenizerSpec, unk: int) -> SpecialIds:
 _SWITCHES = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 
 
-_RULES: Mapping[str, Rule] = {
+_RULES: Mapping[str, LossRule] = {
     "normalizer": ("ids", "text is normalized by BERT's rules"),
     "pre_tokenizer": ("ids", "text is split by BERT's rules"),
     "model": ("ids", "words longer than 100 characters become unknown"),

@@ -95,7 +95,7 @@ def _pieces(file: GgufFile, tensors: Sequence[Tensor]) -> Iterator[Buffer]:
 
 
 def _head(file: GgufFile) -> bytearray:
-    """Return what stands in front of the data and its padding."""
+    """Return the header, without the padding behind it, in the other order."""
     rows = [tensor.places for tensor in file.tensors]
     head = bytearray(file.data[: file.table_end])
     _swap(head, 4, 4, 8, 8)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 ALGORITHMS = ("sha256", "sha1", "xxh64", "uuid")
 _PACKAGE = "xxhash"
 NAMESPACE = uuid.UUID("ef001206-dadc-5f6d-a15f-3359e577d4e5")
-"""Of the UUID (version 5) that stands for the data of a whole model."""
-_LEFT_OUT = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
+"""Namespace of the UUID (version 5) of a whole model's data."""
+_NO_WEIGHTS = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
 """Ends of names of tensors that carry no weights."""
 _PIECE_BYTES = 1 << 20
 _WIDTH = 10
@@ -40,8 +40,8 @@ def digests(
     """Hash the data of a model in one pass.
 
     Args:
-        algorithms: Of ``ALGORITHMS``; ``uuid`` is for the whole model alone.
-        progress: Is told how many bytes were read.
+        algorithms: Some of ``ALGORITHMS``; ``uuid`` is for the whole model alone.
+        progress: Called with the number of bytes of each piece.
 
     Yields:
         Algorithm, hash, name of the tensor or nothing for the whole.
@@ -49,7 +49,7 @@ def digests(
     whole = {name: _start(name) for name in algorithms}
     tensors_of_files = ((file, tensor) for file in files for tensor in file.tensors)
     for file, tensor in tensors_of_files:
-        if tensor.name.endswith(_LEFT_OUT):
+        if tensor.name.endswith(_NO_WEIGHTS):
             continue
         own = {name: _start(name) for name in algorithms if tensors and name != "uuid"}
         for piece in pieces(file.tensor_data(tensor), _PIECE_BYTES):
@@ -92,7 +92,7 @@ def line(algorithm: str, digest: str, file: str, tensor: str) -> str:
 
 
 def manifest(text: str, source: str) -> list[tuple[str, str, str]]:
-    """Return what a manifest says: algorithm, hash, file and tensor as written."""
+    """Parse a manifest: algorithm, hash, and file and tensor as written."""
     entries = []
     for number, line_text in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if not line_text.strip():

@@ -1,6 +1,6 @@
 """A GGUF to be written: the keys and tensors of another file, some of them changed.
 
-Keys are kept as the bytes of their file, so that what nobody changes stays as it is, odd or not;
+Keys are kept as the bytes of their file, so that unchanged ones stay as they are, odd or not;
 tensor data is never copied in memory.
 
 Values of keys are as people type them: ``u32:128``, ``str:a name``, ``f32[]:[0.5, 1]``
@@ -246,7 +246,7 @@ class Draft:
         return file_chunks(keys, tensors, self.alignment, self.version)
 
     def header(self) -> tuple[bytes, list[int]]:
-        """Return what stands in front of the data, and where in it each tensor begins."""
+        """Return the header, and the offset of each tensor in the data."""
         head, offsets = header_chunks(*self._parts(), self.alignment, self.version)
         return b"".join(head), offsets
 

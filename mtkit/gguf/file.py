@@ -97,7 +97,7 @@ def read_version(data: memoryview) -> tuple[int, bool]:
 
 
 def other_kind(head: bytes) -> tuple[str, str] | None:
-    """Return what a file is that is often taken for a model, and what to do; None: not known."""
+    """Recognize a file that is often taken for a GGUF: what it is and what to do; or None."""
     for begin, what, hint in _OTHER_MAGICS:
         if head.startswith(begin):
             return f"the file {what}", hint
@@ -150,7 +150,7 @@ _SHOWN = 3
 
 
 class Header(Record):
-    """What stands before the metadata.
+    """The header in front of the metadata.
 
     Attributes:
         end: Where the metadata begins, in bytes from the start of the file.
@@ -162,7 +162,7 @@ class Header(Record):
     end: int
 
     def place(self, field: str) -> tuple[str, int]:
-        """Return how messages name a field, and its offset."""
+        """Return the name of a field in messages, and its offset."""
         counts = 1 if field == "metadata_kv_count" else 2
         return field, self.end - counts * self.width
 
@@ -182,7 +182,7 @@ class Entry(Record):
     value_offset: int
 
     def place(self, field: str) -> tuple[str, int]:
-        """Return how messages name the entry, and the offset of a field."""
+        """Return the name of the entry in messages, and the offset of a field."""
         offsets = {"key": self.offset, "type": self.value_offset - 4, "value": self.value_offset}
         return shown(self.key) or "key", offsets[field]
 
@@ -218,7 +218,7 @@ class Tensor(Record):
         return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
 
     def place(self, field: str) -> tuple[str, int]:
-        """Return how messages name it, and the offset of a field, or of the row."""
+        """Return its name in messages, and the offset of a field, or of the row."""
         return self.label, self.places[{"shape": 1, "type": 2}.get(field, 0)]
 
     def __repr__(self) -> str:
@@ -279,7 +279,7 @@ class Section(Record):
     trailing_bytes: int
 
     def place(self, field: str) -> tuple[str, int]:
-        """Return how messages name a part, and its offset."""
+        """Return the name of a part in messages, and its offset."""
         trailing = field == "trailing_bytes"
         offset = self.size - self.trailing_bytes if trailing else self.table_end
         return field.replace("_", " "), offset

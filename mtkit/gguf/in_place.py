@@ -143,7 +143,7 @@ def check_header(file: GgufFile, draft: Draft) -> bytes:
 
 
 def _common_length(left: bytes, right: bytes) -> int:
-    """Return how many bytes two texts of one length, which differ, begin with alike."""
+    """Return the length of the common beginning of two different texts of one length."""
     low, high = 0, len(left)
     while low < high:
         middle = (low + high + 1) // 2

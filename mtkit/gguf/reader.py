@@ -61,7 +61,7 @@ def _row_struct(length: str, axes: int) -> Struct:
 
 
 def read_section(file: GgufFile, table_end: int) -> Section:
-    """Return where the data of the tensors is."""
+    """Return the place of the data, and of the bytes around it."""
     alignment, size, tensors = file.alignment, len(file.data), file.tensors
     start = -(-table_end // alignment) * alignment
     end = max([start + t.offset + t.n_bytes for t in tensors], default=table_end)

@@ -149,9 +149,9 @@ FILE_TYPES = {
     40: "Q1_0",
     41: "Q2_0",
 }
-"""``general.file_type``: the mix that the quantizer was asked for."""
+"""``general.file_type``: the mix of types that the quantizer was to write."""
 MIXES = {name: number for number, name in FILE_TYPES.items() if " " not in name}
-"""Name of a mix that a quantizer can be asked for -> its number."""
+"""Name of a mix that a quantizer can write -> its number."""
 
 GUESSED_FILE_TYPE = 1024
 """Flag in ``general.file_type``: not stated by the file, guessed by a loader."""

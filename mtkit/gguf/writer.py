@@ -112,7 +112,7 @@ def file_chunks(
 def header_chunks(
     keys: Sequence[Buffer], tensors: Sequence[NewTensor], alignment: object, version: int
 ) -> tuple[list[Buffer], list[int]]:
-    """Return what stands in front of the data, padding included, and where each tensor's begins."""
+    """Return the header with its padding, and the offset of each tensor's data."""
     if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
         what = f"is {alignment!r}, but must be a power of two, at least 8"
         raise UsageError(what, field=ALIGNMENT)

@@ -213,9 +213,9 @@ def test_tables_of_another_specification_are_noticed(
     tmp_path: Path,
 ) -> None:
     """Whatever in a file disagrees with the rest of it: nothing is written."""
-    made = mtok_write._tables
+    made = mtok_write.make_tables
     monkeypatch.setattr(
-        mtok_write, "_tables", lambda spec, *_: made(replace(spec, **{field: value}), "")
+        mtok_write, "make_tables", lambda spec, *_: made(replace(spec, **{field: value}), "")
     )
     if name == SPM and field == "added_tokens":
         return  # it finds none in a text

@@ -25,9 +25,9 @@ def result(data: bytes, count: int, *, wide: bool, big: bool, pure: bool) -> obj
     """End, positions and packed strings, or the message."""
     reader = ArrayReader(memoryview(data), LENGTH_STRUCTS[wide, big], big_endian=big, offset=3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "_FEW", 0)
+        patch.setattr(arrays, "FEWEST_NATIVE", 0)
         if pure:
-            patch.setattr(arrays, "_native_core", lambda _: None)
+            patch.setattr(arrays, "native_core", lambda _: None)
         try:
             marks = arrays.walk_strings(reader, "key", count)
             end = reader.offset

@@ -28,7 +28,7 @@ _SHAPES = {"alpha_n": "1", "alpha_p": "1", "beta": "", "eps": ""}
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
+    """Return transformers' defaults."""
     is_unsaid = not {"rope_scaling", "rope_parameters"} & config.fields.keys()
     scaling = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
     usual = default_fields(65536, rms_norm_eps=1e-5, rope_theta=12000000.0)(config)

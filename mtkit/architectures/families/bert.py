@@ -30,7 +30,7 @@ TYPES = "tokenizer.ggml.token_type_count"
 MODEL = "tokenizer.ggml.model"
 _HEADS = ("pooler.dense.", "cls.predictions.", "cls.seq_relationship.", "lm_head.", "vocab_")
 _ENDS = {".gamma": ".weight", ".beta": ".bias"}
-"""What the oldest checkpoints call weight and bias of a norm."""
+"""Names of weight and bias of a norm in the oldest checkpoints."""
 
 
 def _renamed_norm(name: str) -> str:
@@ -108,7 +108,7 @@ CHECKS = (only("position_embedding_type", "absolute"), only("lora_adaptations"))
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
+    """Return transformers' defaults."""
     return {"max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
 
 
@@ -134,7 +134,7 @@ def _with_pooler(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
 
 
 TWO = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}
-"""What transformers takes where a config.json does not say it."""
+"""Transformers' defaults."""
 LABELED = {"labels": lambda dims: _count(dims.keys.get(LABELS))}
 BERT_CLASSIFIER = Architecture(
     "bert",

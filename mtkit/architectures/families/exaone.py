@@ -44,7 +44,7 @@ def _sliding(config: Config) -> list[bool] | None:
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
+    """Return transformers' defaults."""
     # One that is null says that there is no window.
     window = {} if "sliding_window" in config.fields else {"sliding_window": 4096}
     fields = {"sliding_window_pattern": 4, "rms_norm_eps": 1e-5, "num_key_value_heads": 32}

@@ -42,7 +42,7 @@ def _two_norms(dims: Dims) -> bool:
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
+    """Return transformers' defaults."""
     return {
         "max_position_embeddings": 2048,
         "layer_norm_epsilon": 1e-5,

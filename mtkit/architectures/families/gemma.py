@@ -75,7 +75,7 @@ def _pattern(dims: Dims) -> int:
 
 
 def _config(layers_of_27b: int = 0, **more: Any) -> Writer:
-    """Return what writes config.json; the widest model scales attention by another width."""
+    """Return the writer of config.json; the widest model scales attention by another width."""
 
     def scale(dims: Dims) -> int:
         is_27b = dims.key("block_count") == layers_of_27b and dims["head"]

@@ -41,7 +41,7 @@ def rows(change: Change) -> Rows:
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
+    """Return transformers' defaults."""
     return {
         "n_positions": 1024,
         "n_embd": 768,

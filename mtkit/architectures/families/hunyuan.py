@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtkit.architectures.config import Config
 
 _CONTEXT = 256 * 1024
-"""Of models whose base is scaled; their config.json says another one."""
+"""Context of models whose base is scaled, whatever their config.json says."""
 
 
 def _is_scaled(config: Config) -> bool:

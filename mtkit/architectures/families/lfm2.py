@@ -47,13 +47,13 @@ def _feed_forward(config: Config) -> int:
 
 
 def heads_kv(config: Config) -> list[int]:
-    """Return how many heads of key and value each layer has: a convolution none."""
+    """Return the number of heads of key and value in each layer, 0 for a convolution."""
     heads = config.count("num_key_value_heads")
     return [0 if kind == "conv" else heads for kind in config.kinds_of_layers()]
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
+    """Return transformers' defaults."""
     indexes = config.get("full_attn_idxs")
     kinds: dict[str, Any] = {}
     if isinstance(indexes, list) and config.count("num_hidden_layers") <= 1 << 16:

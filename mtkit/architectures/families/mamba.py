@@ -62,7 +62,7 @@ def _skips(name: str, config: Config) -> bool:
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
+    """Return transformers' defaults."""
     return {"state_size": config.get("d_state") or 16, "conv_kernel": config.get("d_conv") or 4}
 
 

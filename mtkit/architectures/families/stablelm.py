@@ -38,7 +38,7 @@ PARALLEL = "use_parallel_residual"
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
+    """Return transformers' defaults."""
     known = config.get("model_type") == "stablelm"
     return {
         "max_position_embeddings": 4096,

@@ -99,7 +99,7 @@ KEYS = (
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
+    """Return transformers' defaults."""
     return {
         "n_positions": 512,
         "d_kv": 64,

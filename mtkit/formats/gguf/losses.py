@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from mtkit.formats.contract import Loss
+from mtkit.formats.contract import Loss, losses_between
 from mtkit.formats.gguf.roles import text_ends
-from mtkit.formats.losses import losses_between
 from mtkit.spec import TokenType, fields, models, normalizers
 from mtkit.spec.text import MARK_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.formats.contract import LossCode
+    from mtkit.formats.contract import LossCode, LossRule
     from mtkit.formats.gguf.plan import Plan
-    from mtkit.formats.losses import Rule
     from mtkit.spec import TokenizerSpec
 
-_EFFECTS: dict[str, Rule] = {
+_EFFECTS: dict[str, LossRule] = {
     "decoder": (
         "decoding",
         "spaces in decoded text can differ: llama.cpp has its own decoding rules",
@@ -39,7 +37,7 @@ _EFFECTS: dict[str, Rule] = {
 def losses_of(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> tuple[Loss, ...]:
     """Return the loss of each field that differs."""
     cut: LossCode = "ids-possible" if "pre_tokenizer" in plan.known else "ids"
-    rules: dict[str, Rule] = {
+    rules: dict[str, LossRule] = {
         **_EFFECTS,
         "vocabulary": _vocabulary,
         "normalizer": lambda spec, _: [_normalizer(spec, plan)],

@@ -132,19 +132,17 @@ def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
 
 
 def _decoder(spec: TokenizerSpec, losses: Losses) -> object:
-    if spec.join != " ":
-        if spec.decoder is not None:
-            effect = "the separator between tokens is not kept; the decoder does not use it"
-            losses.add("metadata", "join", effect)
-            return adapt_decoder(spec, losses.add)
+    if spec.join != " " and spec.decoder is None:
         if spec.join:
             losses.add("decoding", "join", "decoded tokens are joined with spaces")
             return None
         effect = "joining tokens without spaces becomes a decoder; no text changes"
         losses.add("metadata", "decoder", effect)
-        effect = "joining tokens without spaces becomes a decoder; no text changes"
         losses.add("metadata", "join", effect)
         return Fuse()
+    if spec.join != " ":
+        effect = "the separator between tokens is not kept; the decoder does not use it"
+        losses.add("metadata", "join", effect)
     return adapt_decoder(spec, losses.add)
 
 

@@ -5,10 +5,6 @@ holes. Merges are pairs or, in older files, "left right"; of two equal pairs the
 the parts and results of all merges must be tokens. Without ``type`` the library takes the first of
 BPE, WordPiece, WordLevel, Unigram whose fields are there.
 
-Vocabulary and merges, nearly all of the file, are read by the native core: as Python objects they
-take ten times as long. It gives up on anything unusual; then Python reads the file, with the same
-result or an error (``read_model``).
-
 Source: huggingface/tokenizers 0.23, models/mod.rs, models/*/serialization.rs, models/bpe/model.rs
 (``build``, ``convert_merges_to_hashmap``), models/unigram/model.rs (``from``).
 """
@@ -35,7 +31,7 @@ class NativeVocabulary:
     """Token -> id, as the core keeps it.
 
     Attributes:
-        scores: Of a list of tokens with scores, which has no index; else None.
+        scores: Scores of a Unigram vocabulary, which has no index; else None.
     """
 
     def __init__(self, model: Any) -> None:
@@ -76,6 +72,8 @@ def parse_document(data: Buffer) -> tuple[Any, NativeVocabulary | None]:
         model = None
     else:
         model = native.read_json_model(data)
+    # Vocabulary and merges are nearly all of a file, and take ten times as long as Python objects.
+    # The core gives up on anything unusual; then ``read_model`` gives the result or the error.
     if model is not None:
         try:
             document = parse_json(model.rest, parse_float=read_float)

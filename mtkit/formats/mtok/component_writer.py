@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mtkit.formats.mtok import layout
-from mtkit.formats.mtok.component_reader import plain_pattern, property_names
+from mtkit.formats.mtok.component_reader import BERT_PUNCTUATION, plain_pattern, property_names
 from mtkit.pipeline.aligned_text import normal_form
 from mtkit.spec import decoders as de
 from mtkit.spec import normalizers as no
@@ -228,7 +228,6 @@ def _changed_code_points(mapping: Callable[[str], str]) -> Iterator[tuple[int, b
 
 PRE_TOKENIZER = "pre_tokenizer"
 ANY_CHARACTER = r"[\s\S]"
-PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
 WORD_CLASS = r"\p{L}\p{M}\p{N}_"
 WORD_PATTERN = rf"[{WORD_CLASS}]+|[^{WORD_CLASS}\s]+"
 
@@ -261,7 +260,9 @@ def _pre_tokenizer_parts(component: PreTokenizer, losses: Losses) -> Iterator[by
             if pattern is not None:
                 yield from _split_parts(pattern, component.behavior, component.invert, losses)
         case pr.Punctuation():
-            yield from _split_parts(PUNCTUATION, component.behavior, invert=False, losses=losses)
+            yield from _split_parts(
+                BERT_PUNCTUATION, component.behavior, invert=False, losses=losses
+            )
         case _:
             yield from _plain_split(component, losses)
 
@@ -399,8 +400,6 @@ def quote_pattern(text: str) -> str:
 
 
 DECODER = "decoder"
-NO_PREFIX = "\x00\x00"
-"""A prefix that no piece has, so that all pieces are joined with spaces."""
 
 
 def write_decoder(spec: TokenizerSpec, losses: Losses) -> bytes:
@@ -409,7 +408,7 @@ def write_decoder(spec: TokenizerSpec, losses: Losses) -> bytes:
     if spec.decoder is not None:
         parts = list(_decoder_parts(spec.decoder, losses))
     elif spec.join:
-        parts = [layout.DECODE_WORD_PIECE.write(NO_PREFIX, False)]
+        parts = [layout.DECODE_WORD_PIECE.write(layout.NO_PREFIX, False)]
         losses.add("decoding", DECODER, "decoding drops the space before . ? ! ,")
     return layout.write_list(layout.DECODER_LIST, parts or [layout.DECODE_FUSE.write()])
 

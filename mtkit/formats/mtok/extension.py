@@ -61,7 +61,7 @@ class Extension(Record):
 
 
 def base_length(data: Buffer) -> int:
-    """Return how many bytes of a file are MNN's."""
+    """Return the length of the base of a file."""
     extension = find_extension(data)
     return len(data) if extension is None else extension.base_length
 

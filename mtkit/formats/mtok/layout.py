@@ -1,7 +1,8 @@
-"""The layout of components and models in a .mtok base, once for the reader and the writer.
+"""The layout of components and models in a .mtok base, for the reader and the writer.
 
-A component is u8 type and its fields; a type that is not in the table of its stage has none. A list
-is its type, u32 count and that many components.
+A component is u8 type and the fields of that type, a list u8 type, u32 count and that many
+components. A model is u8 type, fields, the vocabulary, and for BPE the merges. Strings are u16
+length and bytes.
 
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (``create_normalizer`` and its sisters,
 ``BPEModel::load`` and its sisters), by its behavior.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import struct
 
+from mtkit.base.binary import Reader
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError
@@ -18,11 +20,12 @@ from mtkit.errors import FormatError, UnsupportedError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from typing import Any, Union
-
-    from mtkit.base.binary import Reader
+    from typing import Any
 
 STRING_LIMIT = 65535
+NO_PREFIX = "\x00\x00"
+"""A prefix that no piece has. In a model, only whole words are found; in a decoder, all pieces are
+joined with spaces."""
 LAST_CODE_POINT = 0x10FFFF
 
 
@@ -53,7 +56,7 @@ def read_table(reader: Reader, field: str = "table") -> tuple[Numbers, Pieces]:
     return Numbers.of("I", code_points), Pieces.of(values)
 
 
-def u8(*values: Union[int, bool]) -> bytes:
+def u8(*values: int) -> bytes:
     """Write bytes."""
     return bytes(values)
 
@@ -66,7 +69,7 @@ def u32(*values: int) -> bytes:
         raise UnsupportedError("a number does not fit the 32 bits of the format") from None
 
 
-def string(text: Union[str, bytes]) -> bytes:
+def string(text: str | bytes) -> bytes:
     """Write u16 length and bytes."""
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     if len(data) > STRING_LIMIT:
@@ -108,12 +111,8 @@ def _flag(name: str) -> Field:
     return Field(name, lambda reader, field: reader.u8(field) != 0, u8)
 
 
-def _byte(name: str) -> Field:
-    return Field(name, lambda reader, field: reader.u8(field), u8)
-
-
 def _number(name: str) -> Field:
-    return Field(name, lambda reader, field: reader.u32(field), u32)
+    return Field(name, Reader.u32, u32)
 
 
 def _text(name: str) -> Field:
@@ -157,7 +156,7 @@ PRE_TOKENIZERS = _by_type(
         (
             _text("pre_tokenizer.pattern"),
             _flag("pre_tokenizer.invert"),
-            _byte("pre_tokenizer.behavior"),
+            Field("pre_tokenizer.behavior", Reader.u8, u8),
         ),
     ),
     BERT_WORDS := Layout(5),

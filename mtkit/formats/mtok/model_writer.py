@@ -18,6 +18,7 @@ from mtkit.formats.mtok.layout import (
     MODEL_BPE,
     MODEL_UNIGRAM,
     MODEL_WORD_PIECE,
+    NO_PREFIX,
     STRING_LIMIT,
     string,
 )
@@ -131,8 +132,6 @@ def _merges_by_id(spec: TokenizerSpec, losses: Losses) -> list[Merge]:
 
 MODEL = "model"
 LONGEST = 0x7FFFFFFF
-NO_PREFIX = "\x00\x00"
-"""A prefix that no piece has, so that only whole words are found."""
 PENALTY = 10.0
 """An unknown character scores so much below the lowest score."""
 MERGING = (models.BPE, models.LooseBPE, models.ScoreBPE, models.RankBPE, models.Characters)

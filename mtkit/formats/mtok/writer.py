@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from mtkit.base.record import Record, fields
 from mtkit.errors import UnsupportedError
-from mtkit.formats.contract import Losses, Written
-from mtkit.formats.losses import other_spellings
+from mtkit.formats.contract import Losses, Written, other_spellings
 from mtkit.formats.mtok.columns import Keeper
 from mtkit.formats.mtok.component_writer import write_decoder, write_normalizer, write_pre_tokenizer
 from mtkit.formats.mtok.extension import MUST_KNOW, append_extension
@@ -280,13 +279,13 @@ def write_file(spec: TokenizerSpec, options: WriteOptions) -> Written:
     content = spec_section(spec, keeper)
     parts = [(SPEC_TAG, MUST_KNOW, content)]
     parts += [(tag, MUST_KNOW, column) for tag, column in keeper.sections.items()]
-    tables = _tables(spec, dict(options.values).get("tables", ""))
+    tables = make_tables(spec, dict(options.values).get("tables", ""))
     parts += [(tag, 0, table) for tag, table in tables.items()]
     data = append_extension(base.data, parts, forbidden_length=base.forbidden_length)
     return Written({SUFFIX: data}, partial=(("mnn", base.losses),))
 
 
-def _tables(spec: TokenizerSpec, choice: str) -> Mapping[str, bytes]:
+def make_tables(spec: TokenizerSpec, choice: str) -> Mapping[str, bytes]:
     """Return the engine's tables: none for "no", required for "yes", else if possible."""
     if choice == "no":
         return {}

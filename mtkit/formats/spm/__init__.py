@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.contract import Reading, Written
-from mtkit.formats.losses import losses_between
+from mtkit.formats.contract import Reading, Written, losses_between
 from mtkit.formats.spm.message import (
     BPE_TYPE,
     BYTES,

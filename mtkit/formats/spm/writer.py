@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import TypedDict
 
-    from mtkit.formats.contract import LossCode
-    from mtkit.formats.losses import Rule
+    from mtkit.formats.contract import LossCode, LossRule
     from mtkit.spec import TokenizerSpec
     from mtkit.spec.models import Model
 
@@ -355,7 +354,7 @@ def _added_token_loss(spec: TokenizerSpec) -> Loss:
     return Loss(code, "added_tokens", effect)
 
 
-LOSS_RULES: Mapping[str, Rule] = {
+LOSS_RULES: Mapping[str, LossRule] = {
     "vocabulary": _vocabulary_losses,
     "model": ("ids-possible", "words are cut into tokens by sentencepiece's own code"),
     "normalizer": lambda spec, _: [_space_loss("normalizer", spec)],

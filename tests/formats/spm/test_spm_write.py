@@ -174,7 +174,7 @@ def test_merges_that_stand_for_scores(name: str) -> None:
     for text in texts:
         assert made.encode(text) == original.encode(text), text
     if name == "llama-2":
-        pieces = [raw for _, raw in llama2c._spell_tokens(writer.adapt_spec(spec))]
+        pieces = [raw for _, raw in llama2c.spell_tokens(writer.adapt_spec(spec))]
         exported = llama2c.read(Source.open(str(folder / "tokenizer.bin")), {}).spec
         assert pieces == list(exported.vocabulary.pieces)
         assert llama2c.write(spec, WriteOptions()).files
