@@ -82,8 +82,9 @@ def run() -> int:
     except KeyboardInterrupt:  # before or after a command
         code = INTERRUPTED
     if code == INTERRUPTED:
-        # Python ends a process with SIGINT, whatever it returns, if the last string that it ran was
-        # interrupted (dataclasses are such strings): this one was not.
+        # If Ctrl-C came while exec ran a string (dataclasses does that), CPython remembers it and
+        # kills the process with SIGINT at its end, in place of our exit code
+        # (unhandled_keyboard_interrupt in pythonrun.c). Any string that runs to its end resets it.
         exec("")  # noqa: S102
     return code
 
@@ -219,7 +220,7 @@ def _run(name: str, args: list[str]) -> int:
     except MtkitError as error:
         if os.environ.get("MTKIT_TRACEBACK"):
             raise
-        from mtkit.commands.output import write_error
+        from mtkit.commands.terminal import write_error
 
         write_error(error)
         return error.exit_code

@@ -1,4 +1,4 @@
-"""Rules, and what is found against them: the one shape of every finding about a file.
+"""Rules, and findings against them: the one shape of all that is wrong with a file.
 
 A rule is a row in a table, and its code never changes. A strict reading raises the first error, a
 tolerant one keeps it and goes on as far as that is safe. The rows are in the module ``rules`` of
@@ -53,9 +53,9 @@ class Rule(Record):
     check: Check = _unasked
     advice: str = ""
 
-    def demand(self, *asked: object, field: str, offset: int) -> None:
+    def demand(self, *subject: object, field: str, offset: int) -> None:
         """Check what the rest of a reading depends on."""
-        what = self.check(*asked)
+        what = self.check(*subject)
         if what:
             raise BrokenRule(Finding(self, field, what, offset))
 
@@ -102,12 +102,12 @@ class Findings:
     """What a reading has found so far, in order.
 
     Attributes:
-        found: The findings, of each rule the first ``MOST_OF_A_RULE``; of a strict reading warnings
-            alone.
+        entries: The findings: of each rule the first ``MOST_OF_A_RULE``, of a strict reading only
+            warnings.
     """
 
     def __init__(self, *, strict: bool) -> None:
-        self.found: list[Finding] = []
+        self.entries: list[Finding] = []
         self.strict = strict
         self._counts: dict[str, int] = {}
 
@@ -118,13 +118,13 @@ class Findings:
         code = finding.rule.code
         self._counts[code] = self._counts.get(code, 0) + 1
         if self._counts[code] <= MOST_OF_A_RULE:
-            self.found.append(finding)
+            self.entries.append(finding)
 
     def hold(
-        self, rule: Rule, *asked: object, field: str, offset: int | None = None, source: str = ""
+        self, rule: Rule, *subject: object, field: str, offset: int | None = None, source: str = ""
     ) -> bool:
         """Ask one rule about one place; return whether it holds."""
-        what = rule.check(*asked)
+        what = rule.check(*subject)
         if what:
             self.add(Finding(rule, field, what, offset, source=source))
         return not what
@@ -148,8 +148,8 @@ def _cut(size: int, left: int) -> str:
 def too_many(value: int, element_bytes: int, left: int) -> str:
     """Tell whether the bytes that are left cannot hold a number of elements."""
     most = left // element_bytes
-    said = f"is {value}, but the file has only {left} bytes left, enough for {most}"
-    return said if value > most else ""
+    what = f"is {value}, but the file has only {left} bytes left, enough for {most}"
+    return what if value > most else ""
 
 
 FORMAT = "the format"

@@ -131,7 +131,7 @@ def survey_folder(path: str, packed: Collection[str] = ()) -> Survey:
     weight_map = index.weight_map if index else {}
     missing = {tensor: name for tensor, name in weight_map.items() if headers.get(name) is None}
     _note_unread(path, names, files, findings)
-    return Survey(path, config, tensors, files, missing, tuple(findings.found))
+    return Survey(path, config, tensors, files, missing, tuple(findings.entries))
 
 
 def _config(path: str, packed: Collection[str], findings: Findings) -> Mapping[str, Any]:

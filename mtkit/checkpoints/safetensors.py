@@ -167,7 +167,7 @@ def read(source: Source, *, strict: bool = True) -> Header:
         (weight for weight in read if weight), key=lambda weight: (weight.offset, weight.n_bytes)
     )
     _check_places(weights, len(read), reader, findings)
-    return Header(LENGTH_BYTES + length, metadata, tuple(weights), tuple(findings.found))
+    return Header(LENGTH_BYTES + length, metadata, tuple(weights), tuple(findings.entries))
 
 
 def _check_places(weights: list[Weight], count: int, reader: Reader, findings: Findings) -> None:
@@ -315,7 +315,7 @@ def read_index(source: Source, *, strict: bool = True) -> Index:
         for finding in header.findings:
             findings.add(replace(finding, source=path))
     _compare_index(weight_map, files, metadata, findings)
-    return Index(weight_map, files, sizes, metadata, (*missing, *findings.found))
+    return Index(weight_map, files, sizes, metadata, (*missing, *findings.entries))
 
 
 def _is_file_name(name: str) -> bool:

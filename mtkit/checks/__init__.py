@@ -1,8 +1,8 @@
 """What is wrong with a file or a model folder, for whom, and what to do: ``mtkit check``.
 
-``check`` reads a file tolerantly and holds what could be read to every rule: those of the readers
-(``gguf.rules``, ``spec.rules``) and those of the modules here, each a table of rules about one
-thing. What could not be looked at is said, never taken for sound.
+``check`` reads a file tolerantly and checks what it could read against every rule: those of the
+readers (``gguf.rules``, ``spec.rules``) and those of the modules here, each a table of rules about
+one thing. A part that was not checked is listed as skipped, with the reason.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Holding a file, or a model folder, to every rule that is about it.
+"""Check a file, or a model folder, against every rule that applies to it.
 
-``FileCheck`` keeps the findings so far, and what was left out and why. A GGUF, or a set of them,
-is held to the rules about its container, model, tokenizer and data; a folder to those about its
-config.json, weights and tokenizer, and all together.
+``FileCheck`` collects the findings, and what was skipped and why. A GGUF, or a set of shards, is
+checked as a container, a model, a tokenizer and data; a folder by its config.json, its weights, its
+tokenizer, and how they fit together.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TABLES = Rule("engine-tables", "error", "mtkit", "engine tables",
 
 
 class CheckOptions(Record):
-    """What a file or folder is held against besides the rules.
+    """What a check does besides applying the rules.
 
     Attributes:
         against: The tokenizer whose chat templates it should have.
@@ -67,7 +67,7 @@ class CheckOptions(Record):
 
 
 class FileCheck:
-    """Findings and what was left out, of one file or folder.
+    """The check of one file or folder: its findings, and what was skipped.
 
     Attributes:
         ids: How many ids its tokenizer has; None where it could not be read.
@@ -81,7 +81,7 @@ class FileCheck:
         self.ids: int | None = None
 
     def report(self, kind: str) -> Report:
-        """Return what was found; a program that was not asked is never taken for content."""
+        """Return the report; a program that was not run counts as unknown, not as passed."""
         if not self.has_run:
             self.findings += map(programs.unread_finding, self.options.runs_on)
             if self.options.against is not None:
@@ -98,14 +98,14 @@ class FileCheck:
             self.findings.append(Finding(rule, error.field, error.what, error.offset, error.hint))
 
     def take(self, item: Finding | tuple[str, str] | None) -> None:
-        """Keep what was found, or what was left out and why."""
+        """Keep a finding, or what was skipped and why."""
         if isinstance(item, Finding):
             self.findings.append(item)
         elif item is not None:
             self.skipped.append(item)
 
     def tokenizer(self, spec: TokenizerSpec, kind: str) -> None:
-        """Hold a specification and its chat templates to the rules."""
+        """Check a specification and its chat templates."""
         from mtkit.tokenizer.tokenizer import Tokenizer
 
         self.ids = spec.vocab_size
@@ -134,7 +134,7 @@ class FileCheck:
             self.findings += programs.program_findings(PROGRAMS[name], tokenizer)
 
     def tables(self, spec: TokenizerSpec) -> None:
-        """Hold the engine's tables in the file, if there are some, to its specification."""
+        """Compare the engine's tables in the file, if it has them, with its specification."""
         from mtkit.tokenizer.load import mapped, tables_fault
 
         if mapped(self.source)[0] is None:
@@ -146,12 +146,12 @@ class FileCheck:
 
 
 def attribute_findings(path: str, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Say of another file's findings whose they are."""
+    """Name the file that findings are about, where it is another than the one checked."""
     return (replace(finding, source=finding.source or path) for finding in findings)
 
 
 def check_gguf(source: Source, file_check: FileCheck) -> None:
-    """Hold a GGUF to the rules."""
+    """Check a GGUF."""
     from mtkit.gguf import open_gguf
     from mtkit.gguf.shards import shard_set
 
@@ -218,9 +218,9 @@ def _check_tensors(file: GgufFile, tensors: tuple[Tensor, ...], file_check: File
 
 
 def _check_vocabulary(file: GgufFile, file_check: FileCheck) -> None:
-    """Hold the tokenizer's keys to the rules; all of it where that was asked for.
+    """Check the tokenizer's keys, and the whole tokenizer if the options ask for it.
 
-    Reading half a million merges takes seconds; what a glance at the columns shows does not.
+    Reading half a million merges takes seconds; looking at the columns does not.
     """
     from mtkit.formats.contract import Reading
     from mtkit.formats.gguf.metadata import Keys
@@ -379,7 +379,7 @@ def check(
 
 
 def _check_folder(path: str, options: CheckOptions) -> Report:
-    """Hold a model folder to every rule: config.json, weights and tokenizer, and all together."""
+    """Check a model folder: config.json, weights and tokenizer, and how they fit together."""
     survey = model_folder.survey_folder(path, packed_classes())
     file_check = FileCheck(Source(path, b""), options)
     file_check.findings += (*survey.findings, *folder.folder_findings(survey))
@@ -406,7 +406,7 @@ def _check_folder(path: str, options: CheckOptions) -> Report:
 
 
 def check_source(source: Source, options: CheckOptions) -> Report:
-    """Hold an open file to every rule, as ``check`` does."""
+    """Check an open file, as ``check`` does."""
     file_check = FileCheck(source, options)
     kind = kind_of(source)
     if kind == "gguf":
@@ -421,7 +421,7 @@ def check_source(source: Source, options: CheckOptions) -> Report:
 
 
 def _check_tokenizer(source: Source, file_check: FileCheck) -> str:
-    """Hold a tokenizer file to the rules; return its format."""
+    """Check a tokenizer file; return its format."""
     from mtkit import formats
 
     try:

@@ -107,7 +107,7 @@ def tokenizer_files(path: str) -> list[str]:
 def folder_findings(survey: Survey) -> Iterator[Finding]:
     """Yield what is wrong with config.json and the tensors."""
     if not survey.config:
-        return  # told already
+        return  # which is a finding of its own
     source = os.path.join(survey.path, folder_files.MODEL_CONFIG)
     try:
         architecture = architecture_of(survey.config)
@@ -130,7 +130,7 @@ def folder_findings(survey: Survey) -> Iterator[Finding]:
 def _config(
     survey: Survey, architecture: Architecture, source: str
 ) -> tuple[Config, list[MtkitError]]:
-    """Return a config with all that is said and taken beside it, and what is wrong with that."""
+    """Return a config with defaults and the settings of the files beside it; and their errors."""
     config, errors = Config(survey.config, source), []
     try:
         pooling = {SENTENCE_POOLING: folder_files.pooling_of(survey.path)}
@@ -179,7 +179,7 @@ def _tensors(survey: Survey, architecture: Architecture, config: Config) -> Iter
         dims = architecture.sizes({key.name: key.value for key in keys}, vocab)
         matched = match_folder(architecture, dims, shapes)
     except MtkitError as error:
-        # Tensors of files that are missing are missed here, too: those files were told of.
+        # A missing file is a finding already; here its tensors would be missing again.
         if not survey.missing:
             yield _config_finding(error.located(source))
         return
@@ -236,9 +236,9 @@ def unchecked_parts(survey: Survey, seen: Collection[str]) -> Iterator[tuple[str
     """Yield (part, why) of the files that nothing looked at."""
     if survey.tensors:
         yield "tensor data", "mtkit checks tensor data in GGUF files only"
-    known = {*seen, *survey.files, folder_files.MODEL_CONFIG, folder_files.INDEX}
-    known.update(finding.field for finding in survey.findings)  # told of by name
-    names = [name for name in sorted(os.listdir(survey.path)) if name not in known]
+    looked_at = {*seen, *survey.files, folder_files.MODEL_CONFIG, folder_files.INDEX}
+    looked_at.update(finding.field for finding in survey.findings)  # they name files
+    names = [name for name in sorted(os.listdir(survey.path)) if name not in looked_at]
     groups: dict[str, list[str]] = {}
     for name in names:
         is_gguf, is_pickle = name.endswith(".gguf"), name.endswith((".bin", ".pth", ".pt"))

@@ -202,4 +202,4 @@ MERGES = (
     survey("gguf-merge-form", "warning", LLAMA_CPP, _MERGES,
            "A merge is not two parts separated by a space; llama.cpp drops it.", _merge_form),
 )  # fmt: skip
-"""Held against the keys where the tokenizer is looked at as a whole."""
+"""For the keys of a tokenizer that is checked as a whole."""

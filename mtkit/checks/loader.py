@@ -99,7 +99,7 @@ def _lengths(file: GgufFile, _tensors: tuple[Tensor, ...]) -> Iterator[Place]:
 def _heads(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     """Heads share the width of a row, and key/value heads the heads, unless layers differ."""
     if not isinstance(file.metadata.get("general.architecture"), str):
-        return  # another rule's
+        return  # another rule reports it
     width = layer_numbers(file, "embedding_length")
     heads = layer_numbers(file, "attention.head_count")
     groups = layer_numbers(file, "attention.head_count_kv")
@@ -151,7 +151,7 @@ LAYER_RULES = (
            "The head count does not divide the embedding length, is not a multiple of the "
            "key/value heads, or is missing or 0 although the model has attention tensors.", _heads),
 )  # fmt: skip
-"""Held against models, with the tensors of all their shards."""
+"""For models, with the tensors of all their shards."""
 
 
 ARCHITECTURE = "general.architecture"
@@ -214,7 +214,7 @@ def _name_length(file: GgufFile) -> Iterator[Place]:
 def _offsets(file: GgufFile) -> Iterator[Place]:
     """Data must stand in the order of the table, with nothing but padding between."""
     if any(finding.rule in PLACE for finding in file.findings):
-        return  # another rule's
+        return  # another rule reports it
     for tensor, place in misplaced_tensors(file):
         field, offset = tensor.place("offset")
         yield field, f"has its data at {tensor.offset}, not at {place} behind the last", offset
@@ -272,14 +272,14 @@ CONTAINER_RULES = (
            "The tensor data is not in the order of the tensor table, or has gaps; llama.cpp "
            "refuses the file.", _offsets),
 )  # fmt: skip
-"""Held against every GGUF."""
+"""For every GGUF."""
 OPENING_RULES = (
     survey("loader-first-shard", "warning", LLAMA_CPP, "split.no",
            "This is not the first shard. Give llama.cpp the first one.", _first_shard),
     survey("loader-shards", "warning", LLAMA_CPP, COUNT,
            "Shards are missing in this folder; download the rest.", _missing_shards),
 )  # fmt: skip
-"""Held against the file of a set that was named."""
+"""For the file that was named, of a set of shards."""
 
 
 def is_of_no_kind(file: GgufFile, tensors: Iterable[Tensor]) -> bool:
@@ -308,7 +308,7 @@ def _tokenizer(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
 def _sizes(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
     architecture = file.metadata.get(ARCHITECTURE)
     if not isinstance(architecture, str):
-        return  # another rule's
+        return  # another rule reports it
     for size in _SIZES:
         key = f"{architecture}.{size}"
         if key not in file.metadata:
@@ -324,7 +324,7 @@ def needed_types(architecture: str) -> dict[str, str]:
 def _types(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
     architecture = file.metadata.get(ARCHITECTURE)
     if not isinstance(architecture, str):
-        return  # another rule's
+        return  # another rule reports it
     for key, kind in needed_types(architecture).items():
         entry = file.metadata.entries.get(key)
         if entry is None or entry.type.name == kind:
@@ -379,7 +379,7 @@ def _blocks(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
 def _feed_forward(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     """Some models keep gate and up in one tensor, twice as long."""
     if not isinstance(file.metadata.get(ARCHITECTURE), str):
-        return  # another rule's
+        return  # another rule reports it
     key, size, offset = _hyperparameter(file, "feed_forward_length")
     up = next((t for t in tensors if t.name == f"{_BLOCK}0.ffn_up.weight"), None)
     if up is not None and key not in file.metadata:
@@ -447,13 +447,13 @@ MODEL_RULES = (
            "token_embd.weight does not have one row of embedding_length per token.", _embedding),
     *TYPE_RULES,
 )  # fmt: skip
-"""Held against models, with the tensors of all their shards."""
+"""For models, with the tensors of all their shards."""
 ARCHITECTURE_RULES = (
     survey("loader-architecture", "warning", LLAMA_CPP, ARCHITECTURE,
            "The architecture is unknown to this version of llama.cpp; a newer one may support "
            "it.", _architecture),
 )  # fmt: skip
-"""Held against models and vocabularies."""
+"""For models and vocabularies."""
 
 
 # fmt: off

@@ -35,7 +35,7 @@ class ProgramReading(Record):
 
     Attributes:
         losses: What the file does not keep that was made for the program.
-        there: What the program says, of as many texts as it lived to answer.
+        there: The program's answers, up to the text that ended it.
     """
 
     name: str
@@ -80,7 +80,7 @@ def read_with(program: Program, tokenizer: Tokenizer, texts: Sequence[str]) -> P
 
 
 def _is_read(program: Program, kind: str, path: str) -> bool:
-    """Tell whether a program reads a file as it lies there."""
+    """Tell whether a program reads a file as it is, without a conversion."""
     if kind not in program.reads or not os.path.isfile(path):
         return False
     folder, name = os.path.split(path)
@@ -169,7 +169,7 @@ def program_findings(program: Program, tokenizer: Tokenizer) -> Iterator[Finding
 
 
 def unread_finding(name: str) -> Finding:
-    """Return what is said of a program where mtkit could not read the tokenizer."""
+    """Return the finding about a program where mtkit could not read the tokenizer."""
     what = "not evaluated: the tokenizer could not be read"
     return Finding(replace(UNKNOWN, source=name), UNKNOWN.field, what)
 
@@ -191,7 +191,7 @@ def _failure(error: MtkitError) -> tuple[Rule, str]:
 
 
 def _causes(rule: Rule, reading: ProgramReading) -> str:
-    """Return what explains it: losses, or a class whose rules take the place of the file's."""
+    """Return what explains a finding: losses, or a class that has rules of its own."""
     causes = [
         f"{loss.field}: {loss.effect}" for loss in reading.losses if _RULE_OF.get(loss.code) is rule
     ]
@@ -280,7 +280,7 @@ def compare_as(
     """Compare ids with those that a program gives; a difference's ``stage`` says what read it.
 
     Args:
-        left: Whose ids are compared.
+        left: The tokenizer whose ids are compared.
         texts: All of them go to the program at once.
     """
     lines = [text if isinstance(text, str) else text.decode("utf-8", "replace") for text in texts]

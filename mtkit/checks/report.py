@@ -1,4 +1,4 @@
-"""What a check gives, and rules that are about a whole instead of one value.
+"""The report of a check, and rules about a whole instead of one value.
 
 A report is written as JSON or as SARIF 2.1.0, which code hosts show beside the files of a
 repository. Source: OASIS, Static Analysis Results Interchange Format (SARIF) version 2.1.0.

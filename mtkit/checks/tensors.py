@@ -43,7 +43,7 @@ def fault_findings(
     Args:
         finding: Makes one of a rule, a tensor's name and what is wrong with it.
         rules: About missing tensors, shapes, unknown tensors.
-        texts: What is said of a missing tensor; who says another shape; of an unknown tensor.
+        texts: The words for a missing tensor, for who states another shape, for an unknown tensor.
     """
     counts = [0, 0, 0]
     for fault in faults:
@@ -92,7 +92,7 @@ TYPE_RULES = (
            "convolutions have to be F32, and matrices cannot be integers, F64 or Q8_1. llama.cpp "
            "aborts. Convert the model again.", _wrong_types),
 )  # fmt: skip
-"""Held against models, with the tensors of all their shards."""
+"""For models, with the tensors of all their shards."""
 
 
 GGML = "ggml"
@@ -136,7 +136,7 @@ _WIDTHS = {_HALF: 2, _SINGLE: 4, _DOUBLE: 8, _BRAIN: 2, _POWER: 1}
 
 
 class Counts:
-    """What the data of one tensor has."""
+    """How many values of a tensor are NaN or infinite, and whether all its bytes are zero."""
 
     def __init__(self, file: GgufFile, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -238,7 +238,7 @@ UNFINISHED_RULES = (
            "finish. Download the file again.",
            _unfinished, "the download did not end: download the file again"),
 )  # fmt: skip
-"""Held against models; of a sound file a page is read."""
+"""For models; of a sound file only the last page is read."""
 DATA_RULES = (
     survey("data-nan", "warning", GGML, "data",
            "Weights are NaN, which spreads into every logit. Quantize the model again.", _nan),

@@ -245,7 +245,7 @@ RUN_RULES = (
     survey("tokenizer-runs", "error", LLAMA_CPP, "any",
            "A pattern or a normalization table of the tokenizer cannot be compiled.", _runs),
 )  # fmt: skip
-"""Held against a tokenizer; what breaks it ends the check of that tokenizer."""
+"""For a tokenizer; a finding ends its check."""
 VOCABULARY_RULES = (
     survey("token-spellings", "warning", TOKENIZERS, "vocabulary",
            "Two token texts have the same id, and encoding uses both. mtkit decodes the id to "
@@ -261,7 +261,7 @@ VOCABULARY_RULES = (
     survey("score-number", "warning", LLAMA_CPP, "scores",
            "A score is not a number (NaN), so tokens cannot be ordered by it.", _scores),
 )  # fmt: skip
-"""Held against a vocabulary: pieces, types and scores alone."""
+"""For a vocabulary: pieces, types and scores alone."""
 TOKENIZER_RULES = (
     survey("byte-tokens", "warning", LLAMA_CPP, "vocabulary",
            "The tokenizer falls back to bytes, but some of the 256 byte tokens are missing. "
@@ -287,7 +287,7 @@ TOKENIZER_RULES = (
     survey("added-id-range", "warning", TOKENIZERS, "post-processor",
            "A token that is added to every text has no row in the embedding.", _added_missing),
 )  # fmt: skip
-"""Held against a whole specification."""
+"""For a whole specification."""
 
 
 JINJA = "Jinja"
@@ -436,4 +436,4 @@ CLASS_RULES = (
            "The tokenizer class is unknown to mtkit, so transformers 5 may build a different "
            "tokenizer from this folder.", _unknown_class),
 )  # fmt: skip
-"""Held against a tokenizer that was read from a tokenizer.json in a folder."""
+"""For a tokenizer that was read from a tokenizer.json in a folder."""

@@ -9,15 +9,15 @@ from typing import Annotated, Literal
 import typer
 from typer.core import TyperCommand
 
-from mtkit.commands.command import REQUIRED, Command, Group
+from mtkit.commands.command import Command, Group
+from mtkit.commands.options import REQUIRED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mtkit.commands.command import Parameter
-    from mtkit.commands.options import Option
+    from mtkit.commands.options import Option, Parameter
 
 _TYPES = {"bool": bool, "int": int, "float": float, "str": str, "list[str]": list[str]}
 

@@ -83,6 +83,7 @@ def check(
     if not files:
         raise UsageError("no file to check", hint="mtkit check model.gguf")
     from mtkit.checks import check as run
+    from mtkit.commands.terminal import raise_last_error
     from mtkit.conversion.programs import find_program
     from mtkit.sources.remote import MOST_BYTES
 
@@ -106,7 +107,7 @@ def check(
         except MtkitError as error:
             errors.append(error.located(file))
     if not reports:
-        output.raise_last_error(errors)
+        raise_last_error(errors)
     if sarif:
         from mtkit.checks.report import sarif_document
 
@@ -122,7 +123,7 @@ def check(
         for report in reports:
             output.write_rows(_rows(report))
     if errors:  # the other files have been shown
-        output.raise_last_error(errors)
+        raise_last_error(errors)
     code = max(report.exit_code for report in reports)
     if code:
         raise SystemExit(code)

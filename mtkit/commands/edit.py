@@ -100,13 +100,13 @@ def edit(
             raise no_changes
         if not in_place:
             _warn(editing)
-        written = editing.write(force=force)
+        target = editing.write(force=force)
     changes = editing.changes
     output.write_report(
         changes,
         as_json=as_json,
-        document=partial(_document, written),
-        screen=partial(_show, written),
+        document=partial(_document, target),
+        screen=partial(_show, target),
         rows=list,
     )
 
@@ -114,18 +114,18 @@ def edit(
 command = Command(edit, OPTIONS)
 
 
-def _document(written: str | None, changes: Sequence[Change]) -> dict[str, object]:
+def _document(target: str | None, changes: Sequence[Change]) -> dict[str, object]:
     names = ("what", "name", "before", "after")
     rows = [dict(zip(names, change, strict=True)) for change in changes]
-    return {"schema": "mtkit.edit/1", "written": written, "changes": rows}
+    return {"schema": "mtkit.edit/1", "written": target, "changes": rows}
 
 
-def _show(written: str | None, changes: Sequence[Change]) -> None:
+def _show(target: str | None, changes: Sequence[Change]) -> None:
     from mtkit.commands.terminal import Screen, part
 
     screen = Screen()
-    if written:
-        screen.verdict(part("name", written), good=True)
+    if target:
+        screen.verdict(part("name", target), good=True)
     screen.table(("change", "name:name", "before", "after"), map(_short, changes), elastic=3)
 
 
@@ -141,7 +141,7 @@ def _warn(editing: GgufEdit) -> None:
     from mtkit.commands.new_files import warn_of_dropped_parts
     from mtkit.gguf.shards import shard_oddities
 
-    editing.draft.chunks()  # what cannot be written is said alone
+    editing.draft.chunks()  # an error here comes without the warnings
     warn_of_dropped_parts(editing.source)
     if editing.out is not None:
         output.warn(editing.out, [*shard_oddities(editing.source, editing.out)])

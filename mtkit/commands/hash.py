@@ -111,12 +111,12 @@ def _digests(files: Sequence[GgufFile], names: Sequence[str], *, tensors: bool) 
     from mtkit.gguf.digests import digests
 
     total = sum(tensor.n_bytes for file in files for tensor in file.tensors)
-    show, done = byte_progress("hash"), 0
+    show, n_read = byte_progress("hash"), 0
 
     def progress(n_bytes: int) -> None:
-        nonlocal done
-        done += n_bytes
-        show(done, total)
+        nonlocal n_read
+        n_read += n_bytes
+        show(n_read, total)
 
     rows = list(digests(files, names, tensors=tensors, progress=progress))
     show(total, total)  # some tensors are not read
@@ -158,8 +158,8 @@ def _write_check(rows: Sequence[Digest], *, as_json: bool) -> None:
     wrong = [row for row in rows if row[2] != "ok"]
 
     def document(rows: Sequence[Digest]) -> dict[str, object]:
-        named = [dict(zip(("algorithm", "name", "verdict"), row, strict=True)) for row in rows]
-        return {"schema": "mtkit.hash-check/1", "equal": not wrong, "rows": named}
+        documents = [dict(zip(("algorithm", "name", "verdict"), row, strict=True)) for row in rows]
+        return {"schema": "mtkit.hash-check/1", "equal": not wrong, "rows": documents}
 
     def show(rows: Sequence[Digest]) -> None:
         from mtkit.commands.terminal import Screen

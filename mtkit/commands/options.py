@@ -11,7 +11,7 @@ from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
 
@@ -46,6 +46,62 @@ class Option(Record):
     choices: tuple[str, ...] = ()
     shows_default: bool = True
     is_hidden: bool = False
+
+
+REQUIRED = object()
+"""Default of a parameter that has none."""
+_NUMBERS = {"int": int, "float": float}
+
+
+class Parameter:
+    """A parameter of a command.
+
+    Attributes:
+        annotation: Its type as the source spells it.
+    """
+
+    __slots__ = ("annotation", "default", "name", "option")
+
+    def __init__(self, name: str, option: Option, annotation: str, default: Any) -> None:
+        self.name, self.option, self.annotation, self.default = name, option, annotation, default
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes several values."""
+        return self.annotation.startswith("list")
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it takes no value."""
+        return self.annotation.startswith("bool")
+
+    def spellings(self) -> Iterator[tuple[str, bool]]:
+        """Give each spelling of the option, and whether it is one that switches on."""
+        for names in f"{self.option.names} {self.option.also}".split():
+            on, _, off = names.partition("/")
+            yield on, True
+            if off:
+                yield off, False
+
+    def parse(self, text: str) -> Any:
+        """Return the value of a text.
+
+        Raises:
+            ValueError: typer shall say what is wrong with it.
+        """
+        option = self.option
+        if option.reads is not None:
+            return option.reads(text)
+        kind = _NUMBERS.get(self.annotation.partition(" ")[0])
+        if kind is None:
+            if option.choices and text not in option.choices:
+                raise ValueError(text)
+            return text
+        value = kind(text)
+        is_low = option.low is not None and value < option.low
+        if is_low or (option.high is not None and value > option.high):
+            raise ValueError(text)
+        return value
 
 
 def parse_whole(value: str | int) -> int:

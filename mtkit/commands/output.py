@@ -15,9 +15,7 @@ from mtkit.base.escape import escape
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any, NoReturn, TextIO, TypeVar
-
-    from mtkit.errors import MtkitError
+    from typing import Any, TextIO, TypeVar
 
     R = TypeVar("R")
 
@@ -161,25 +159,6 @@ def warn(source: str, messages: Sequence[str], *, most: int = 20) -> None:
         sys.stderr.write(f"mtkit: {printable(f'{source}: warning: {message}')}\n")
     if len(messages) > most:
         sys.stderr.write(f"mtkit: and {len(messages) - most} more warnings; --json lists them\n")
-
-
-def write_error(error: MtkitError) -> None:
-    """Print an error."""
-    if sys.stderr.isatty():
-        from mtkit.commands.terminal import Screen
-
-        Screen(stderr=True).error(error)
-    else:
-        from mtkit.base.escape import printable
-
-        sys.stderr.write(f"mtkit: {printable(' '.join(str(error).splitlines()))}\n")
-
-
-def raise_last_error(errors: Sequence[MtkitError]) -> NoReturn:
-    """Print all errors but the last, and raise that: a line for each file."""
-    for error in errors[:-1]:
-        write_error(error)
-    raise errors[-1]
 
 
 def wants_color(stream: TextIO | None = None) -> bool:

@@ -11,8 +11,7 @@ from operator import not_
 from typing import Literal, get_args, get_origin
 
 from mtkit.commands.arguments import SETTING_READERS
-from mtkit.commands.command import Parameter
-from mtkit.commands.options import Option, parse_whole
+from mtkit.commands.options import Option, Parameter, parse_whole
 from mtkit.errors import UsageError
 from mtkit.settings.declaration import settings_of, table
 

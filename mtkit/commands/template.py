@@ -203,7 +203,7 @@ def _write(prompt: Rendering, ids: list[int] | None, *, as_json: bool) -> None:
 def _check_parsing(
     conversation: Any, never: Mapping[str, Any], with_messages: Mapping[str, Any]
 ) -> None:
-    """Refuse options that mean nothing where an answer is taken apart."""
+    """Refuse options that mean nothing where an answer is parsed."""
     from mtkit.errors import UsageError
 
     for option, value in never.items():

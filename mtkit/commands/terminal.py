@@ -21,6 +21,7 @@ from mtkit.commands import output
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import NoReturn
 
     from mtkit.errors import MtkitError
 
@@ -263,6 +264,21 @@ _SHOW_AFTER_SECONDS = 0.5
 _PROGRESS_BAR = 24
 _AROUND_BAR = 10
 """Characters around the bar and its name; one is left free at the end."""
+
+
+def write_error(error: MtkitError) -> None:
+    """Print an error on stderr: one line, in color on a terminal."""
+    if sys.stderr.isatty():
+        Screen(stderr=True).error(error)
+    else:
+        sys.stderr.write(f"mtkit: {printable(' '.join(str(error).splitlines()))}\n")
+
+
+def raise_last_error(errors: Sequence[MtkitError]) -> NoReturn:
+    """Print all errors but the last, and raise that: a line for each file."""
+    for error in errors[:-1]:
+        write_error(error)
+    raise errors[-1]
 
 
 class Progress:

@@ -104,7 +104,7 @@ class _Report(Record):
 
     Attributes:
         target: Where it was written; None of a dry run.
-        n_bytes: Of the tensors before and after.
+        n_bytes: Bytes of all tensors, before and after.
     """
 
     target: str | None

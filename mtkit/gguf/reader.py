@@ -121,7 +121,7 @@ def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -
             error.located(source.name)
             raise
         findings.add(error.finding)
-    file.findings = tuple(findings.found)
+    file.findings = tuple(findings.entries)
     return file
 
 

@@ -150,7 +150,7 @@ def shard_set(file: GgufFile, *, strict: bool = True) -> ShardSet | None:
     tensor_count = _integer_value(file, "split.tensors.count")
     if shards and all(shard.file for shard in shards) and tensor_count is not None:
         _ask_rule(findings, TENSOR_COUNT_RULE, file, "split.tensors.count", tensor_count, tensors)
-    return ShardSet(number, count, tensor_count, tuple(shards), tuple(findings.found))
+    return ShardSet(number, count, tensor_count, tuple(shards), tuple(findings.entries))
 
 
 def all_files(file: GgufFile) -> tuple[GgufFile, ...]:

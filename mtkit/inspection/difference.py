@@ -101,7 +101,7 @@ class TensorErrors(Record):
     """How far two tensors are apart as numbers; the first is the one that is measured against.
 
     Attributes:
-        cosine: Of the angle between them; 1.0 for equal directions.
+        cosine: Cosine of the angle between them; 1.0 for equal directions.
         worst_row: Row with the largest error, counted from 0; -1: there is no error.
     """
 
@@ -120,7 +120,7 @@ class TensorErrors(Record):
 
     @property
     def worst_relative(self) -> float:
-        """The same of the worst row."""
+        """The same for the worst row."""
         return quotient(self.worst_rmse, self.deviation)
 
 
@@ -236,7 +236,7 @@ class Totals(Record):
     """All tensors of both sides, as far as they could be measured.
 
     Attributes:
-        n_bytes: Of all tensors of each side.
+        n_bytes: Bytes of all tensors, for each side.
     """
 
     elements: int

@@ -21,7 +21,7 @@ class WeightRow(Record):
     """A tensor as it is shown.
 
     Attributes:
-        gguf: Names of the tensors of a GGUF that it becomes; None where that is not asked.
+        gguf: Names of the tensors of a GGUF that it becomes; None of a file that is not converted.
     """
 
     weight: Weight

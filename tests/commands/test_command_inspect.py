@@ -100,7 +100,7 @@ def test_a_note_is_no_warning(
     found = Finding(Rule("odd", severity, "gguf.md", "key", "It is odd."), "x.bad", "odd", 3)
     report = replace(inspect_gguf(Source.open(str(model))), findings=(found,))
     monkeypatch.setattr(gguf, "inspect_gguf", lambda _: report)
-    asked = {"sections": ("places",), "everything": False, "pattern": None, "sort": None}
+    asked = {"sections": ("places",), "in_full": False, "pattern": None, "sort": None}
     gguf.show_gguf(Source.open(str(model)), **asked, as_json=False, quiet=False)
     assert ("warning" in capsys.readouterr().err) == (severity == "warning")
 

@@ -10,8 +10,8 @@ import pytest
 from mtkit.cli import COMMANDS
 from mtkit.commands import load_command
 from mtkit.commands.application import application
-from mtkit.commands.command import REQUIRED, Command
-from mtkit.commands.options import SHARED
+from mtkit.commands.command import Command
+from mtkit.commands.options import REQUIRED, SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

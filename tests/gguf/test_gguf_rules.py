@@ -178,7 +178,7 @@ def test_limits_of_size() -> None:
     found = Findings(strict=False)
     found.check(rules.HEADER, Header(many, many, 8, 0), file)
     found.check(rules.HEADER, Header(many - 1, many - 1, 8, 0), file)
-    assert [finding.rule.code for finding in found.found] == ["key-limit", "tensor-limit"]
+    assert [finding.rule.code for finding in found.entries] == ["key-limit", "tensor-limit"]
     with pytest.raises(FormatError, match="the limit is 1073741824"):
         rules.STRING_LENGTH.demand(rules.MAX_STRING_BYTES + 1, field="k", offset=0)
     rules.STRING_LENGTH.demand(rules.MAX_STRING_BYTES, field="k", offset=0)
@@ -297,4 +297,4 @@ def test_a_strict_reading_keeps_warnings_alone() -> None:
     findings.hold(rules.VALUE_TYPE, 3, field="k")
     with pytest.raises(BrokenRule, match="k: is of unknown type 13"):
         findings.hold(rules.VALUE_TYPE, 13, field="k")
-    assert findings.found == []
+    assert findings.entries == []

@@ -64,7 +64,7 @@ def _use(source: Source, rng: Random | None) -> str:
     if source.data[:4] == b"GGUF":
         with clear():
             inspect_gguf.show_gguf(
-                source, sections=(), pattern=None, sort=None, everything=True, as_json=False,
+                source, sections=(), pattern=None, sort=None, in_full=True, as_json=False,
                 quiet=False,
             )  # fmt: skip
     if rng is None or rng.random() < 0.1:

@@ -6,14 +6,12 @@ import os
 import sys
 
 from mtkit.commands.command import Command
-from mtkit.commands.convert.model import ModelOptions, default_format
+from mtkit.commands.convert.model import Request, default_format
 from mtkit.commands.inputs import load_tokenizer
 from mtkit.commands.options import FORCE_FILES, Option, parse_bytes, parse_loss_codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mtkit.conversion.tokenizer import Conversion
     from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -129,187 +127,186 @@ def convert(
       mtkit convert tokenizer.json --to gguf --allow-loss ids-possible
       mtkit convert stories260K.bin --tokenizer tok512.bin --to gguf
     """
-    from shlex import quote
-
-    from mtkit.conversion.tokenizer import target_format
-    from mtkit.errors import UsageError
     from mtkit.formats.contract import WriteOptions
-    from mtkit.sources.locate import locate
 
     allowed = parse_loss_codes(allow_loss)
-    if dst is not None and target is not None:
-        raise UsageError(f"two outputs are given, {dst} and {target}", hint="give DST or -o")
-    target = dst if target is None else target
-    if target in ("", "-"):
-        what = "-o is empty" if not target else "-o -: convert writes files, not standard output"
-        raise UsageError(what, hint="name a file, or a folder that ends in /")
-    to = to.lower() or target_format(target) or default_format(source)
-    if not to:
-        if source is not None and not download:
-            locate(source, download=False)  # what is not there is the first thing to say
-        other = "hf" if (source or "").endswith(".gguf") else "gguf"
-        line = f"run: mtkit convert {quote(source or 'FILE')} --to {other}"
-        missing = f"the name {target} does not determine the format" if target else "no --to"
-        raise UsageError(missing, hint=f"{line}; formats: {', '.join(sorted(_written_formats()))}")
-    if (tables is not None or no_extension) and to != "mtok":
-        raise UsageError("--tables, --no-tables and --no-extension go with --to mtok")
-    if tables and no_extension:
-        raise UsageError(
-            "--tables and --no-extension exclude each other: the tables are part of the extension"
-        )
-    choices = [] if tables is None else [("tables", "yes" if tables else "no")]
-    options = WriteOptions(
-        add_bos=bos,
-        add_eos=eos,
-        extension=not no_extension,
-        values=tuple(choices),
-    )
-    most = None if split_max_size is None else parse_bytes(split_max_size, "--split-max-size")
-    asked = ModelOptions(
+    target = _find_target(dst, target)
+    to = to.lower() or _find_format(source, target, download=download)
+    _check_mtok_options(to, tables, no_extension=no_extension)
+    request = Request(
+        source=source,
+        vocabulary=tokenizer,
         target=target,
+        to=to,
         kind=kind,
         allow_loss=allowed,
-        options=options,
-        max_bytes=most,
+        options=WriteOptions(
+            add_bos=bos,
+            add_eos=eos,
+            extension=not no_extension,
+            values=() if tables is None else (("tables", "yes" if tables else "no"),),
+        ),
+        max_bytes=None
+        if split_max_size is None
+        else parse_bytes(split_max_size, "--split-max-size"),
         imatrix=imatrix,
         imatrix_from=tuple(imatrix_from or ()),
         base=base,
         verify=verify,
         vocab_only=vocab_only,
         force=force,
+        reader=as_reader,
+        encoding=encoding,
+        download=download,
     )
     if to == EVERY:
-        _convert_to_all(
-            source, asked, as_reader, encoding=encoding, download=download, as_json=as_json
-        )
+        _convert_to_all(request, as_json=as_json)
         return
-    done = None
-    if tokenizer is None:
-        done = _convert_model(source, to, asked, as_reader, download=download)
-    if done is None:
-        done = _convert_tokenizer(
-            source, tokenizer, to, asked, as_reader, encoding=encoding, download=download
-        )
-    from mtkit.commands import output
-    from mtkit.commands.convert import report
+    conversion = None if tokenizer is not None else _convert_model(request)
+    if conversion is None:
+        conversion = _convert_tokenizer(request)
+    from mtkit.commands.convert.report import write_conversion
 
-    if as_json:
-        output.write_json(report.conversion_document(done))
-    elif output.is_terminal() and not quiet:
-        from mtkit.commands.convert.report import show_conversion
-
-        show_conversion(done, verbose=verbose)
-    elif not quiet:
-        lines = report.report_lines(done, verbose=verbose)
-        output.write("".join(f"{line}\n" for line in lines))
+    write_conversion(conversion, as_json=as_json, quiet=quiet, verbose=verbose)
 
 
 command = Command(convert, OPTIONS)
 
 
-def _convert_model(
-    source: str | None, to: str, asked: ModelOptions, as_reader: str | None, *, download: bool
-) -> Conversion | None:
+def _find_target(dst: str | None, target: str | None) -> str | None:
+    from mtkit.errors import UsageError
+
+    if dst is not None and target is not None:
+        raise UsageError(f"two outputs are given, {dst} and {target}", hint="give DST or -o")
+    target = dst if target is None else target
+    if target in ("", "-"):
+        what = "-o is empty" if not target else "-o -: convert writes files, not standard output"
+        raise UsageError(what, hint="name a file, or a folder that ends in /")
+    return target
+
+
+def _find_format(source: str | None, target: str | None, *, download: bool) -> str:
+    """Return the format that the output's name, or a whole model, stands for."""
+    from shlex import quote
+
+    from mtkit.conversion.tokenizer import target_format
+    from mtkit.errors import UsageError
+    from mtkit.sources.locate import locate
+
+    name = target_format(target) or default_format(source)
+    if name:
+        return name
+    if source is not None and not download:
+        locate(source, download=False)  # what is not there is the first thing to say
+    other = "hf" if (source or "").endswith(".gguf") else "gguf"
+    line = f"run: mtkit convert {quote(source or 'FILE')} --to {other}"
+    missing = f"the name {target} does not determine the format" if target else "no --to"
+    raise UsageError(missing, hint=f"{line}; formats: {', '.join(sorted(_written_formats()))}")
+
+
+def _check_mtok_options(to: str, tables: bool | None, *, no_extension: bool) -> None:
+    from mtkit.errors import UsageError
+
+    if (tables is not None or no_extension) and to != "mtok":
+        raise UsageError("--tables, --no-tables and --no-extension go with --to mtok")
+    if tables and no_extension:
+        what = (
+            "--tables and --no-extension exclude each other: the tables are part of the extension"
+        )
+        raise UsageError(what)
+
+
+def _convert_model(request: Request) -> Conversion | None:
     """Convert a whole model; None where what is named is a tokenizer."""
     from mtkit.commands.convert import model
     from mtkit.errors import UsageError
 
-    if to == "hf-model":
+    source, options = request.source, request.model_options()
+    if request.to == "hf-model":
         from mtkit.commands.inputs import find_model
 
-        asked.refuse("does not go with --to hf-model", ("--type", "--split-max-size"))
-        return model.to_folder(find_model(source), asked)
+        request.refuse("does not go with --to hf-model", ("--type", "--split-max-size"))
+        return model.to_folder(find_model(source), request)
     folder = None
-    if to == "gguf" and source not in (None, "-") and not asked.vocab_only:
-        folder = model.find_source_folder(str(source), download=download)
-    if folder is not None and as_reader is not None:
+    if request.to == "gguf" and source not in (None, "-") and not request.vocab_only:
+        folder = model.find_source_folder(str(source), download=request.download)
+    if folder is not None and request.reader is not None:
         hint = "--vocab-only converts the tokenizer alone"
         raise UsageError("works for tokenizers only, and this is a model", field="--as", hint=hint)
     if folder is not None:
-        return model.to_gguf(folder, asked)
-    if asked.given() and source is not None and not os.path.exists(source):
+        return model.to_gguf(folder, request)
+    if options and source is not None and not os.path.exists(source):
         from mtkit.sources import hub
 
         name = source if hub.parse(source) and not source.endswith(_FILES) else ""
         hint = f"add --download to download {name}" if name else ""
         raise UsageError("no such folder" if name else "no such file", source=source, hint=hint)
-    is_type = not asked.vocab_only and "--type" in asked.given()
-    asked.refuse(
-        "does not go with --vocab-only" if asked.vocab_only else "is for a model folder",
+    is_type = not request.vocab_only and "--type" in options
+    request.refuse(
+        "does not go with --vocab-only" if request.vocab_only else "is for a model folder",
         ("--vocab-only",),
         hint="mtkit quantize changes the type of a GGUF" if is_type else "",
     )
     return None
 
 
-def _convert_to_all(
-    source: str | None,
-    asked: ModelOptions,
-    as_reader: str | None,
-    *,
-    encoding: str | None,
-    download: bool,
-    as_json: bool,
-) -> None:
+def _convert_to_all(request: Request, *, as_json: bool) -> None:
     """Convert a tokenizer to all formats."""
-    from mtkit.commands.convert.report import convert_to_all, show_formats
+    from mtkit.commands.convert.report import convert_to_all, write_formats
     from mtkit.errors import UsageError
 
-    asked.refuse("does not go with --to all", ("--vocab-only",))
-    if asked.target is None:
+    request.refuse("does not go with --to all", ("--vocab-only",))
+    if request.target is None:
         raise UsageError("--to all writes a folder", hint="add -o FOLDER")
-    tokenizer = load_tokenizer(source, reader=as_reader, encoding=encoding, download=download)
-    tried = convert_to_all(
-        tokenizer, asked.target, allow_loss=asked.allow_loss, options=asked.options,
-        force=asked.force,
-    )  # fmt: skip
-    show_formats(tried, as_json=as_json)
+    tokenizer = _load_source(request)
+    results = convert_to_all(tokenizer, request.target, **request.write_options())
+    write_formats(results, as_json=as_json)
 
 
-def _convert_tokenizer(
-    source: str | None,
-    vocabulary: str | None,
-    to: str,
-    asked: ModelOptions,
-    as_reader: str | None,
-    *,
-    encoding: str | None,
-    download: bool,
-) -> Conversion:
+def _convert_tokenizer(request: Request) -> Conversion:
     """Convert a tokenizer, or a checkpoint with its tokenizer."""
     from mtkit import checkpoints
     from mtkit.base.binary import Source
     from mtkit.conversion.tokenizer import convert as run
     from mtkit.errors import LossError, UsageError
 
-    choices: dict[str, Any] = {
-        "allow_loss": asked.allow_loss, "options": asked.options, "force": asked.force,
-    }  # fmt: skip
-    if vocabulary is None:
-        is_file = source not in (None, "-") and os.path.isfile(str(source))
-        if source is not None and is_file and checkpoints.sniff(Source.open(source)):
-            raise UsageError(
-                "is a llama2.c checkpoint, which contains no tokenizer",
-                source=source,
-                hint="add --tokenizer tokenizer.bin",
-            )
-        tokenizer = load_tokenizer(source, reader=as_reader, encoding=encoding, download=download)
-        _warn_of_weights(tokenizer, to)
-        try:
-            return run(tokenizer, asked.target, to=to, **choices)
-        except LossError as error:
-            if sys.stderr.isatty():
-                from mtkit.commands.convert.report import show_refusal
+    source, to = request.source, request.to
+    if request.vocabulary is not None:
+        return _convert_checkpoint(request, request.vocabulary)
+    is_file = source not in (None, "-") and os.path.isfile(str(source))
+    if source is not None and is_file and checkpoints.sniff(Source.open(source)):
+        what = "is a llama2.c checkpoint, which contains no tokenizer"
+        raise UsageError(what, source=source, hint="add --tokenizer tokenizer.bin")
+    tokenizer = _load_source(request)
+    _warn_of_weights(tokenizer, to)
+    try:
+        return run(tokenizer, request.target, to=to, **request.write_options())
+    except LossError as error:
+        if sys.stderr.isatty():
+            from mtkit.commands.convert.report import show_refusal
 
-                show_refusal(error, tokenizer, to, asked.options)
-                raise SystemExit(error.exit_code) from None
-            raise
-    if source is None or to != "gguf":
-        raise UsageError("--tokenizer works only with a llama2.c checkpoint and --to gguf")
+            show_refusal(error, tokenizer, to, request.options)
+            raise SystemExit(error.exit_code) from None
+        raise
+
+
+def _convert_checkpoint(request: Request, vocabulary: str) -> Conversion:
     from mtkit.conversion.model import convert_checkpoint
+    from mtkit.errors import UsageError
 
-    tokenizer = load_tokenizer(vocabulary, encoding=encoding, download=download)
-    return convert_checkpoint(source, tokenizer, asked.target, **choices)
+    if request.source is None or request.to != "gguf":
+        raise UsageError("--tokenizer works only with a llama2.c checkpoint and --to gguf")
+    tokenizer = load_tokenizer(vocabulary, encoding=request.encoding, download=request.download)
+    return convert_checkpoint(request.source, tokenizer, request.target, **request.write_options())
+
+
+def _load_source(request: Request) -> Tokenizer:
+    return load_tokenizer(
+        request.source,
+        reader=request.reader,
+        encoding=request.encoding,
+        download=request.download,
+    )
 
 
 def _warn_of_weights(tokenizer: Tokenizer, to: str) -> None:

@@ -8,33 +8,46 @@ from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from mtkit.conversion.tokenizer import Conversion
     from mtkit.formats.contract import WriteOptions
 
 
-class ModelOptions(Record):
-    """What the options say of a whole model.
+class Request(Record):
+    """What is to be converted, and how.
 
     Attributes:
+        source: The file or folder; None: the tokenizer of the configuration.
+        vocabulary: The tokenizer of a llama2.c checkpoint.
         target: Where to write; None: as the source is called.
-        max_bytes: Of a file; None: one file.
+        to: The format.
+        kind: The type of a model's weights.
+        max_bytes: Size limit of a shard; None: one file.
+        reader: The program that the tokenizer is read as.
     """
 
+    source: str | None
+    vocabulary: str | None
     target: str | None
+    to: str
     kind: str
     allow_loss: tuple[str, ...]
     options: WriteOptions
-    max_bytes: int | None = None
-    imatrix: str | None = None
-    imatrix_from: tuple[str, ...] = ()
-    base: str | None = None
-    verify: bool = False
-    vocab_only: bool = False
-    force: bool = False
+    max_bytes: int | None
+    imatrix: str | None
+    imatrix_from: tuple[str, ...]
+    base: str | None
+    verify: bool
+    vocab_only: bool
+    force: bool
+    reader: str | None
+    encoding: str | None
+    download: bool
 
-    def given(self) -> list[str]:
+    def model_options(self) -> list[str]:
         """Return the options of whole models that are set."""
-        set_ = {
+        options = {
             "--type": self.kind.lower() != "auto",
             "--split-max-size": self.max_bytes is not None,
             "--imatrix": self.imatrix is not None,
@@ -43,15 +56,19 @@ class ModelOptions(Record):
             "--verify": self.verify,
             "--vocab-only": self.vocab_only,
         }
-        return [name for name, is_set in set_.items() if is_set]
+        return [name for name, is_set in options.items() if is_set]
 
-    def refuse(self, why: str, known: tuple[str, ...], hint: str = "") -> None:
-        """Refuse options that mean nothing here."""
+    def refuse(self, why: str, allowed: tuple[str, ...], hint: str = "") -> None:
+        """Refuse options of whole models that mean nothing here."""
         from mtkit.errors import UsageError
 
-        unknown = [name for name in self.given() if name not in known]
-        if unknown:
-            raise UsageError(f"{unknown[0]} {why}", hint=hint)
+        for name in self.model_options():
+            if name not in allowed:
+                raise UsageError(f"{name} {why}", hint=hint)
+
+    def write_options(self) -> dict[str, Any]:
+        """Return the arguments that every conversion takes."""
+        return {"allow_loss": self.allow_loss, "options": self.options, "force": self.force}
 
 
 def default_format(source: str | None) -> str:
@@ -93,7 +110,7 @@ def _check_part(folder: str) -> None:
         raise UsageError("has weights but no config.json", source=folder, hint=hint)
 
 
-def to_gguf(folder: str, asked: ModelOptions) -> Conversion:
+def to_gguf(folder: str, request: Request) -> Conversion:
     """Convert a folder; llama.cpp's quantizer makes the types that mtkit does not write itself."""
     from mtkit.checkpoints import adapter_folder
     from mtkit.commands.terminal import byte_progress
@@ -101,36 +118,37 @@ def to_gguf(folder: str, asked: ModelOptions) -> Conversion:
     from mtkit.conversion.model_tensors import TYPES
     from mtkit.errors import UsageError
 
-    kind = asked.kind.lower()
+    kind = request.kind.lower()
     is_plain = kind in ("auto", *TYPES)
-    if is_plain and (asked.imatrix or asked.imatrix_from):
+    if is_plain and (request.imatrix or request.imatrix_from):
         hint = "choose a type that quantizes, such as --type IQ4_XS"
-        raise UsageError(f"--type {asked.kind} uses no importance matrix", hint=hint)
-    if asked.imatrix and asked.imatrix_from:
+        raise UsageError(f"--type {request.kind} uses no importance matrix", hint=hint)
+    if request.imatrix and request.imatrix_from:
         raise UsageError("give one of --imatrix and --imatrix-from")
     if adapter_folder.sniff(folder):
         from mtkit.conversion.adapter import convert_adapter
 
-        asked.refuse("is not for an adapter", ("--type", "--base"))
+        request.refuse("is not for an adapter", ("--type", "--base"))
         if not is_plain:
-            raise UsageError(f"--type {asked.kind}: an adapter has one of {', '.join(TYPES)}")
-        return convert_adapter(folder, asked.target, base=asked.base, kind=kind, force=asked.force)
-    if asked.base is not None:
+            raise UsageError(f"--type {request.kind}: an adapter has one of {', '.join(TYPES)}")
+        return convert_adapter(
+            folder, request.target, base=request.base, kind=kind, force=request.force
+        )
+    if request.base is not None:
         raise UsageError("--base is for a LoRA adapter", source=folder)
-    if asked.max_bytes is not None and (asked.verify or not is_plain):
-        other = "--verify" if asked.verify else f"--type {asked.kind}"
+    if request.max_bytes is not None and (request.verify or not is_plain):
+        other = "--verify" if request.verify else f"--type {request.kind}"
         hint = "split the file afterwards with mtkit split"
         raise UsageError(f"--split-max-size does not go with {other}", hint=hint)
-    if is_plain and not asked.verify:
+    if is_plain and not request.verify:
         return convert_model(
-            folder, asked.target, kind=kind, max_bytes=asked.max_bytes,
-            allow_loss=asked.allow_loss, options=asked.options, force=asked.force,
-            progress=byte_progress("convert"),
+            folder, request.target, kind=kind, max_bytes=request.max_bytes,
+            progress=byte_progress("convert"), **request.write_options(),
         )  # fmt: skip
-    return _in_steps(folder, asked, kind if is_plain else "")
+    return _in_steps(folder, request, kind if is_plain else "")
 
 
-def _in_steps(folder: str, asked: ModelOptions, plain: str) -> Conversion:
+def _in_steps(folder: str, request: Request, plain: str) -> Conversion:
     """Write a model, let llama.cpp run it, quantize it; one file appears at the end."""
     from mtkit.base.files import WholeFiles
     from mtkit.base.record import replace
@@ -140,40 +158,42 @@ def _in_steps(folder: str, asked: ModelOptions, plain: str) -> Conversion:
     from mtkit.gguf.types import FILE_TYPES
     from mtkit.llm.quantization import file_type
 
-    progress, number = byte_progress("convert"), -1 if plain else file_type(asked.kind)
-    made = prepare_gguf(
-        folder, plain or "auto", allow_loss=asked.allow_loss, options=asked.options,
+    progress, number = byte_progress("convert"), -1 if plain else file_type(request.kind)
+    plan = prepare_gguf(
+        folder, plain or "auto", allow_loss=request.allow_loss, options=request.options,
         progress=progress,
     )  # fmt: skip
-    kind = made.plan.type if plain else FILE_TYPES[number]
-    path = gguf_target(folder, kind, asked.target)
-    settle_journal(path, force=asked.force)
-    with WholeFiles([path], force=asked.force) as new:
-        part = new.write(path if plain else f"{path}.whole", made.draft.chunks())
+    kind = plan.plan.type if plain else FILE_TYPES[number]
+    path = gguf_target(folder, kind, request.target)
+    settle_journal(path, force=request.force)
+    with WholeFiles([path], force=request.force) as new:
+        part = new.write(path if plain else f"{path}.whole", plan.draft.chunks())
         progress(1, 1)
-        notes = _verify(folder, part, path, asked)
+        notes = _verify(folder, part, path, request)
         if plain:
             new.appear()
         else:
-            notes += _quantize(part, path, number, asked)
-    done = made.conversion([path])
-    assert done.model is not None
-    return replace(done, model=replace(done.model, type=kind.upper(), notes=tuple(notes)))
+            notes += _quantize(part, path, number, request)
+    conversion = plan.conversion([path])
+    assert conversion.model is not None
+    return replace(
+        conversion, model=replace(conversion.model, type=kind.upper(), notes=tuple(notes))
+    )
 
 
-def _verify(folder: str, part: str, path: str, asked: ModelOptions) -> list[str]:
+def _verify(folder: str, part: str, path: str, request: Request) -> list[str]:
     """Let llama.cpp run the model that was written as a part; return what to say of it."""
-    if not asked.verify:
+    if not request.verify:
         return []
     from mtkit.llm.model_check import verify_model
 
-    done = verify_model(folder, part, name=path)
-    said = f"llama.cpp's logits match the folder's on {done.prompts} prompts"
-    error = f"RMS error {done.deviation:.2%} of their standard deviation"
-    return [f"{said}: {error}, rounding explains {done.rounding:.2%}"]
+    check = verify_model(folder, part, name=path)
+    verdict = f"llama.cpp's logits match the folder's on {check.prompts} prompts"
+    error = f"RMS error {check.deviation:.2%} of their standard deviation"
+    return [f"{verdict}: {error}, rounding explains {check.rounding:.2%}"]
 
 
-def _quantize(source: str, path: str, number: int, asked: ModelOptions) -> list[str]:
+def _quantize(source: str, path: str, number: int, request: Request) -> list[str]:
     """Quantize the model that was written as a part; return what to say of it."""
     from collections import Counter
 
@@ -182,30 +202,30 @@ def _quantize(source: str, path: str, number: int, asked: ModelOptions) -> list[
     from mtkit.gguf import open_gguf
     from mtkit.llm.quantization import quantize
 
-    texts = read_texts(None, asked.imatrix_from, "") if asked.imatrix_from else ()
+    texts = read_texts(None, request.imatrix_from, "") if request.imatrix_from else ()
     quantize(
-        source, path, number, imatrix=asked.imatrix, imatrix_from=texts, force=asked.force,
-        progress=Progress(f"quantize {asked.kind}").show, imatrix_progress=Progress("imatrix").show,
-        name=asked.target or path,
+        source, path, number, imatrix=request.imatrix, imatrix_from=texts, force=request.force,
+        progress=Progress(f"quantize {request.kind}").show,
+        imatrix_progress=Progress("imatrix").show, name=request.target or path,
     )  # fmt: skip
-    matrices = (one.type.name for one in open_gguf(path).tensors if len(one.shape) > 1)
+    tensors = open_gguf(path).tensors
+    matrices = (tensor.type.name for tensor in tensors if len(tensor.shape) > 1)
     mix = Counter(matrices).most_common()
     return [f"matrices: {', '.join(f'{number} {kind}' for kind, number in mix)}"]
 
 
-def to_folder(file: str, asked: ModelOptions) -> Conversion:
+def to_folder(file: str, request: Request) -> Conversion:
     """Convert a GGUF."""
     from mtkit.commands.terminal import byte_progress
     from mtkit.conversion.folder_writer import MOST_FILE_BYTES, convert_to_folder
     from mtkit.errors import UsageError
 
     kinds = ("auto", "bf16", "f16", "f32")
-    if asked.kind.lower() not in kinds:
-        raise UsageError(f"--type {asked.kind}: a folder has one of {', '.join(kinds)}")
+    if request.kind.lower() not in kinds:
+        raise UsageError(f"--type {request.kind}: a folder has one of {', '.join(kinds)}")
     stem = os.path.splitext(os.path.basename(file))[0]
-    folder = asked.target or os.path.join(os.path.dirname(file), stem)
+    folder = request.target or os.path.join(os.path.dirname(file), stem)
     return convert_to_folder(
-        file, folder, kind=asked.kind.lower(), max_bytes=asked.max_bytes or MOST_FILE_BYTES,
-        allow_loss=asked.allow_loss, options=asked.options, force=asked.force,
-        progress=byte_progress("convert"),
+        file, folder, kind=request.kind.lower(), max_bytes=request.max_bytes or MOST_FILE_BYTES,
+        progress=byte_progress("convert"), **request.write_options(),
     )  # fmt: skip

@@ -40,34 +40,35 @@ MOST_LOSSES = 3
 """Of one code and one part of the specification, each on a line of its own."""
 
 
-def conversion_document(done: Conversion) -> dict[str, object]:
+def conversion_document(conversion: Conversion) -> dict[str, object]:
     """Return a conversion as a JSON document."""
     from mtkit.base.record import fields
 
     return {
         "schema": "mtkit.convert/1",
-        "output": done.path,
-        "files": list(done.paths),
-        "format": done.format_name,
-        "losses": [_loss(loss) for loss in done.losses],
-        "assumptions": list(done.assumptions),
+        "output": conversion.path,
+        "files": list(conversion.paths),
+        "format": conversion.format_name,
+        "losses": [_loss(loss) for loss in conversion.losses],
+        "assumptions": list(conversion.assumptions),
         "verified": [
             {
-                "as": one.reader,
-                "equal": one.equal,
-                "explained": one.explained,
-                "total": one.total,
-                "decoded": one.decoded,
-                "refused": one.refused,
-                "unable": one.unable,
-                "spec_equal": one.spec_equal,
-                "examples": list(one.examples),
-                "losses": [_loss(loss) for loss in one.losses],
+                "as": reading.reader,
+                "equal": reading.equal,
+                "explained": reading.explained,
+                "total": reading.total,
+                "decoded": reading.decoded,
+                "refused": reading.refused,
+                "unable": reading.unable,
+                "spec_equal": reading.spec_equal,
+                "examples": list(reading.examples),
+                "losses": [_loss(loss) for loss in reading.losses],
             }
-            for one in done.verified
+            for reading in conversion.verified
         ],
-        "sizes": dict(done.sizes),
-        "model": done.model and {name: getattr(done.model, name) for name in fields(done.model)},
+        "sizes": dict(conversion.sizes),
+        "model": conversion.model
+        and {name: getattr(conversion.model, name) for name in fields(conversion.model)},
     }
 
 
@@ -75,10 +76,16 @@ def _loss(loss: Loss) -> dict[str, str]:
     return {"code": loss.code, "field": loss.field, "effect": loss.effect}
 
 
-def warnings_and_notes(done: Conversion) -> tuple[list[Loss], list[Loss]]:
+def warnings_and_notes(conversion: Conversion) -> tuple[list[Loss], list[Loss]]:
     """Return the losses that show in a text, and those that no text here showed."""
-    losses = [*done.losses, *(loss for one in done.verified for loss in one.losses)]
-    shows = any(one.equal < one.total or one.decoded < one.total for one in done.verified)
+    losses = [
+        *conversion.losses,
+        *(loss for reading in conversion.verified for loss in reading.losses),
+    ]
+    shows = any(
+        reading.equal < reading.total or reading.decoded < reading.total
+        for reading in conversion.verified
+    )
     warnings = [loss for loss in losses if shows and loss.code not in NOTES]
     return warnings, [loss for loss in losses if loss not in warnings]
 
@@ -114,19 +121,30 @@ def _fold_losses(losses: Sequence[Loss], *, verbose: bool) -> Iterator[tuple[Los
             yield loss, more
 
 
-def report_lines(done: Conversion, *, verbose: bool) -> list[str]:
-    """Return the lines of a pipe: what, a tab, and what is said of it."""
+def write_conversion(conversion: Conversion, *, as_json: bool, quiet: bool, verbose: bool) -> None:
+    """Say what was written."""
+    if as_json:
+        output.write_json(conversion_document(conversion))
+    elif output.is_terminal() and not quiet:
+        show_conversion(conversion, verbose=verbose)
+    elif not quiet:
+        lines = report_lines(conversion, verbose=verbose)
+        output.write("".join(f"{line}\n" for line in lines))
+
+
+def report_lines(conversion: Conversion, *, verbose: bool) -> list[str]:
+    """Return the lines of a pipe: a label, a tab, and a text."""
     from mtkit.base.escape import printable
 
-    sizes = dict(done.sizes)
-    lines = [f"{printable(done.path)}\twritten, {sizes['total']} bytes"]
-    lines += [f"  beside it\t{printable(path)}" for path in done.paths[1:]]
-    if done.model is not None:
-        lines.append(f"  model\t{model_text(done.model)}")
-        lines += [f"  note\t{text}" for text in done.model.notes]
-    lines += [f"  assumed\t{text}" for text in done.assumptions]
-    lines += [f"  verified\t{verification_verdict(one)}" for one in done.verified]
-    warnings, notes = warnings_and_notes(done)
+    sizes = dict(conversion.sizes)
+    lines = [f"{printable(conversion.path)}\twritten, {sizes['total']} bytes"]
+    lines += [f"  beside it\t{printable(path)}" for path in conversion.paths[1:]]
+    if conversion.model is not None:
+        lines.append(f"  model\t{model_text(conversion.model)}")
+        lines += [f"  note\t{text}" for text in conversion.model.notes]
+    lines += [f"  assumed\t{text}" for text in conversion.assumptions]
+    lines += [f"  verified\t{verification_verdict(reading)}" for reading in conversion.verified]
+    warnings, notes = warnings_and_notes(conversion)
     lines += loss_lines("lost", warnings, verbose=verbose)
     lines += loss_lines("note", notes, verbose=verbose)
     if "base" in sizes:
@@ -142,80 +160,79 @@ def model_text(model: Model) -> str:
     return f"{model.architecture}, {parameters}, {tensors}, {model.type}"
 
 
-def format_examples(one: Verification) -> str:
+def format_examples(reading: Verification) -> str:
     """Return the first texts that get other ids, in quotes."""
     from mtkit.base.escape import escape
 
-    shown = [
+    examples = [
         f'"{escape(text[:_EXAMPLE_LETTERS])}{"…" * (len(text) > _EXAMPLE_LETTERS)}"'
-        for text in one.examples
+        for text in reading.examples
     ]
-    return ", ".join([*shown, *["…"] * (one.total - one.equal > len(shown))])
+    return ", ".join([*examples, *["…"] * (reading.total - reading.equal > len(examples))])
 
 
-def verification_verdict(one: Verification) -> str:
+def verification_verdict(reading: Verification) -> str:
     """Say how what was written compares with its source, for one reader."""
-    if one.unable:
-        return f"by {one.reader}: cannot be run: {one.unable}"
+    if reading.unable:
+        return f"by {reading.reader}: cannot be run: {reading.unable}"
     parts = []
-    if one.spec_equal is not None:
-        parts.append("same specification" if one.spec_equal else "another specification")
-    text = f"same ids on {one.equal} of {one.total} texts"
-    if one.explained:
-        text += f" ({one.explained} differ as listed: {format_examples(one)})"
+    if reading.spec_equal is not None:
+        parts.append("same specification" if reading.spec_equal else "another specification")
+    text = f"same ids on {reading.equal} of {reading.total} texts"
+    if reading.explained:
+        text += f" ({reading.explained} differ as listed: {format_examples(reading)})"
     parts.append(text)
-    if one.decoded < one.total:
-        parts.append(f"{one.decoded} decode to the same text")
-    if one.refused:
-        parts.append(f"the source has no tokens for {one.refused} more")
-    return f"read back by {one.reader}: " + ", ".join(parts)
+    if reading.decoded < reading.total:
+        parts.append(f"{reading.decoded} decode to the same text")
+    if reading.refused:
+        parts.append(f"the source has no tokens for {reading.refused} more")
+    return f"read back by {reading.reader}: " + ", ".join(parts)
 
 
 _MOST_IDS = 8
 
 
-def show_conversion(done: Conversion, *, verbose: bool) -> None:
+def show_conversion(conversion: Conversion, *, verbose: bool) -> None:
     """Show what was written: that it is right, what was assumed, what it does not keep."""
     screen = Screen()
-    sizes = dict(done.sizes)
-    main, others = done.verified[:1], done.verified[1:]
+    sizes = dict(conversion.sizes)
+    main, others = conversion.verified[:1], conversion.verified[1:]
     parts = join_parts([size_part(sizes["total"]), *map(_equal, main)])
-    differ = any(one.equal < one.total for one in main)
+    differ = any(reading.equal < reading.total for reading in main)
     good = None if differ else True
-    screen.verdict(part("name", done.path), output.Escaped("   "), *parts, good=good)
+    screen.verdict(part("name", conversion.path), output.Escaped("   "), *parts, good=good)
     rows: list[tuple[str, list[object]]] = [
-        ("  model", [model_text(done.model)] if done.model else []),
-        ("  beside it", join_parts([part("name", path) for path in done.paths[1:]], ", ")),
+        ("  model", [model_text(conversion.model)] if conversion.model else []),
+        ("  beside it", join_parts([part("name", path) for path in conversion.paths[1:]], ", ")),
     ]
-    for text in done.model.notes if done.model else ():
+    for text in conversion.model.notes if conversion.model else ():
         rows.append(("  note", [text]))
-    for one in main if differ else ():
-        which = f"{count_part(one.total - one.equal, 'text')}: {format_examples(one)}"
+    for reading in main if differ else ():
+        which = f"{count_part(reading.total - reading.equal, 'text')}: {format_examples(reading)}"
         rows.append(("  differ", [output.Escaped(which)]))
-    for text in done.assumptions:
+    for text in conversion.assumptions:
         rows.append(("  assumed", [text]))
-    for one in others:
-        good = one.equal == one.total and not one.unable
-        found = output.Escaped(f"! {verification_verdict(one).partition(': ')[2]}")
-        said = _equal(one) if good else part("warning", found)
-        rows.append((f"  {one.reader}", [said]))
+    for reading in others:
+        good = reading.equal == reading.total and not reading.unable
+        verdict = output.Escaped(f"! {verification_verdict(reading).partition(': ')[2]}")
+        result = _equal(reading) if good else part("warning", verdict)
+        rows.append((f"  {reading.reader}", [result]))
     screen.facts((name, parts) for name, parts in rows if parts)
-    warnings, notes = warnings_and_notes(done)
+    warnings, notes = warnings_and_notes(conversion)
     for head, role, losses in (("!", "warning", warnings), ("·", "dim", notes * verbose)):
         for effect, where in loss_texts(losses, verbose=verbose):
             screen.line(part(role, f"{head} "), effect, part("dim", where), indent=2, hanging=2)
     if notes and not verbose:
         none = "none changes these texts" if len(notes) > 1 else "it changes none of these texts"
-        said = (
-            f"{count_part(len(notes), 'note')} on what {done.format_name} does not keep; {none} ("
-        )
+        what = f"on what {conversion.format_name} does not keep"
+        note = part("dim", f"{count_part(len(notes), 'note')} {what}; {none} (")
         more = (part("hint", "-v"), part("dim", " for details)"))
-        screen.line(part("dim", said), *more, indent=2, hanging=2)
+        screen.line(note, *more, indent=2, hanging=2)
 
 
-def _equal(one: Verification) -> object:
-    text = sticky(f"{one.equal} of {one.total} texts") + " get the same ids"
-    return part("good" if one.equal == one.total else "warning", output.Escaped(text))
+def _equal(reading: Verification) -> object:
+    text = sticky(f"{reading.equal} of {reading.total} texts") + " get the same ids"
+    return part("good" if reading.equal == reading.total else "warning", output.Escaped(text))
 
 
 def show_refusal(error: LossError, tokenizer: Tokenizer, to: str, options: WriteOptions) -> None:
@@ -223,11 +240,11 @@ def show_refusal(error: LossError, tokenizer: Tokenizer, to: str, options: Write
     from mtkit.conversion.tokenizer import find_refusal
 
     screen = Screen(stderr=True)
-    found = find_refusal(tokenizer, to, options)
-    if found is None:
+    refusal = find_refusal(tokenizer, to, options)
+    if refusal is None:
         screen.error(error)
         return
-    texts = sticky(f"{found.different} of {found.total} texts")
+    texts = sticky(f"{refusal.different} of {refusal.total} texts")
     screen.verdict(
         part("bad", "not written: "),
         texts,
@@ -235,25 +252,25 @@ def show_refusal(error: LossError, tokenizer: Tokenizer, to: str, options: Write
         part("name", to),
         good=False,
     )
-    for effect, where in loss_texts(found.losses, verbose=False):
+    for effect, where in loss_texts(refusal.losses, verbose=False):
         screen.line(effect, part("dim", where), indent=2, hanging=2)
-    if found.text:
-        screen.line(output.Escaped(f'"{token_text(found.text.encode())}"'), indent=4, hanging=2)
-        screen.facts(_refusal_ids(found))
-    codes = dict.fromkeys(loss.code for loss in found.losses)
-    said = " ".join(f"--allow-loss {code}" for code in codes)
-    screen.line("write it anyway: ", part("hint", said), indent=2, hanging=2)
+    if refusal.text:
+        screen.line(output.Escaped(f'"{token_text(refusal.text.encode())}"'), indent=4, hanging=2)
+        screen.facts(_refusal_ids(refusal))
+    codes = dict.fromkeys(loss.code for loss in refusal.losses)
+    options_text = " ".join(f"--allow-loss {code}" for code in codes)
+    screen.line("write it anyway: ", part("hint", options_text), indent=2, hanging=2)
 
 
-def _refusal_ids(found: Refusal) -> Iterator[tuple[str, list[object]]]:
+def _refusal_ids(refusal: Refusal) -> Iterator[tuple[str, list[object]]]:
     """Yield the ids of both sides, from shortly before where they part."""
-    pairs = zip(found.here, found.there, strict=False)
-    shortest = min(len(found.here), len(found.there))
+    pairs = zip(refusal.here, refusal.there, strict=False)
+    shortest = min(len(refusal.here), len(refusal.there))
     first = next((at for at, (here, there) in enumerate(pairs) if here != there), shortest)
     start = max(first - 2, 0)
-    for name, ids in (("    here", found.here), ("    there", found.there)):
-        shown = " ".join(map(str, ids[start : start + _MOST_IDS]))
-        cut = f"{'… ' * (start > 0)}{shown}{' …' * (len(ids) > start + _MOST_IDS)}"
+    for name, ids in (("    here", refusal.here), ("    there", refusal.there)):
+        numbers = " ".join(map(str, ids[start : start + _MOST_IDS]))
+        cut = f"{'… ' * (start > 0)}{numbers}{' …' * (len(ids) > start + _MOST_IDS)}"
         yield name, [part("id", cut)]
 
 
@@ -261,11 +278,11 @@ class FormatResult(Record):
     """What became of one format.
 
     Attributes:
-        done: What was written; None where it cannot hold the tokenizer.
+        conversion: What was written; None where the format cannot hold the tokenizer.
     """
 
     name: str
-    done: Conversion | None
+    conversion: Conversion | None
     error: MtkitError | None
 
 
@@ -275,46 +292,52 @@ def convert_to_all(tokenizer: Tokenizer, folder: str, **choices: Any) -> list[Fo
     from mtkit.errors import AnswerNo, UnsupportedError
     from mtkit.formats import FORMATS, get_format
 
-    tried = []
-    for name in sorted(one for one in FORMATS if hasattr(get_format(one), "write")):
+    results = []
+    for name in sorted(name for name in FORMATS if hasattr(get_format(name), "write")):
         try:
-            done = convert(tokenizer, os.path.join(folder, name, ""), to=name, **choices)
-            tried.append(FormatResult(name, done, None))
+            conversion = convert(tokenizer, os.path.join(folder, name, ""), to=name, **choices)
+            results.append(FormatResult(name, conversion, None))
         except (AnswerNo, UnsupportedError) as error:
-            tried.append(FormatResult(name, None, error))
-    return tried
+            results.append(FormatResult(name, None, error))
+    return results
 
 
-def show_formats(tried: list[FormatResult], *, as_json: bool) -> None:
+def write_formats(results: list[FormatResult], *, as_json: bool) -> None:
     """Print a row for each format: the file and how many texts get the same ids, or why not."""
-    from mtkit.commands import output
-
-    if as_json:
-        formats = [
-            {
-                "format": one.name,
-                "error": None if one.error is None else str(one.error),
-                "conversion": None if one.done is None else conversion_document(one.done),
-            }
-            for one in tried
-        ]
-        output.write_json({"schema": "mtkit.convert-all/1", "formats": formats})
-    elif output.is_terminal():
-        from mtkit.commands.terminal import Screen
-
-        heads = ("format:name", "file:name", "size>", "ids")
-        rows = [
-            (name, path, "" if size is None else output.format_size(size), said)
-            for name, path, size, said in map(_format_row, tried)
-        ]
-        Screen().table(heads, rows, elastic=3)
-    else:
-        output.write_rows(map(_format_row, tried))
+    output.write_report(
+        results,
+        as_json=as_json,
+        document=_formats_document,
+        screen=_show_formats,
+        rows=lambda results: map(_format_row, results),
+    )
 
 
-def _format_row(one: FormatResult) -> tuple[str, str, int | None, str]:
-    if one.done is None:
-        return one.name, "", None, f"not written: {one.error.what if one.error else ''}"
-    first = one.done.verified[0]
-    size = dict(one.done.sizes)["total"]
-    return one.name, one.done.path, size, f"{first.equal} of {first.total} texts get the same ids"
+def _formats_document(results: list[FormatResult]) -> dict[str, object]:
+    formats = [
+        {
+            "format": result.name,
+            "error": None if result.error is None else str(result.error),
+            "conversion": result.conversion and conversion_document(result.conversion),
+        }
+        for result in results
+    ]
+    return {"schema": "mtkit.convert-all/1", "formats": formats}
+
+
+def _show_formats(results: list[FormatResult]) -> None:
+    heads = ("format:name", "file:name", "size>", "ids")
+    rows = [
+        (name, path, "" if size is None else output.format_size(size), verdict)
+        for name, path, size, verdict in map(_format_row, results)
+    ]
+    Screen().table(heads, rows, elastic=3)
+
+
+def _format_row(result: FormatResult) -> tuple[str, str, int | None, str]:
+    conversion = result.conversion
+    if conversion is None:
+        return result.name, "", None, f"not written: {result.error.what if result.error else ''}"
+    first = conversion.verified[0]
+    verdict = f"{first.equal} of {first.total} texts get the same ids"
+    return result.name, conversion.path, dict(conversion.sizes)["total"], verdict

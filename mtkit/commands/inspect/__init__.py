@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from mtkit.base.record import Record
 from mtkit.commands import output
 from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_folder, find_model, find_models, open_file
@@ -15,8 +16,10 @@ from mtkit.errors import MtkitError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
+
+    from mtkit.base.binary import Source
 
 
 _NAMES = ("path", "format", "bytes", "name", "architecture", "parameters", "file_type", "tokens")
@@ -32,15 +35,18 @@ def show_overview(paths: Sequence[str], *, most: int | None, as_json: bool) -> N
         except MtkitError as error:
             errors.append(error.located(path))
             rows.append((path, *[None] * (len(_NAMES) - 1)))
-    if as_json:
-        found = [dict(zip(_NAMES, row, strict=True)) for row in rows]
-        output.write_json({"schema": "mtkit.inspect-files/1", "files": found})
-    elif output.is_terminal():
-        _show_table(rows)
-    else:
-        output.write_rows(rows)
+    output.write_report(
+        rows, as_json=as_json, document=_overview_document, screen=_show_table, rows=list
+    )
     if errors:
-        output.raise_last_error(errors)
+        from mtkit.commands.terminal import raise_last_error
+
+        raise_last_error(errors)
+
+
+def _overview_document(rows: Sequence[tuple[Any, ...]]) -> dict[str, object]:
+    files = [dict(zip(_NAMES, row, strict=True)) for row in rows]
+    return {"schema": "mtkit.inspect-files/1", "files": files}
 
 
 def _file_row(path: str, most: int | None) -> tuple[Any, ...]:
@@ -56,17 +62,17 @@ def _file_row(path: str, most: int | None) -> tuple[Any, ...]:
     if kind == "gguf":
         from mtkit.inspection.gguf import inspect_gguf
 
-        found = inspect_gguf(source)
-        tokens = found.vocabulary.tokens if found.vocabulary else None
-        model = found.name, found.architecture, found.parameters, found.file_type
-        shards = found.shards.shards if found.shards else ()
+        report = inspect_gguf(source)
+        tokens = report.vocabulary.tokens if report.vocabulary else None
+        model = report.name, report.architecture, report.parameters, report.file_type
+        shards = report.shards.shards if report.shards else ()
         size = sum(len(shard.file.data) for shard in shards if shard.file) or len(source.data)
         return path, "gguf", size, *model, tokens
     if kind in ("index", "safetensors"):
         from mtkit.inspection.safetensors import inspect_safetensors
 
-        known = inspect_safetensors(source)
-        return path, "safetensors", known.n_bytes, None, None, known.parameters, None, None
+        weights = inspect_safetensors(source)
+        return path, "safetensors", weights.n_bytes, None, None, weights.parameters, None, None
     from mtkit.tokenizer.load import load_source
 
     tokenizer = load_source(source)
@@ -77,30 +83,30 @@ def _file_row(path: str, most: int | None) -> tuple[Any, ...]:
 def _folder_cells(path: str) -> tuple[Any, ...]:
     from mtkit.conversion.folder_report import folder_report
 
-    found = folder_report(path)
-    architecture = found.gguf.architecture if found.gguf else found.class_name
-    tokens = found.vocabulary.tokens if found.vocabulary else None
-    types = "/".join(found.survey.types)
-    name = found.gguf.name if found.gguf else None
-    return found.survey.n_bytes, name, architecture, found.survey.parameters, types, tokens
+    report = folder_report(path)
+    architecture = report.gguf.architecture if report.gguf else report.class_name
+    tokens = report.vocabulary.tokens if report.vocabulary else None
+    types = "/".join(report.survey.types)
+    name = report.gguf.name if report.gguf else None
+    return report.survey.n_bytes, name, architecture, report.survey.parameters, types, tokens
 
 
 def _show_table(rows: Sequence[tuple[Any, ...]]) -> None:
     from mtkit.commands.terminal import Screen, part, sticky
 
     folder = _common_folder([row[0] for row in rows])
-    shown: list[tuple[object, ...]] = []
+    cells: list[tuple[object, ...]] = []
     for path, kind, size, name, architecture, parameters, file_type, tokens in rows:
         if kind is None:
             failed = part("bad", "✗ cannot be read")
-            shown.append((path.removeprefix(folder), "", "", "", failed))
+            cells.append((path.removeprefix(folder), "", "", "", failed))
             continue
         weights = f"{output.format_amount(parameters)} parameters" if parameters else ""
         facts = [name, architecture, sticky(weights), file_type]
         text = " · ".join(fact for fact in facts if fact)
-        shown.append((path.removeprefix(folder), kind, output.format_size(size), tokens, text))
+        cells.append((path.removeprefix(folder), kind, output.format_size(size), tokens, text))
     columns = ("file:name", "format", "size>:dim", "tokens>", "model")
-    Screen().table(columns, shown, elastic=4)
+    Screen().table(columns, cells, elastic=4)
 
 
 def _common_folder(paths: Sequence[str]) -> str:
@@ -123,7 +129,7 @@ OPTIONS = {
     "tensors": Option("--tensors", "Show only the tensor table."),
     "tensor": Option("--tensor", "Show statistics of one tensor's values.", "NAME"),
     "layers": Option("--layers", "Show only the layers."),
-    "everything": Option("--all", "Show everything, not a summary."),
+    "in_full": Option("--all", "Show everything, not a summary."),
     "pattern": Option(
         "--filter",
         "Show keys and tensors whose name contains this text or matches this glob.",
@@ -154,7 +160,7 @@ def inspect(
     tensors: bool = False,
     tensor: str | None = None,
     layers: bool = False,
-    everything: bool = False,
+    in_full: bool = False,
     pattern: str | None = None,
     sort: str | None = None,
     plan: bool = False,
@@ -208,121 +214,141 @@ def inspect(
       mtkit inspect model.gguf --plan --ctx 8k --kv-type q8_0
       mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
     """
-    from mtkit.checkpoints import kind_of
-    from mtkit.errors import UnsupportedError, UsageError
-    from mtkit.sources.remote import is_remote
+    from mtkit.errors import UsageError
 
-    given = {
+    plan_options = {
         "--ctx": ctx is not None, "--kv-type": kv_type != "f16", "--swa-full": swa_full,
         "--gpu-layers": gpu_layers, "--slots": slots != 1, "--no-mmap": no_mmap,
         "--no-repack": no_repack,
     }  # fmt: skip
-    for option in (name for name, is_given in given.items() if is_given and not plan):
+    for option in (name for name, is_set in plan_options.items() if is_set and not plan):
         raise UsageError("does nothing without --plan", field=option)
+    view = _View(
+        (*["metadata"] * metadata, *["tensors"] * tensors, *["layers"] * layers),
+        tensor, in_full, pattern, sort, as_json, quiet,
+    )  # fmt: skip
     paths = find_models(files or ())
+    if len(paths) > 1 and (plan or view.sections or sort or pattern or tensor is not None):
+        what = f"with {len(paths)} files, each is shown as one row"
+        raise UsageError(what, hint="name one of them")
+    path = next(iter(paths), None)
+    folder = find_folder(path) if len(paths) < 2 else None
     if len(paths) > 1:
-        if plan or metadata or tensors or layers or sort or pattern or tensor is not None:
-            raise UsageError(
-                f"with {len(paths)} files, each is shown as one row", hint="name one of them"
-            )
         show_overview(paths, most=most, as_json=as_json)
-        return
-    file = next(iter(paths), None)
-    folder = find_folder(file)
-    if plan:
-        from mtkit.commands.inspect.checkpoint import planned_gguf
+    elif plan:
         from mtkit.commands.inspect.plan import show_plan
         from mtkit.memory_plan.plan import PlanSettings
 
-        model = find_model(file) if folder is None else planned_gguf(folder)
+        model = find_model(path) if folder is None else _planned_gguf(folder)
         settings = PlanSettings(
             n_ctx=ctx, kv_type=kv_type, gpu_layers=gpu_layers, n_seq=slots, swa_full=swa_full,
             mmap=not no_mmap, repack=not no_repack,
         )  # fmt: skip
         show_plan(model, settings, as_json=as_json)
-        return
-    if folder is not None and tensor is not None:
-        raise UsageError("is a folder", source=folder, hint="--tensor works with a GGUF")
-    if folder is not None and not (metadata or layers):
-        from mtkit.commands.inspect import checkpoint as inspect_folder
-
-        inspect_folder.show_folder(
-            folder,
-            tensors=tensors,
-            everything=everything,
-            pattern=pattern,
-            sort=sort,
-            as_json=as_json,
-            quiet=quiet,
-        )
-        return
-    if folder is not None:
-        from mtkit.commands.inspect.checkpoint import planned_gguf
-
-        source = planned_gguf(folder)
+    elif folder is not None:
+        _show_folder(folder, view)
     else:
-        source = open_file(file, download=download, most=most)
-    kind = kind_of(source)
-    if kind != "gguf" and (metadata or layers or tensor is not None):
-        hint = "--metadata, --tensor and --layers are for one"
-        raise UsageError("is not a GGUF", source=source.name, hint=hint)
-    if tensor is not None:
-        from mtkit.commands.inspect import gguf as inspect_tensor
-
-        if is_remote(source.name):
-            raise UsageError(
-                "is an index; the data is in other files",
-                source=source.name,
-                hint="download the file",
-            )
-        inspect_tensor.show_tensor(source, tensor, as_json=as_json)
-        return
-    if kind in ("index", "safetensors"):
-        from mtkit.commands.inspect import checkpoint as inspect_safetensors
-
-        inspect_safetensors.show_safetensors(
-            source,
-            tensors=tensors,
-            everything=everything,
-            pattern=pattern,
-            sort=sort,
-            as_json=as_json,
-        )
-        return
-    if kind != "gguf":
-        from mtkit.commands.inspect import tokenizer as inspect_tokenizer
-        from mtkit.formats import recognize
-
-        if tensors or sort:
-            what = "is not a GGUF, nor of safetensors"
-            raise UsageError(
-                what, source=source.name, hint="--tensors and --sort work with one file"
-            )
-        if kind == "llama2c":
-            raise UnsupportedError(
-                "is a llama2.c checkpoint",
-                source=source.name,
-                hint="mtkit convert --tokenizer tokenizer.bin --to gguf converts it",
-            )
-        recognize(source)
-        inspect_tokenizer.show_tokenizer(source, pattern=pattern, as_json=as_json)
-        return
-    from mtkit.commands.inspect import gguf as inspect_gguf
-
-    sections = [
-        name
-        for name, is_asked in (("metadata", metadata), ("tensors", tensors), ("layers", layers))
-        if is_asked
-    ]
-    inspect_gguf.show_gguf(
-        source,
-        sections=sections,
-        everything=everything,
-        pattern=pattern,
-        sort=sort,
-        as_json=as_json,
-        quiet=quiet,
-    )
+        _show_file(open_file(path, download=download, most=most), view)
 
 
 command = Command(inspect, OPTIONS)
+
+
+class _View(Record):
+    """What of a file is shown.
+
+    Attributes:
+        sections: Any of ``metadata``, ``tensors`` and ``layers``; empty: a summary.
+    """
+
+    sections: tuple[str, ...]
+    tensor: str | None
+    in_full: bool
+    pattern: str | None
+    sort: str | None
+    as_json: bool
+    quiet: bool
+
+    def of_tensors(self) -> dict[str, Any]:
+        """Return the arguments of a screen with a table of tensors."""
+        return {
+            "tensors": "tensors" in self.sections, "in_full": self.in_full,
+            "pattern": self.pattern, "sort": self.sort, "as_json": self.as_json,
+        }  # fmt: skip
+
+
+def _planned_gguf(folder: str) -> Source:
+    from mtkit.commands.inspect.checkpoint import planned_gguf
+
+    return planned_gguf(folder)
+
+
+def _show_folder(folder: str, view: _View) -> None:
+    """Show a model folder; sections of a GGUF are those of the one that it would become."""
+    from mtkit.commands.inspect.checkpoint import show_folder
+    from mtkit.errors import UsageError
+
+    if view.tensor is not None:
+        raise UsageError("is a folder", source=folder, hint="--tensor works with a GGUF")
+    if {*view.sections} <= {"tensors"}:
+        show_folder(folder, **view.of_tensors(), quiet=view.quiet)
+    else:
+        _show_file(_planned_gguf(folder), view)
+
+
+def _show_file(source: Source, view: _View) -> None:
+    from mtkit.checkpoints import kind_of
+    from mtkit.errors import UsageError
+
+    kind = kind_of(source)
+    if kind != "gguf" and (view.tensor is not None or {*view.sections} - {"tensors"}):
+        hint = "--metadata, --tensor and --layers are for one"
+        raise UsageError("is not a GGUF", source=source.name, hint=hint)
+    _SCREENS.get(kind, _show_tokenizer)(source, view)
+
+
+def _show_gguf(source: Source, view: _View) -> None:
+    from mtkit.commands.inspect.gguf import show_gguf, show_tensor
+    from mtkit.errors import UsageError
+    from mtkit.sources.remote import is_remote
+
+    if view.tensor is None:
+        show_gguf(
+            source, sections=view.sections, in_full=view.in_full, pattern=view.pattern,
+            sort=view.sort, as_json=view.as_json, quiet=view.quiet,
+        )  # fmt: skip
+        return
+    if is_remote(source.name):
+        what = "is an index; the data is in other files"
+        raise UsageError(what, source=source.name, hint="download the file")
+    show_tensor(source, view.tensor, as_json=view.as_json)
+
+
+def _show_safetensors(source: Source, view: _View) -> None:
+    from mtkit.commands.inspect.checkpoint import show_safetensors
+
+    show_safetensors(source, **view.of_tensors())
+
+
+def _show_tokenizer(source: Source, view: _View) -> None:
+    from mtkit.checkpoints import kind_of
+    from mtkit.commands.inspect.tokenizer import show_tokenizer
+    from mtkit.errors import UnsupportedError, UsageError
+    from mtkit.formats import recognize
+
+    if view.sections or view.sort:
+        what, hint = "is not a GGUF, nor of safetensors", "--tensors and --sort work with one file"
+        raise UsageError(what, source=source.name, hint=hint)
+    if kind_of(source) == "llama2c":
+        hint = "mtkit convert --tokenizer tokenizer.bin --to gguf converts it"
+        raise UnsupportedError("is a llama2.c checkpoint", source=source.name, hint=hint)
+    recognize(source)
+    show_tokenizer(source, pattern=view.pattern, as_json=view.as_json)
+
+
+_SCREENS: dict[str, Callable[[Source, _View], None]] = {
+    "gguf": _show_gguf,
+    "index": _show_safetensors,
+    "safetensors": _show_safetensors,
+}
+"""Kind of a file -> what shows it; others are read as tokenizers."""

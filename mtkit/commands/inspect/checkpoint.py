@@ -44,22 +44,22 @@ _ORDERS: dict[str, Callable[[WeightRow], Any]] = {
 
 def weight_cells(row: WeightRow) -> tuple[object, ...]:
     """Return the row of a tensor in a pipe."""
-    one = row.weight
-    shown = (one.name, weight_shape(one, "x"), one.type, one.offset, one.n_bytes)
+    weight = row.weight
+    cells = (weight.name, weight_shape(weight, "x"), weight.type, weight.offset, weight.n_bytes)
     if row.gguf is not None:
-        return (*shown, row.file, " ".join(row.gguf))
-    return (*shown, row.file) if row.file else shown
+        return (*cells, row.file, " ".join(row.gguf))
+    return (*cells, row.file) if row.file else cells
 
 
 def choose_weights(
     rows: Iterable[WeightRow], pattern: str | None, sort: str | None
 ) -> list[WeightRow]:
-    """Return the rows that were asked for, by a name of theirs, in the order asked for."""
+    """Return the rows whose name, here or in the GGUF, matches the pattern; sorted."""
     fits = gguf_rows.name_matcher(pattern or "")
-    kept = [row for row in rows if any(map(fits, (row.weight.name, *(row.gguf or ()))))]
+    matches = [row for row in rows if any(map(fits, (row.weight.name, *(row.gguf or ()))))]
     if sort is not None and sort not in SORT_KEYS:
         raise order_error(sort)
-    return sorted(kept, key=_ORDERS[sort]) if sort else kept
+    return sorted(matches, key=_ORDERS[sort]) if sort else matches
 
 
 def weight_shape(weight: Weight, between: str) -> str:
@@ -81,12 +81,12 @@ def show_weights(rows: Sequence[WeightRow], whole: int) -> None:
     columns += ["in the GGUF:name"] * has_gguf + ["file:dim"] * has_files
     cells = []
     for row in rows:
-        one = row.weight
+        weight = row.weight
         cell = [
-            one.name,
-            weight_shape(one, "×"),
-            one.type,
-            *[output.format_size(one.n_bytes)] * has_room,
+            weight.name,
+            weight_shape(weight, "×"),
+            weight.type,
+            *[output.format_size(weight.n_bytes)] * has_room,
         ]
         cells.append([*cell, *[" ".join(row.gguf or ())] * has_gguf, *[row.file] * has_files])
     screen.table(columns, cells, elastic=len(columns) - 1 if has_files else 0, indent=2)
@@ -100,21 +100,21 @@ def show_safetensors(
     source: Source,
     *,
     as_json: bool,
-    everything: bool,
+    in_full: bool,
     tensors: bool = False,
     pattern: str | None = None,
     sort: str | None = None,
 ) -> None:
     """Print what the headers say; the types with their share first, or the table of tensors."""
     model = inspect_safetensors(source)
-    rows = choose_weights((WeightRow(*one) for one in model.weights), pattern, sort)
+    rows = choose_weights((WeightRow(*pair) for pair in model.weights), pattern, sort)
     only_tensors = tensors or bool(pattern or sort)
     if as_json:
         output.write_json(safetensors_document(model, rows))
     elif output.is_terminal():
         if not only_tensors:
-            _show_safetensors_screen(model, everything=everything)
-        if only_tensors or everything:
+            _show_safetensors_screen(model, in_full=in_full)
+        if only_tensors or in_full:
             show_weights(rows, len(model.weights))
     else:
         if not only_tensors:
@@ -136,14 +136,14 @@ def _safetensors_rows(model: SafetensorsReport) -> Iterator[tuple[object, ...]]:
         yield "missing", name, count
 
 
-def _show_safetensors_screen(model: SafetensorsReport, *, everything: bool) -> None:
+def _show_safetensors_screen(model: SafetensorsReport, *, in_full: bool) -> None:
     from mtkit.commands.gguf_rows import fold_blocks
     from mtkit.commands.terminal import Screen, count_part, join_parts, part, size_part, sticky
     from mtkit.inspection.gguf import tensor_groups
 
     screen = Screen()
-    said = join_parts([part("dim", "safetensors"), size_part(model.n_bytes)])
-    screen.line(part("name", model.path), output.Escaped("   "), *said, hanging=2)
+    title = join_parts([part("dim", "safetensors"), size_part(model.n_bytes)])
+    screen.line(part("name", model.path), output.Escaped("   "), *title, hanging=2)
     output.write("\n")
     rows: list[tuple[str, list[object]]] = [
         ("model", [sticky(f"{output.format_amount(model.parameters)} parameters")])
@@ -158,13 +158,13 @@ def _show_safetensors_screen(model: SafetensorsReport, *, everything: bool) -> N
         state = part("bad", f"{len(model.missing)} missing") if model.missing else "all present"
         rows.append(("files", join_parts([output.format_number(len(model.files)), state])))
         for name, tensors in model.missing.items():
-            named = [part("name", name), count_part(tensors, "tensor")]
-            rows.append(("", join_parts(named)))
+            file = [part("name", name), count_part(tensors, "tensor")]
+            rows.append(("", join_parts(file)))
     for number, (key, value) in enumerate(model.metadata.items()):
         text = output.Escaped(f"{output.cell(key)} {escape(str(value))[:_MOST_VALUE_LETTERS]}")
         rows.append(("" if number else "metadata", [text]))
-    if not everything:
-        weights: Any = [one for one, _ in model.weights]  # name, shape and type as a GGUF's
+    if not in_full:
+        weights: Any = [weight for weight, _ in model.weights]  # name, shape and type as a GGUF's
         layers = tensor_groups(weights)
         rows += zip(("tensors", *[""] * 9), fold_blocks(layers), strict=False)
         rows.append(("", [part("hint", "--all shows every tensor")]))
@@ -184,13 +184,13 @@ def show_folder(
     path: str,
     *,
     tensors: bool,
-    everything: bool,
+    in_full: bool,
     pattern: str | None,
     sort: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Print what is in a folder; a pattern or an order is asked of its tensors."""
+    """Print what is in a folder; pattern and order apply to its tensors."""
     report = folder_report(path)
     rows = choose_weights(weight_rows(report), pattern, sort)
     if as_json:
@@ -199,12 +199,14 @@ def show_folder(
     only_tensors = tensors or bool(pattern or sort)
     is_terminal = output.is_terminal()
     if not quiet and (only_tensors or not is_terminal):  # a screen says so itself
-        said = [finding for finding in report.survey.findings if finding.rule.severity != "note"]
-        output.warn(path, [str(finding) for finding in said])
+        findings = [
+            finding for finding in report.survey.findings if finding.rule.severity != "note"
+        ]
+        output.warn(path, [str(finding) for finding in findings])
     if is_terminal:
         if not only_tensors:
-            show_folder_screen(report, is_alone=not everything)
-        if only_tensors or everything:
+            show_folder_screen(report, is_alone=not in_full)
+        if only_tensors or in_full:
             show_weights(rows, len(report.survey.tensors))
         return
     if not only_tensors:
@@ -215,14 +217,14 @@ def show_folder(
 def _folder_rows(report: FolderReport) -> Iterator[Sequence[object]]:
     from mtkit.commands.inspect.gguf import model_rows
 
-    found = report.survey
-    yield "header", "path", found.path
+    survey = report.survey
+    yield "header", "path", survey.path
     yield "header", "class", report.class_name
-    yield "header", "bytes", found.n_bytes
-    yield "header", "parameters", found.parameters
-    for name, size in found.files.items():
+    yield "header", "bytes", survey.n_bytes
+    yield "header", "parameters", survey.parameters
+    for name, size in survey.files.items():
         yield "file", name, size, "missing" if size is None else "present"
-    for kind, sums in found.types.items():
+    for kind, sums in survey.types.items():
         yield "type", kind, *sums
     for name, size in report.sizes.items():
         yield "gguf", name, size
@@ -252,18 +254,18 @@ _MOST_MISSING = 3
 
 def show_folder_screen(report: FolderReport, *, is_alone: bool) -> None:
     """Print a screen; what follows it, where it is not alone, has the tensors."""
-    screen, found = Screen(), report.survey
-    title: list[object] = [part("dim", "HuggingFace model"), size_part(found.n_bytes)]
+    screen, survey = Screen(), report.survey
+    title: list[object] = [part("dim", "HuggingFace model"), size_part(survey.n_bytes)]
     if report.gguf is not None:
         title.append(report.gguf.name)
-    title.append("/".join(found.types))
-    screen.line(part("name", found.path), output.Escaped("   "), *join_parts(title), hanging=2)
+    title.append("/".join(survey.types))
+    screen.line(part("name", survey.path), output.Escaped("   "), *join_parts(title), hanging=2)
     output.write("\n")
     screen.facts((name, parts) for name, parts in _folder_facts(report, is_alone=is_alone) if parts)
 
 
 def _folder_facts(report: FolderReport, *, is_alone: bool) -> Iterator[tuple[str, list[object]]]:
-    found, gguf = report.survey, report.gguf
+    survey, gguf = report.survey, report.gguf
     if gguf is not None:
         names = part("name", gguf.architecture), part("dim", f"({report.class_name})")
         yield from model_facts(gguf, join_parts(names, sticky(" ")))
@@ -275,19 +277,19 @@ def _folder_facts(report: FolderReport, *, is_alone: bool) -> Iterator[tuple[str
         yield "tokenizer", _error_parts(report.without_tokenizer)
     for text in report.notes:
         yield "note", [output.Escaped(printable(text))]
-    total = sum(n_bytes for _, _, n_bytes in found.types.values()) or 1
+    total = sum(n_bytes for _, _, n_bytes in survey.types.values()) or 1
     yield (
         "weights",
         join_parts(
             sticky(f"{output.cell(kind)} {n_bytes / total:.0%} ({count_part(tensors, 'tensor')})")
-            for kind, (tensors, _, n_bytes) in found.types.items()
+            for kind, (tensors, _, n_bytes) in survey.types.items()
         ),
     )
     yield "files", _file_parts(report)
-    wrong = [one for one in found.findings if one.rule.severity != "note"]
+    wrong = [finding for finding in survey.findings if finding.rule.severity != "note"]
     if wrong:
-        said = part("warning", f"! {count_part(len(wrong), 'finding')}")
-        yield "check", [said, "   ", part("hint", f"mtkit check {found.path}")]
+        verdict = part("warning", f"! {count_part(len(wrong), 'finding')}")
+        yield "check", [verdict, "   ", part("hint", f"mtkit check {survey.path}")]
     if report.refused is not None and report.gguf is not None:
         yield "as GGUF", [part("bad", "✗ "), "a model has a tokenizer in its file"]
     elif report.refused is not None:
@@ -296,7 +298,7 @@ def _folder_facts(report: FolderReport, *, is_alone: bool) -> Iterator[tuple[str
         sizes = [
             sticky(f"{kind.upper()} {output.format_size(n)}") for kind, n in report.sizes.items()
         ]
-        hint = part("hint", f"mtkit convert {found.path} --to gguf")
+        hint = part("hint", f"mtkit convert {survey.path} --to gguf")
         yield "as GGUF", [*join_parts(sizes), "   ", hint]
     if gguf is not None:
         yield "memory", memory_parts(gguf, planned_ctx(gguf))
@@ -310,8 +312,8 @@ def _folder_facts(report: FolderReport, *, is_alone: bool) -> Iterator[tuple[str
 def _error_parts(error: MtkitError) -> list[object]:
     """Say why something is not there, without the path, which is above."""
     text = ": ".join(filter(None, (error.field, error.what)))
-    shown: list[object] = [part("bad", "✗ "), output.Escaped(printable(text))]
-    return [*shown, "   ", part("hint", printable(error.hint))] if error.hint else shown
+    parts: list[object] = [part("bad", "✗ "), output.Escaped(printable(text))]
+    return [*parts, "   ", part("hint", printable(error.hint))] if error.hint else parts
 
 
 def _config_facts(report: FolderReport) -> Iterator[tuple[str, list[object]]]:
@@ -320,11 +322,11 @@ def _config_facts(report: FolderReport) -> Iterator[tuple[str, list[object]]]:
 
     config = Config(report.survey.config)
     numbers = [(name, _count_text(config.get(*names))) for name, names in _CONFIG_NUMBERS]
-    said = [sticky(f"{name} {text}") for name, text in numbers if text]
+    parts = [sticky(f"{name} {text}") for name, text in numbers if text]
     parameters = sticky(f"{output.format_amount(report.survey.parameters)} parameters")
     if report.survey.missing:
         parameters = output.Escaped(f"{parameters} in the files that are there")
-    yield "architecture", join_parts([part("name", report.class_name or "?"), parameters, *said])
+    yield "architecture", join_parts([part("name", report.class_name or "?"), parameters, *parts])
     trained = _count_text(config.get(*_CONTEXT_FIELDS))
     yield "context", [sticky(f"{trained} trained")] if trained else []
 
@@ -338,8 +340,8 @@ def _file_parts(report: FolderReport) -> list[object]:
     missing: Sequence[str] = [name for name, n_bytes in files.items() if n_bytes is None]
     if not missing:
         return join_parts([output.format_number(len(files)), "all present"])
-    named = [part("name", name) for name in missing[:_MOST_MISSING]]
-    more = part("dim", f"{len(missing) - _MOST_MISSING} more") if len(missing) > len(named) else ""
+    names = [part("name", name) for name in missing[:_MOST_MISSING]]
+    more = part("dim", f"{len(missing) - _MOST_MISSING} more") if len(missing) > len(names) else ""
     return join_parts(
-        [output.format_number(len(files)), part("bad", f"{len(missing)} missing"), *named, more]
+        [output.format_number(len(files)), part("bad", f"{len(missing)} missing"), *names, more]
     )

@@ -22,7 +22,7 @@ def show_gguf(
     source: Source,
     *,
     sections: Sequence[str],
-    everything: bool,
+    in_full: bool,
     pattern: str | None,
     sort: str | None,
     as_json: bool,
@@ -31,7 +31,7 @@ def show_gguf(
     """Inspect and print.
 
     Without ``sections`` a pipe gets all but the layers, a terminal what its screen holds, or with
-    ``everything`` all; a pattern or an order is asked of the metadata and the tensors.
+    ``in_full`` all; pattern and order apply to the metadata and the tensors.
     """
     report = inspect_gguf(source)
     view = GgufView(report, pattern, sort)
@@ -41,12 +41,12 @@ def show_gguf(
         output.write_json(gguf_document(report, view.keys, view.tensors))
         return
     if not quiet:
-        said = [finding for finding in report.findings if finding.rule.severity != "note"]
-        output.warn(report.file.name, [str(finding) for finding in said])
+        findings = [finding for finding in report.findings if finding.rule.severity != "note"]
+        output.warn(report.file.name, [str(finding) for finding in findings])
     whole = ("summary", "metadata", "tensors", "places")
     if output.is_terminal():
-        asked = ("metadata", "tensors") if pattern or sort else ("summary",)
-        show_gguf_screen(view, sections or (whole if everything else asked))
+        default = ("metadata", "tensors") if pattern or sort else ("summary",)
+        show_gguf_screen(view, sections or (whole if in_full else default))
         return
     output.write_rows(_pipe_rows(view, sections or whole))
 
@@ -107,19 +107,19 @@ def model_rows(report: GgufReport) -> Iterator[Sequence[object]]:
     yield "memory", "cache_per_token", report.cache_per_token
 
 
-def tokenizer_rows(found: Vocabulary) -> Iterator[Sequence[object]]:
+def tokenizer_rows(vocabulary: Vocabulary) -> Iterator[Sequence[object]]:
     """Yield what a tokenizer is."""
-    yield "tokenizer", "model", found.model
-    yield "tokenizer", "pre", found.pre
-    yield "tokenizer", "tokens", found.tokens
-    yield "tokenizer", "merges", found.merges
-    for type_name, count in found.types:
+    yield "tokenizer", "model", vocabulary.model
+    yield "tokenizer", "pre", vocabulary.pre
+    yield "tokenizer", "tokens", vocabulary.tokens
+    yield "tokenizer", "merges", vocabulary.merges
+    for type_name, count in vocabulary.types:
         yield "tokenizer", "type", type_name, count
-    for special in found.special_ids:
+    for special in vocabulary.special_ids:
         yield "tokenizer", "special_id", special.role, special.token_id, special.text
-    for flag, is_set in found.flags:
+    for flag, is_set in vocabulary.flags:
         yield "tokenizer", flag, is_set
-    for template in found.chat_templates:
+    for template in vocabulary.chat_templates:
         yield "tokenizer", "chat_template", template
 
 
@@ -169,8 +169,8 @@ def show_gguf_screen(view: GgufView, sections: Sequence[str]) -> None:
         screen.table(("purpose", "share:good", ">"), bars, indent=2)
 
 
-def _heading(screen: Screen, name: str, shown: int, whole: int) -> None:
-    screen.heading(name, output.format_number(whole) if shown == whole else f"{shown} of {whole}")
+def _heading(screen: Screen, name: str, count: int, whole: int) -> None:
+    screen.heading(name, output.format_number(whole) if count == whole else f"{count} of {whole}")
 
 
 def _show_summary(screen: Screen, report: GgufReport, *, is_alone: bool) -> None:
@@ -247,9 +247,9 @@ def _content_parts(report: GgufReport) -> Iterator[object]:
     yield part("name", TITLES[report.content.kind])
     for name, value in report.content.facts:
         items = value if isinstance(value, list) else [value]
-        shown = " ".join(_by_layer(item) for item in items[:_MOST_ITEMS])
+        texts = " ".join(_by_layer(item) for item in items[:_MOST_ITEMS])
         more = f" … ({len(items)})" if len(items) > _MOST_ITEMS else ""
-        yield f"{output.cell(name)} {shown}{more}"
+        yield f"{output.cell(name)} {texts}{more}"
 
 
 def _hyperparameter_parts(report: GgufReport, names: Sequence[str]) -> Iterator[object]:
@@ -278,20 +278,20 @@ def _by_layer(value: object) -> str:
     return output.format_value(value)
 
 
-def tokenizer_parts(found: Vocabulary) -> Iterator[object]:
+def tokenizer_parts(vocabulary: Vocabulary) -> Iterator[object]:
     """Yield what a tokenizer is, in a line."""
-    yield " / ".join(filter(None, (found.model, found.pre)))
-    yield count_part(found.tokens, "token")
-    if found.merges:
-        yield count_part(found.merges, "merge")
-    for item in found.special_ids:
+    yield " / ".join(filter(None, (vocabulary.model, vocabulary.pre)))
+    yield count_part(vocabulary.tokens, "token")
+    if vocabulary.merges:
+        yield count_part(vocabulary.merges, "merge")
+    for item in vocabulary.special_ids:
         if item.role in _SHOWN_ROLES:
             text = "beyond the vocabulary" if item.text is None else item.text
-            shown = part("special", text), part("id", item.token_id)
-            yield join_parts([item.role.upper(), *shown], sticky(" "))
-    named = ", ".join(found.chat_templates)
-    suffix = "" if named == "default" else f" ({named})"
-    yield f"chat template{suffix}" if named else "no chat template"
+            parts = part("special", text), part("id", item.token_id)
+            yield join_parts([item.role.upper(), *parts], sticky(" "))
+    names = ", ".join(vocabulary.chat_templates)
+    suffix = "" if names == "default" else f" ({names})"
+    yield f"chat template{suffix}" if names else "no chat template"
 
 
 def _byte_bars(report: GgufReport) -> Iterator[object]:
@@ -335,8 +335,8 @@ def show_tensor(source: Source, name: str, *, as_json: bool) -> None:
     shards = shard_set(first)
     files = [shard.file for shard in shards.shards if shard.file] if shards else [first]
     file, tensor = find_tensor(files or [first], name)
-    found = tensor_statistics(file, tensor)
-    numbers = {key: getattr(found, key) for key in (*_COUNTS, *_MEASURES)}
+    statistics = tensor_statistics(file, tensor)
+    numbers = {key: getattr(statistics, key) for key in (*_COUNTS, *_MEASURES)}
     if as_json:
         head = {"schema": "mtkit.inspect-tensor/1", "file": byte_escapes(file.name)}
         about = {
@@ -345,13 +345,15 @@ def show_tensor(source: Source, name: str, *, as_json: bool) -> None:
             "type": tensor.type.name,
             "bytes": tensor.n_bytes,
         }
-        bins = [dict(zip(("from", "to", "count"), row, strict=True)) for row in found.histogram]
+        bins = [
+            dict(zip(("from", "to", "count"), row, strict=True)) for row in statistics.histogram
+        ]
         plain = {key: json_number(value) for key, value in numbers.items()}
         output.write_json({**head, **about, **plain, "histogram": bins})
         return
     if not output.is_terminal():
         output.write_rows([("tensor", *gguf_rows.tensor_row(tensor)), *numbers.items()])
-        output.write_rows([("histogram", *row) for row in found.histogram])
+        output.write_rows([("histogram", *row) for row in statistics.histogram])
         return
     from mtkit.commands.terminal import Screen, join_parts, part, size_part
 
@@ -360,10 +362,10 @@ def show_tensor(source: Source, name: str, *, as_json: bool) -> None:
     parts = join_parts([tensor.type.name, shape, size_part(tensor.n_bytes)])
     screen.line(part("name", tensor.name), output.Escaped("   "), *parts, hanging=2)
     output.write("\n")
-    shown = [(key, [output.format_number(numbers[key])]) for key in _COUNTS]
-    shown += [(key, [f"{numbers[key]:.6g}"]) for key in _MEASURES if numbers[key] is not None]
-    screen.facts(shown)
-    most = max((count for *_, count in found.histogram), default=0)
+    facts = [(key, [output.format_number(numbers[key])]) for key in _COUNTS]
+    facts += [(key, [f"{numbers[key]:.6g}"]) for key in _MEASURES if numbers[key] is not None]
+    screen.facts(facts)
+    most = max((count for *_, count in statistics.histogram), default=0)
     if most:
         screen.heading("histogram")
         rows = (
@@ -373,6 +375,6 @@ def show_tensor(source: Source, name: str, *, as_json: bool) -> None:
                 output.format_number(count),
                 "█" * round(_HISTOGRAM_BAR * count / most),
             )
-            for low, high, count in found.histogram
+            for low, high, count in statistics.histogram
         )
         screen.table(("from>", "to>", "count>", "share:good"), rows, indent=2)

@@ -28,20 +28,20 @@ def show_tokenizer(source: Source, *, pattern: str | None, as_json: bool) -> Non
     if as_json:
         output.write_json(tokenizer_document(tokenizer))
         return
-    noted = folder_notes(tokenizer)
-    found = inspect_tokenizer(tokenizer.spec)
+    notes = folder_notes(tokenizer)
+    report = inspect_tokenizer(tokenizer.spec)
     most = None if pattern is not None or not output.is_terminal() else _SHOWN_TOKENS
-    rows = list(_rows(tokenizer, found, pattern, most))
-    rows += [("note", text) for text in noted]
+    rows = list(_rows(tokenizer, report, pattern, most))
+    rows += [("note", text) for text in notes]
     if not output.is_terminal():
-        output.write_rows([("format", tokenizer.format_name), ("ids", found.vocab_size), *rows])
+        output.write_rows([("format", tokenizer.format_name), ("ids", report.vocab_size), *rows])
         return
     from mtkit.commands.terminal import Screen, count_part, join_parts, part
     from mtkit.formats import get_format
 
     screen = Screen()
     title = part("dim", get_format(tokenizer.format_name).TITLE)
-    parts = join_parts([title, count_part(found.vocab_size, "id")])
+    parts = join_parts([title, count_part(report.vocab_size, "id")])
     screen.line(part("name", source.name), output.Escaped("   "), *parts, hanging=2)
     output.write("\n")
     screen.facts(_facts(tokenizer, rows))
@@ -101,27 +101,27 @@ _TOKEN_KINDS: dict[str, Callable[..., list[object]]] = {
 
 
 def _rows(
-    tokenizer: Tokenizer, found: TokenizerReport, pattern: str | None, most: int | None
+    tokenizer: Tokenizer, report: TokenizerReport, pattern: str | None, most: int | None
 ) -> Iterator[tuple[object, ...]]:
     stages = [
         (stage.stage, stage.name, ", ".join(f"{name} {value}" for name, value in stage.settings))
-        for stage in found.stages
+        for stage in report.stages
     ]
     yield from (row for row in stages if row[0] == "model")
-    for name, count in found.counts.items():
+    for name, count in report.counts.items():
         yield "tokens", name, count
-    for name, token_id in found.special_ids.items():
+    for name, token_id in report.special_ids.items():
         yield "special id", name, token_id, tokenizer.id_to_token(token_id) or ""
-    for name, length in found.templates.items():
-        yield "chat template", *[name] * (len(found.templates) > 1), f"{length} characters"
-    shown = [row for row in found.added if pattern is None or pattern.encode() in row[1]]
-    for token_id, content, flags in shown[:most]:
+    for name, length in report.templates.items():
+        yield "chat template", *[name] * (len(report.templates) > 1), f"{length} characters"
+    added = [row for row in report.added if pattern is None or pattern.encode() in row[1]]
+    for token_id, content, flags in added[:most]:
         text = content.decode("utf-8", "surrogateescape")
         yield "added token", token_id, text, " ".join(flags)
-    if most is not None and len(shown) > most:
-        yield "added token", f"… {len(shown)} in all; mtkit dump vocab has them"
+    if most is not None and len(added) > most:
+        yield "added token", f"… {len(added)} in all; mtkit dump vocab has them"
     yield from (row for row in stages if row[0] != "model")  # with the patterns, which are long
-    for token_id, piece in found.longest:
+    for token_id, piece in report.longest:
         yield "longest token", token_id, piece.decode("utf-8", "surrogateescape")
     for text in tokenizer.assumptions:
         yield "assumed", text

@@ -127,7 +127,7 @@ def use(made: Mutant, rng: Random) -> str:
             open_gguf(source, strict=False)
             if len(source.data) < 1 << 20:
                 inspect_gguf.show_gguf(
-                    source, sections=(), pattern=None, sort=None, everything=False,
+                    source, sections=(), pattern=None, sort=None, in_full=False,
                     as_json=rng.random() < 0.5, quiet=False,
                 )  # fmt: skip
         elif safetensors.sniff(source):

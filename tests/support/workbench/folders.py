@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from random import Random
 
 SHOWN: Any = {
-    "tensors": False, "everything": False, "pattern": None, "sort": None, "quiet": False,
+    "tensors": False, "in_full": False, "pattern": None, "sort": None, "quiet": False,
 }  # fmt: skip
 EXTRA = (0, 7, 1 << 20, 1 << 62, (1 << 64) - 1)
 

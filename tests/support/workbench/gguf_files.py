@@ -178,7 +178,7 @@ def use(source: Source, rng: Random) -> str:
 
 def _shown(file: GgufFile, rng: Random) -> None:
     inspect_gguf.show_gguf(
-        Source(file.name, file.data), sections=(), pattern=None, sort=None, everything=True,
+        Source(file.name, file.data), sections=(), pattern=None, sort=None, in_full=True,
         as_json=rng.random() < 0.3, quiet=False,
     )  # fmt: skip
 

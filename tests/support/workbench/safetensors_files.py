@@ -62,6 +62,6 @@ def use(source: Source, rng: Random) -> str:
     assert sum(one.n_bytes for one in header.weights) == len(source.data) - header.n_bytes
     with clear():
         inspect_safetensors.show_safetensors(
-            source, as_json=rng.random() < 0.5, everything=rng.random() < 0.5
+            source, as_json=rng.random() < 0.5, in_full=rng.random() < 0.5
         )
     return "read"
