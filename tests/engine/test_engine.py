@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from concurrent.futures import ThreadPoolExecutor
 
+import pipeline_cases as cases
 import pytest
+from drawn_tokenizers import compare, say_the_same, tokenizers
 from engine_beside_pipeline import Both
 from engine_cases import (
     FILES,
@@ -13,8 +15,8 @@ from engine_cases import (
     POST,
     PRE_TOKENIZERS,
     TEXTS,
+    damage,
     fixture,
-    random_spec,
     random_texts,
     random_vocabulary,
 )
@@ -23,24 +25,16 @@ from mtkit.base.binary import Source
 from mtkit.engine import load_engine
 from mtkit.errors import FormatError, MtkitError
 from mtkit.pipeline import Pipeline
-from mtkit.spec import TokenizerSpec, models, replace
+from mtkit.spec import TokenizerSpec, models, normalizers, replace
 
 pytest.importorskip("mtkit._native")
 from mtkit.engine import Engine, tables
-
-NO_OFFSETS = "a later one changes the whole text"
-"""The reference fails on its own offsets; ids need none."""
 
 
 def assert_equal(spec: TokenizerSpec, texts: list[str | bytes]) -> None:
     with Both(spec) as both:
         for text in texts:
-            for special in (True, False):
-                for parse in (None, False, True):
-                    both.same(
-                        "encode_ids", text, add_special_tokens=special, parse_special=parse,
-                        unless=NO_OFFSETS,
-                    )  # fmt: skip
+            compare(both, text, places=False)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -94,19 +88,9 @@ def test_damaged_tables_never_harm(name: str) -> None:
     good = tables(fixture(name))
     answered = refused = 0
     for _ in range(150):
-        damaged = dict(good)
         tag = rng.choice(sorted(good))
-        table = bytearray(good[tag])
-        if rng.random() < 0.3:
-            del table[rng.randrange(len(table) + 1) :]
-        for _ in range(rng.choice((0, 1, 40))):
-            if table:
-                at = rng.randrange(len(table))
-                table[at : at + 4] = rng.choice(
-                    (b"\xff\xff\xff\xff", b"\0\0\0\0", rng.randbytes(4), b"\x7f")
-                )[: len(table) - at]
-        damaged[tag] = bytes(table)
         try:
+            damaged = {**good, tag: damage(good[tag], rng, 0, 1, 40)}
             engine = Engine(damaged, lambda: fixture(name))
             for text in ("Hello, MNN!", "漢字 e\u0301 " * 30, "<s>\u2581 x"):
                 engine.encode_ids(text)
@@ -123,25 +107,21 @@ def test_a_program_of_another_version_is_refused() -> None:
         Engine({**good, "PROG": b"\x63\0\0\0" + good["PROG"][4:]}, lambda: fixture(FILES[0]))
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_generated_pipelines(seed: int) -> None:
-    spec = random_spec(random.Random(seed))
-    assert_equal(spec, TEXTS + random_texts(seed + 100, 25))
+def test_drawn_tokenizers() -> None:
+    say_the_same(tokenizers(), examples=80)
 
 
-def test_every_stage_takes_part_in_the_generated_pipelines() -> None:
+def test_every_stage_takes_part_in_the_drawn_tokenizers() -> None:
     """Each normalizer and pre-tokenizer once, before a model that shows the words."""
-    vocabulary = random_vocabulary(random.Random(0), "\u2581")
-    model = models.Unigram(unk=0)
-    texts = TEXTS + random_texts(9, 40)
-    for normalizer in NORMALIZERS:
-        assert_equal(TokenizerSpec(vocabulary, model, normalizer=normalizer), texts)
+    spec = TokenizerSpec(random_vocabulary(random.Random(0), "\u2581"), models.Unigram(unk=0))
+    texts = [*TEXTS, *random_texts(9, 40), *(cases.text(random.Random(seed)) for seed in range(40))]
+    for normalizer in [*NORMALIZERS, normalizers.Prepend("")]:
+        assert_equal(replace(spec, normalizer=normalizer), texts)
     for pre_tokenizer in PRE_TOKENIZERS:
-        assert_equal(TokenizerSpec(vocabulary, model, pre_tokenizer=pre_tokenizer), texts)
+        assert_equal(replace(spec, pre_tokenizer=pre_tokenizer), texts)
     for processor in POST:
         for prefix in ((), (2,)):
-            spec = TokenizerSpec(vocabulary, model, post_processor=processor, prefix_ids=prefix)
-            assert_equal(spec, texts[:20])
+            assert_equal(replace(spec, post_processor=processor, prefix_ids=prefix), texts[:20])
 
 
 def test_the_default_tokenizer_carries_its_tables() -> None:

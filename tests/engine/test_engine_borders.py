@@ -72,12 +72,8 @@ def test_drawn_models(seed: int, ignore_merges: bool) -> None:
     texts = words + ["".join(rng.choices(words, k=rng.randint(1, 8))) for _ in range(20)]
     with Both(spec) as both:
         # Few bytes come before warm(): words are merged whole, some of them are remembered so.
-        for text in texts[::3]:
-            both.same("encode_ids", text)
-        assert both.engine._native.warm()
+        assert both.cold_and_warm(texts)
         for text in texts:
-            both.same("encode_ids", text)
-            both.same("encode", text)
             both.same("encode_ids", text.encode()[:-1])
 
 
@@ -155,12 +151,8 @@ def test_drawn_models_of_characters(seed: int, scored: bool, named: bool) -> Non
     after = isinstance(model, models.ScoreBPE) and model.missing == "after"
     whole = named or (after and TokenType.UNUSED in bytes(spec.vocabulary.types))
     with Both(spec) as both:
-        for text in texts[::3]:
-            both.same("encode_ids", text)
-        assert both.engine._native.warm() is not whole
+        assert both.cold_and_warm(texts) is not whole
         for text in texts:
-            both.same("encode_ids", text)
-            both.same("encode", text)
             both.same("encode_ids", text.encode()[:-1])
 
 

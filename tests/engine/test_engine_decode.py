@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from decoder_cases import CLEAN_UPS, DECODERS, PIECES, drawn_spec, sequences, vocabulary
 from engine_beside_pipeline import HANDED_OVER, Both
-from engine_cases import FILES, fixture
+from engine_cases import FILES, damage, fixture
 
 from mtkit.base.packed import Pieces
 from mtkit.engine import load_engine
@@ -118,17 +118,9 @@ def test_damaged_tables_of_decoding_never_harm() -> None:
     for good in (tables(fixture(FILES[1])), tables(base), *others):
         answered = refused = 0
         for _ in range(200):
-            table = bytearray(good["DECO"])
-            if rng.random() < 0.3:
-                del table[rng.randrange(len(table) + 1) :]
-            for _ in range(rng.choice((1, 4))):
-                if table:
-                    at = rng.choice((rng.randrange(len(table)), rng.randrange(min(64, len(table)))))
-                    table[at : at + 4] = rng.choice(
-                        (b"\xff\xff\xff\xff", b"\0\0\0\0", rng.randbytes(4), b"\x7f")
-                    )[: len(table) - at]
             try:
-                engine = Engine({**good, "DECO": bytes(table)}, lambda: base)
+                damaged = {**good, "DECO": damage(good["DECO"], rng, 1, 4)}
+                engine = Engine(damaged, lambda: base)
                 engine.decode([1, 5, 300, 7, 7999, 0])
                 answered += 1
             except MtkitError:

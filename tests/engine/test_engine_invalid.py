@@ -10,8 +10,10 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from drawn_tokenizers import say_the_same, tokenizers
 from engine_beside_pipeline import HANDED_OVER, Both
-from engine_cases import FILES, fixture, random_spec
+from engine_cases import FILES, fixture
+from hypothesis import strategies as st
 from support import FIXTURES
 
 import mtkit
@@ -35,9 +37,9 @@ GOOD = ["a", "ab", " ", "  ", "\n", "1", "\u2581", "\u2581a", "é", "漢", "漢�
         "'s", "e\u0301", "ﬁ", "<s>", "Hello", "word", "\u3000", "\u00a0", "İ"]  # fmt: skip
 
 
-def texts(rng: random.Random, count: int, longest: int = 30) -> list[str | bytes]:
+def texts(rng: random.Random, count: int, longest: int = 30) -> list[bytes]:
     """Return texts of which most have bytes that are not valid UTF-8."""
-    made: list[str | bytes] = []
+    made: list[bytes] = []
     for _ in range(count):
         rare = rng.choice((0.02, 0.2, 0.6))
         parts = rng.choices(GOOD, k=rng.randrange(longest))
@@ -71,14 +73,7 @@ def test_ggufs(name: str) -> None:
                 both.same(method, text)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_generated_specifications(seed: int) -> None:
-    rng = random.Random(seed)
-    spec = replace(random_spec(rng), invalid_utf8=rng.choice(RULES))
-    given = texts(rng, 30)
-    with Both(spec, most(spec)) as both:
-        for text in given:
-            both.same("encode_ids", text)
-    with Both(spec, 1.0) as both:  # of tokens with places the pipeline has more
-        for text in given:
-            both.same("encode", text, unless="a later one changes the whole text")
+def test_drawn_tokenizers() -> None:
+    given = st.integers(0, 1 << 32).map(lambda seed: texts(random.Random(seed), 1)[0])
+    drawn = tokenizers(invalid_utf8=RULES)
+    say_the_same(drawn, given, fixed=texts(random.Random(0), 20), examples=40, handed_over=most)

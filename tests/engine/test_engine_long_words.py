@@ -8,8 +8,8 @@ from itertools import pairwise
 from multiprocessing import get_context
 
 import pytest
+from drawn_tokenizers import any_model
 from engine_beside_pipeline import Both
-from engine_cases import random_model, random_vocabulary
 from forked import forked
 from support import FIXTURES
 from word_memory import bytes_a_byte
@@ -49,9 +49,7 @@ def same(spec: TokenizerSpec, word: str) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_drawn_models_encode_long_words_as_the_pipeline_does(seed: int) -> None:
     rng = random.Random(seed)
-    vocabulary = random_vocabulary(rng, "\u2581")
-    spec = TokenizerSpec(vocabulary, random_model(rng, vocabulary))
-    same(spec, word_of("aaabbbccdé▁ĠßΩ漢", rng))
+    same(TokenizerSpec(*any_model(rng)), word_of("aaabbbccdé▁ĠßΩ漢", rng))
 
 
 def chain(letters: list[str], *, falling: bool) -> TokenizerSpec:

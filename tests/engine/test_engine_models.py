@@ -7,21 +7,10 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
-from engine_beside_pipeline import Both
 
 pytest.importorskip("mtkit._native")
-from engine_cases import (
-    ADDED,
-    NORMALIZERS,
-    POST,
-    PRE_TOKENIZERS,
-    TEXTS,
-    answer,
-    random_merges,
-    random_model,
-    random_texts,
-    random_vocabulary,
-)
+from drawn_tokenizers import STAGES, any_model, say_the_same, tokenizers
+from engine_cases import PRE_TOKENIZERS, TEXTS, answer, damage, random_merges, random_vocabulary
 
 from mtkit.base.native import native
 from mtkit.base.packed import Numbers, Pieces
@@ -138,8 +127,7 @@ def refusing_bytes(rng: random.Random) -> tuple[Vocabulary, models.Model]:
 def without_token(rng: random.Random) -> tuple[Vocabulary, models.Model]:
     """An unknown token that is none."""
     while True:
-        vocabulary, model = random_vocabulary(rng, "\u2581"), None
-        model = random_model(rng, vocabulary)
+        vocabulary, model = any_model(rng)
         if getattr(model, "unk", None) is not None:
             return vocabulary, replace(model, unk=rng.choice((-1, 2**32 - 1, 2**40, 5000)))
 
@@ -158,41 +146,31 @@ MORE += ["a <>ababababAabc<> b", "<>", "x<>aé<>ab<>", "ab<>Ababab é1 a<>", "�
 
 
 @pytest.mark.parametrize("name", DRAW)
-@pytest.mark.parametrize("seed", range(12))
-def test_generated_specifications(name: str, seed: int) -> None:
-    rng = random.Random(seed)
-    vocabulary, model = DRAW[name](rng)
-    spec = TokenizerSpec(
-        vocabulary,
-        model,
-        normalizer=rng.choice(NORMALIZERS) if seed % 2 else None,
-        pre_tokenizer=None if seed % 2 else rng.choice(PRE_TOKENIZERS),
-        post_processor=rng.choice(POST),
-        added_tokens=rng.choice(ADDED),
-        invalid_utf8=rng.choice(("error", "replace", "keep", "loose", "wide")),
-    )
-    with Both(spec, 0.1) as both:
-        for text in TEXTS + MORE + random_texts(seed, 40):
-            expected = both.same("encode", text)
-            if "a later one changes the whole text" not in str(expected):
-                both.same("encode_ids", text)
+def test_drawn_tokenizers(name: str) -> None:
+    rules = ("error", "replace", "keep", "loose", "wide")
+    for stages in ({"pre_tokenizer": (None,)}, {"normalizer": (None,)}):
+        drawn = tokenizers(DRAW[name], invalid_utf8=rules, prefix_ids=((),), **stages)
+        say_the_same(
+            drawn, fixed=TEXTS + MORE, examples=8, handed_over=0.1, places=True,
+            methods=("encode",),  # an unknown token may be an id of more than 32 bits
+        )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("letters", [False, True])
-def test_a_merge_that_makes_no_token_never_happens(seed: int, letters: bool) -> None:
-    """Drawn among merges that do, of ids and of letters of bytes."""
-    rng = random.Random(seed)
+def merges_of_nothing(rng: random.Random) -> tuple[Vocabulary, models.Model]:
+    """A merge that makes no token never happens: drawn among merges that do."""
     vocabulary = random_vocabulary(rng, "\u2581")
     ids = list(vocabulary.ids.values())
     pairs = [*random_merges(rng, vocabulary).pairs.view.tolist(), *rng.choices(ids, k=100)]
     order = rng.sample(range(0, len(pairs), 2), len(pairs) // 2)
     mixed = Numbers.of("I", [number for at in order for number in pairs[at : at + 2]])
-    model = models.BPE(models.Merges(mixed, Pieces.of([])), unk=0)
-    words = pre.ByteLevel(add_prefix_space=False) if letters else None
-    with Both(TokenizerSpec(vocabulary, model, pre_tokenizer=words)) as both:
-        for text in TEXTS + random_texts(seed, 40):
-            both.same("encode_ids", text)
+    return vocabulary, models.BPE(models.Merges(mixed, Pieces.of([])), unk=0)
+
+
+@pytest.mark.parametrize("words", [None, pre.ByteLevel(add_prefix_space=False)])
+def test_merges_of_nothing(words: pre.ByteLevel | None) -> None:
+    """Of ids and of letters of bytes."""
+    only = {name: choices[:1] for name, choices in STAGES.items()}
+    say_the_same(tokenizers(merges_of_nothing, **only | {"pre_tokenizer": (words,)}), examples=20)
 
 
 @pytest.mark.parametrize("name", [name for name in DRAW if name != "unk outside"])
@@ -216,16 +194,8 @@ def test_damaged_tables_never_harm(name: str) -> None:
     answered = refused = 0
     for _ in range(200):
         tag = rng.choice(["PROG", *sorted(good)])
-        table = bytearray(good[tag])
-        if rng.random() < 0.3:
-            del table[rng.randrange(len(table) + 1) :]
-        for _ in range(rng.choice((1, 1, 40))):
-            if table:
-                at = rng.randrange(len(table))
-                harm = rng.choice((b"\xff\xff\xff\xff", b"\0\0\0\0", rng.randbytes(4), b"\x7f"))
-                table[at : at + 4] = harm[: len(table) - at]
         try:
-            core = Engine({**good, tag: bytes(table)}, lambda: spec)._native
+            core = Engine({**good, tag: damage(good[tag], rng, 1, 1, 40)}, lambda: spec)._native
             for text in (*TEXTS, *MORE):
                 core.encode_tokens([text], None)
             answered += 1

@@ -10,14 +10,10 @@ import pytest
 from engine_cases import (
     ALPHABET,
     FILES,
-    NORMALIZERS,
-    PRE_TOKENIZERS,
     TEXTS,
     answer,
     fixture,
-    random_spec,
     random_texts,
-    random_vocabulary,
 )
 from pipeline_cases import letters, pipeline_of, text
 from pipeline_tokenizers import draw_tokenizer
@@ -28,7 +24,7 @@ from mtkit.engine import Engine, load_engine
 from mtkit.errors import MtkitError
 from mtkit.formats import hf
 from mtkit.pipeline import Pipeline
-from mtkit.spec import Padding, TokenizerSpec, Truncation, models, normalizers, replace
+from mtkit.spec import Padding, TokenizerSpec, Truncation, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,22 +90,6 @@ def test_a_batch_is_its_texts() -> None:
     for bad in ("\ud800", b"\xff"):
         entry = ["fine", ("fine", bad)]
         assert answer(engine.encode_batch, entry) == answer(pipeline.encode_batch, entry)
-
-
-def test_every_stage_keeps_places() -> None:
-    vocabulary = random_vocabulary(random.Random(0), "\u2581")
-    model = models.Unigram(unk=0)
-    texts = [*TEXTS, *random_texts(24, 40), *(text(random.Random(seed)) for seed in range(40))]
-    for normalizer in [*NORMALIZERS, normalizers.Prepend("")]:
-        assert not differences(TokenizerSpec(vocabulary, model, normalizer=normalizer), texts)
-    for pre_tokenizer in PRE_TOKENIZERS:
-        assert not differences(TokenizerSpec(vocabulary, model, pre_tokenizer=pre_tokenizer), texts)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_generated_specifications(seed: int) -> None:
-    spec = random_spec(random.Random(seed + 5000))
-    assert not differences(spec, TEXTS + random_texts(seed + 100, 25))
 
 
 def test_generated_tokenizers() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from functools import lru_cache
 
 from support import FIXTURES
@@ -246,21 +245,14 @@ def random_model(rng: random.Random, vocabulary: Vocabulary) -> models.Model:
     return models.Trie(unk=0)
 
 
-def random_spec(rng: random.Random) -> TokenizerSpec:
-    """One of each stage, in an order that the core takes."""
-    vocabulary = random_vocabulary(rng, "\u2581")
-    model, normalizer = random_model(rng, vocabulary), rng.choice(NORMALIZERS)
-    fitting = PRE_TOKENIZERS
-    if isinstance(normalizer, normalizers.Spaces):  # behind it these are the pipeline's
-        writing = re.compile(r"\b(ByteLevel|Metaspace)\(")
-        fitting = [step for step in PRE_TOKENIZERS if not writing.search(repr(step))]
-    return TokenizerSpec(
-        vocabulary,
-        model,
-        normalizer=normalizer,
-        pre_tokenizer=rng.choice(fitting),
-        post_processor=rng.choice(POST),
-        added_tokens=rng.choice(ADDED),
-        invalid_utf8=rng.choice(("error", "replace", "keep", "loose")),
-        prefix_ids=rng.choice(((), (2,))),
-    )
+def damage(table: bytes, rng: random.Random, *counts: int) -> bytes:
+    """Cut a table or overwrite some of its places."""
+    data = bytearray(table)
+    if rng.random() < 0.3:
+        del data[rng.randrange(len(data) + 1) :]
+    for _ in range(rng.choice(counts)):
+        if data:
+            at = rng.choice((rng.randrange(len(data)), rng.randrange(min(64, len(data)))))
+            harm = rng.choice((b"\xff\xff\xff\xff", b"\0\0\0\0", rng.randbytes(4), b"\x7f"))
+            data[at : at + 4] = harm[: len(data) - at]
+    return bytes(data)
