@@ -1,15 +1,12 @@
-"""An answer of a model: how it writes one (``Form``), and the parts of one as they are read.
+"""An answer of a model: how it is written (``Form``), and the parts that it is read into.
 
-``answer_analysis`` finds a form, and ``answer_reader`` reads by it. By the form and a prompt it is
-known where an answer begins: in a reasoning or not, and what of a sign the prompt ends with.
+``answer_analysis`` finds the form of a chat template, ``answer_reader`` reads by it. Form and
+prompt together say where an answer starts: inside a reasoning or not, and behind how much of a sign
+that the prompt ends with.
 
-``Notation`` are values in a notation of a template's own: lists and objects, marked up or
-bracketed.
-
-A text is read by trying: what is not a whole list or object of the notation is a scalar.
-
-An answer is a stream of parts: ``str`` is text for the user. A call of a tool is one ``CallStart``
-and any number of ``CallText``, up to the next part of another kind.
+An answer is a stream of parts: ``str`` is text for the user, ``Thought`` a piece of reasoning. A
+call of a tool is one ``CallStart`` and any number of ``CallText``, up to the next part of another
+kind.
 """
 
 from __future__ import annotations
@@ -46,7 +43,9 @@ _MOST_STEPS = 20_000
 
 
 class Notation(Record):
-    """A notation.
+    """A template's own notation of lists and objects, marked up or bracketed.
+
+    It is parsed by trying: what is not a whole list or object is a scalar.
 
     Attributes:
         items: What opens a list, separates its values, closes it; empty where lists are not known.
@@ -57,12 +56,8 @@ class Notation(Record):
     items: tuple[str, str, str]
     members: tuple[str, str, str, str]
 
-    def read(self, text: str) -> Any:
-        """Return the value that a text is.
-
-        Raises:
-            ValueError: It is none, but a text that stands in no quotes.
-        """
+    def parse(self, text: str) -> Any:
+        """Parse a value; a ValueError where it could only be a text without quotes."""
         for value, end in _Attempt(self, text).values(0, 0):
             if end == len(text) and not (isinstance(value, str) and not self.quotes[0]):
                 return value
@@ -74,7 +69,7 @@ class _Attempt:
         self._notation, self._text, self._steps = notation, text, 0
 
     def values(self, at: int, depth: int) -> Iterator[tuple[Any, int]]:
-        """Yield what may stand at a place, and where it ends."""
+        """Yield the values that may stand at a place, each with its end."""
         self._steps += 1
         if depth > _MOST_DEPTH or self._steps > _MOST_STEPS:
             raise ValueError
@@ -135,7 +130,7 @@ class _Attempt:
 
 
 def parse_scalar(text: str, *, plain: bool) -> Any:
-    """Return a number, a truth value or none."""
+    """Parse a number, true, false or null; any other text only if ``plain``."""
     if text in LITERAL_WORDS:
         return LITERAL_WORDS[text]
     try:
@@ -153,7 +148,10 @@ class Pair(Record):
     """What stands around the value of an argument.
 
     Attributes:
-        kinds: Of values that are written so: "string", "number", "boolean" …
+        opening: Between key and value.
+        kinds: Types of the values that are written this way: "string", "number", "boolean" …
+        following: Between value and next key.
+        closing: Behind the last value.
     """
 
     opening: Sign
@@ -166,8 +164,8 @@ class Pairs(Record):
     """Arguments that are written one by one.
 
     Attributes:
-        pairs: How values are written, the more particular before others.
-        quotes: What texts may stand in besides: opening and closing.
+        pairs: How values are written, the more specific first.
+        quotes: What a text may be wrapped in besides: opening and closing.
         notation: How lists and objects are written; None: as JSON, or as Python does.
     """
 
@@ -182,15 +180,19 @@ class Calls(Record):
     """How calls of tools are written.
 
     Attributes:
-        opening: What leads to a call; nothing where calls are bare objects.
-        openings: That, behind what may stand before it, and without what may be left out.
-        body: "object": a JSON object that says name and arguments; "arguments": the head and a
-            JSON object; "pairs": the head and the arguments one by one.
-        keys: Of name, arguments and id in an object; no name: it is the one key of the object.
+        opening: What leads to a call; empty where calls are bare objects.
+        openings: The opening as it may be written: with what may stand before it, without what may
+            be left out; longest first.
+        body: "object": a JSON object with name and arguments; "arguments": the head and a JSON
+            object; "pairs": the head and the arguments one by one.
+        keys: The keys of name, arguments and id in an object; all empty where the name is the one
+            key of the object.
         head: Names of holes ("name", "id") and the signs behind them, up to the arguments.
+        repeats: One turn may hold several calls.
+        following: Between two calls.
         resuming: Between the last call and text behind it.
-        sample: What is written around the arguments of one call, with holes; None: they are no
-            JSON object.
+        sample: What is written before and after the arguments of one call, with holes; None where
+            they are no JSON object.
     """
 
     opening: Sign
@@ -211,13 +213,16 @@ class Form(Record):
     """How a model writes answers.
 
     Attributes:
-        opening: What a generation prompt ends with, from the user's message on.
-        header: What every answer begins with, as far as all templates' answers do.
-        thinking: What opens a reasoning; None: nothing does.
-        leads: A reasoning begins without any sign: always, or where what closes one follows.
-        calls: How calls are written; None: not known.
+        opening: The end of a generation prompt, from the user's message on.
+        header: What all answers of the template begin with.
+        starts: What the text of an answer begins with, behind the header.
+        thinking: What opens a reasoning; None where nothing does.
+        thought: What closes one.
+        leads: Whether a reasoning begins without a sign: "always", or "unsaid": only what closes it
+            tells.
+        calls: How calls are written; None where that is not known.
         channels: Answers are messages of channels (``channels``).
-        switch: Variables that let the model think or not, with both values (``thinking``).
+        switch: Variables that turn thinking on or off, with both values (``probes.find_switch``).
     """
 
     opening: str
@@ -241,7 +246,7 @@ class Form(Record):
 
     @property
     def signs(self) -> list[str]:
-        """All texts that answers are written with, without what the model fills in."""
+        """The texts of all signs."""
         signs = [*self.starts, *self.thought, *([self.thinking] if self.thinking else [])]
         if calls := self.calls:
             signs += [*calls.openings, calls.closing, calls.following, calls.ending]
@@ -254,19 +259,19 @@ class Form(Record):
 
 
 def role_signs(header: str) -> list[Sign]:
-    """Return what an answer begins with whose header was not part of the prompt."""
+    """Return the ways in which an answer may begin whose header was not part of the prompt."""
     parts = tags_and_words(header)
     places = [at for at, token in enumerate(parts) if token[0] in "<[" and len(token) > 2]
     return [Sign("".join(parts[at:])) for at in places]
 
 
 def begins_in_reasoning(form: Form, prompt: str) -> bool:
-    """Say whether an answer to a prompt begins in a reasoning."""
+    """Whether an answer to a prompt begins inside a reasoning."""
     return reasoning_state(form, prompt) == "yes"
 
 
 def reasoning_state(form: Form, prompt: str) -> str:
-    """Return whether an answer begins in a reasoning: yes, no, or "unsaid"."""
+    """Return whether an answer begins inside a reasoning: "yes", "no", or "unsaid"."""
     if form.leads == "always":
         return "yes"
     is_open = _opens_reasoning(prompt or form.opening, form)
@@ -276,13 +281,13 @@ def reasoning_state(form: Form, prompt: str) -> str:
 
 
 def _has_plain_texts(form: Form) -> bool:
-    """Say whether texts, too, stand behind what opens a reasoning."""
+    """Whether plain texts, too, stand behind what opens a reasoning."""
     thinking = form.thinking
     return thinking is not None and any(start.text.endswith(thinking.text) for start in form.starts)
 
 
 def _opens_reasoning(prompt: str, form: Form) -> bool:
-    """Say whether a prompt ends in a reasoning."""
+    """Whether a prompt ends inside a reasoning."""
     if form.thinking is None:
         return False
     core, header = form.thinking.core.rstrip(), form.header.strip()
@@ -297,7 +302,7 @@ def _opens_reasoning(prompt: str, form: Form) -> bool:
 
 
 def sign_lead(form: Form, prompt: str) -> str:
-    """Return the end of a prompt that a sign may begin with."""
+    """Return the end of a prompt with which a sign may have begun."""
     signs = [*form.starts, *([form.thinking] if form.thinking is not None else [])]
     if form.calls is not None:
         signs.append(form.calls.opening)
@@ -320,7 +325,7 @@ class Thought(Record):
 
 
 class CallStart(Record):
-    """A call of a tool begins."""
+    """The start of a call of a tool."""
 
     id: str
     name: str
@@ -372,7 +377,7 @@ class PartQueue:
         self.called = 0
 
     def add_text(self, text: str) -> None:
-        """Tell text; white space alone waits for more."""
+        """Add text; white space alone waits for more."""
         if not text:
             return
         if not self.is_open and text.isspace():
@@ -382,7 +387,7 @@ class PartQueue:
         self._blank, self.is_open = "", True
 
     def start_call(self, part: CallStart, text: str) -> int:
-        """Tell that a call begins, and the text before it; return its place among the parts."""
+        """Add the text before a call and its start; return the call's place among the parts."""
         if text.strip() or self.is_open:
             self.add_text(text)
         self._blank, self.is_open = "", False
@@ -392,23 +397,23 @@ class PartQueue:
         return place
 
     def add(self, part: Part) -> None:
-        """Tell a reasoning, or a part of a call."""
+        """Add a reasoning, or a part of a call."""
         if isinstance(part, Thought) or self._several or self.called <= 1:
             self.parts.append(part)
 
     def end(self) -> None:
-        """Tell white space that was all there was."""
+        """Add the white space, if nothing else came."""
         if self._blank and not self.called:
             self.parts.append(self._blank)
 
     def take(self) -> list[Part]:
-        """Return what was told, and forget it."""
+        """Return the parts and forget them."""
         parts, self.parts = self.parts, []
         return join_parts(parts)
 
 
 def join_parts(parts: list[Part]) -> list[Part]:
-    """Return parts of which no two of the same kind follow each other."""
+    """Join neighbors of the same kind."""
     joined: list[Part] = []
     for part in parts:
         last = joined[-1] if joined else None
@@ -424,7 +429,7 @@ def join_parts(parts: list[Part]) -> list[Part]:
 
 
 def schemas_by_tool(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the schemas of the arguments of each tool."""
+    """Return by tool the schema of its arguments."""
     schemas = {}
     for tool in tools:
         function = tool.get("function", tool)

@@ -1,16 +1,14 @@
-"""How a chat template writes what an assistant says, seen from what it renders.
+"""How a chat template writes what an assistant says, found from what it renders.
 
-Conversations of marks (``probes``) are rendered: a text, a reasoning, a call, two, and all of
+Conversations of marks (``probes``) are rendered: a text, a reasoning, a call, two calls, and all of
 them. What stands between the marks are the signs by which answers are read: a model writes new
 turns as its template writes earlier ones. Nothing is known of any model or form beforehand.
 
-What a few templates do not show is known by what they spell, never by a model's name.
-
-A form of calls is given as a template that does show it, which is looked at as any other. Needed
-by LFM2 (calls are left to the text of a message), Granite 3.3 (earlier calls are left out), Kimi
-K2 Instruct and Thinking, and Firefunction (calls of earlier turns are refused: they change a list,
-which no sandbox lets them, or want a variable of their own). All others without a form of their
-own get the one that ``tool_prompt`` asks for.
+Some templates do not show calls. Those are recognized by what they contain, never by a model's
+name, and another template stands in that does show the calls: for LFM2 (calls are left to the text
+of a message), Granite 3.3 (earlier calls are left out), Kimi K2 Instruct and Thinking, and
+Firefunction (calls of earlier turns are refused: they change a list, which no sandbox lets them, or
+want a variable of their own). All others get the form that ``conversation`` asks models for.
 
 gpt-oss writes calls in more ways than its template does (``channels``).
 
@@ -42,7 +40,7 @@ _PYTHON_CALL = (
 
 
 def _template_with_calls(before: str, call: str, between: str, after: str) -> str:
-    """Return a template that writes calls so."""
+    """Return a template that writes calls this way."""
     return (
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}{% if m.tool_calls %}"
         + before
@@ -71,17 +69,17 @@ _CALLS = (
      _template_with_calls("<|tool_call|>[", _OBJECT_CALL, ", ", "]")),
     (("functools[",), _template_with_calls(" functools[", _OBJECT_CALL, ", ", "]")),
 )  # fmt: skip
-"""What a template spells, all of it, and a template that shows what it means."""
+"""Texts that a template contains, all of them, and a template that shows its calls."""
 
 
 def template_of_calls(template: str) -> str:
-    """Return a template that shows the calls that one does not show."""
+    """Return a template that shows the calls of one that does not."""
     templates = (shows for signs, shows in _CALLS if all(sign in template for sign in signs))
     return next(templates, GENERIC_CALLS)
 
 
 def has_channels(template: str) -> bool:
-    """Say whether answers are messages of channels, as of gpt-oss."""
+    """Whether answers are messages of channels, as those of gpt-oss."""
     return all(sign in template for sign in ("<|channel|>", "<|call|>", "<|return|>"))
 
 
@@ -143,17 +141,17 @@ def find_form(template: str, eos: str = EOS) -> Form:
 def _find_reasoning(
     turns: Turns, opening: str, template: str
 ) -> tuple[set[str], str, set[str], Leads]:
-    """Return what texts begin with, what opens a reasoning, what closes one; whether it leads."""
+    """Return starts of texts, what opens a reasoning, what closes one, and ``Form.leads``."""
     header = turns.header
     plain = turns.text.partition(CONTENT)[0][len(header) :]
-    shown = turns.thought or turns.all
-    if not shown:
+    turn = turns.thought or turns.all
+    if not turn:
         on = turns.probes.opening(enable_thinking=True, thinking=True) or ""
         extra = opening[len(header) :] or (on[len(header) :] if on.startswith(header) else "")
         thinking, closing = hidden_reasoning(extra, template)
         is_plain = thinking.strip() and plain.endswith(thinking)
         return {plain}, thinking, {closing} if closing else set(), "unsaid" if is_plain else "no"
-    thinking = shown[len(header) :].partition(REASON)[0]
+    thinking = turn[len(header) :].partition(REASON)[0]
     thought = set()
     behind = turns.thought.partition(REASON)[2]
     if CONTENT in behind:
@@ -173,7 +171,7 @@ def _find_reasoning(
 
 
 def _reasoning_opening(header: str, thought: set[str]) -> str:
-    """Return what opens a reasoning at the end of a header: a tag with the word that closes one."""
+    """Return the tag at the end of a header that has the word of what closes a reasoning."""
     words = re.findall(r"\w{3,}", min(thought, key=len, default=""))
     places = [header.index(word) for word in words if header.count(word) == 1]
     starts = [max(header.rfind(sign, 0, place) for sign in "<[") for place in places]

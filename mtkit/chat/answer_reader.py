@@ -43,7 +43,7 @@ _MOST_TRIED = 1000
 
 
 class AnswerReader:
-    """Reads an answer as it comes."""
+    """Reads an answer piece by piece."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class AnswerReader:
 
         Args:
             tools: What may be called, in OpenAI's form or as functions; None: not known.
-            prompt: What the model saw last; its end says whether it is in a reasoning.
-            several: There may be several calls; else those beyond the first are left out.
-            streams: Parts are told as soon as they are certain. Else at the end of the answer, and
-                a call that is not whole is text.
+            prompt: What the model saw last; its end says whether the answer begins in a reasoning.
+            several: There may be several calls; otherwise those beyond the first are left out.
+            streams: Return parts as soon as they are certain; otherwise all at the end, where a
+                call that is not whole is text.
         """
         self._form, self._reasons, self._streams = form, reasoning, streams
         self._schemas = schemas_by_tool(tools or ())
@@ -133,7 +133,7 @@ class AnswerReader:
         self._queue.end()
 
     def _find_state(self) -> Waiting[str]:
-        """Wait for what closes a reasoning whose begin the answer need not show."""
+        """Wait for what closes a reasoning whose start the answer need not show."""
         source, form = self._source, self._form
         while True:
             start = len(source.text) - len(source.text.lstrip())
@@ -149,7 +149,7 @@ class AnswerReader:
                 return "no"
 
     def _pass_start(self) -> Waiting[None]:
-        """Pass what an answer's text begins with, or go on with a reasoning."""
+        """Pass what the text of an answer begins with, or read a reasoning."""
         source, form = self._source, self._form
         thinking = [form.thinking] if form.thinking is not None else []
         starts = [start for start in form.starts if start.core.strip()]
@@ -232,7 +232,7 @@ class AnswerReader:
         return start, closing
 
     def _end_at(self, text: str) -> int:
-        """Return where what ends the answer may begin at the end of a text, or its length."""
+        """Return where a sign that ends the answer may have begun, or the text's length."""
         for sign in self._endings:
             for at in sign.places(text, max(0, len(text) - 2 * len(sign.core) - 20)):
                 end = sign.match(text, at)
@@ -302,7 +302,7 @@ class AnswerReader:
         return opening, max(pending, key=lambda sign: len(sign.lead), default=None)
 
     def _without_end(self, text: str) -> str:
-        """Return a text without what ends an answer, or as much of it as there is."""
+        """Return a text without the sign that ends an answer, or as much of it as is there."""
         for sign in self._endings[::-1]:
             for end in _possible_ends(sign):
                 if text.endswith(end):
@@ -351,7 +351,8 @@ class AnswerReader:
         """Read a call: True where it is whole, None where it is none.
 
         Args:
-            calls: How it is written; None: as a bare object.
+            text: What stands before it, told with it.
+            place: Where that begins in the whole answer.
         """
         source = self._source
         reader = CallReader(source, self._queue, text, self._schemas, calls)
@@ -368,7 +369,7 @@ class AnswerReader:
         return is_whole
 
     def _end_calls(self, calls: Calls) -> Waiting[None]:
-        """Pass what ends calls, as far as it is there, and what stands before text behind them."""
+        """Pass what ends calls, as far as it is there, and what stands before further text."""
         source = self._source
         if calls.ending.core and (yield from source.sign(calls.ending)) is None:
             for token in tags_and_words(calls.ending.core):
@@ -424,7 +425,7 @@ class AnswerReader:
 
 
 def _first_characters(signs: Sequence[Sign]) -> re.Pattern[str] | None:
-    """Return what finds the characters with which signs begin."""
+    """Return a pattern of the characters that signs begin with."""
     characters = {sign.first for sign in signs if sign.first}
     return (
         re.compile("[" + "".join(map(re.escape, sorted(characters))) + "]") if characters else None
@@ -432,7 +433,7 @@ def _first_characters(signs: Sequence[Sign]) -> re.Pattern[str] | None:
 
 
 def _possible_ends(ending: Sign) -> list[str]:
-    """Return what may end a text: a sign, and its first tags, the longer before others."""
+    """Return what may end a text: a sign or its first tags, the longest first."""
     whole = ending.text.partition(EOS)[0]
     ends, text = [whole, whole.rstrip()] if whole.strip() else [whole], ""
     for token in tags_and_words(whole):
@@ -469,7 +470,7 @@ def parse_response(
     prompt: str = "",
     eos: str | None = None,
 ) -> dict[str, Any]:
-    """Take apart what a model wrote, as its chat template writes it.
+    """Parse what a model wrote, by the form of its chat template.
 
     Args:
         prompt: What it saw last: its end says whether the answer begins in a reasoning.

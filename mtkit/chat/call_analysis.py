@@ -1,4 +1,4 @@
-"""How a chat template writes calls of tools: found between the marks of ``probes``.
+"""How a chat template writes calls of tools, found between the marks of ``probes``.
 
 Arguments are JSON, or written one by one, each key and value between signs of its own (``Pairs``).
 """
@@ -83,7 +83,7 @@ def _pair_head(turn: str, probe: Probe) -> str:
 
 
 def _segments(turn: str, probe: Probe) -> dict[str, str]:
-    """Return by key, in the order of the turn, what follows it up to the next; itself a hole."""
+    """Return what follows each key up to the next, in order; the key in it is a hole."""
     keys = sorted((key for key in probe.arguments if key in turn), key=turn.index)
     ends = [*map(turn.index, keys[1:]), len(turn)]
     return {
@@ -106,7 +106,7 @@ def _find_typed_values(
     ends = closing[len(quote) :] if quote and closing.startswith(quote) else closing
     quotes = (opening[len(before) :] if opening.startswith(before) else "", quote)
 
-    def written(key: str) -> str:
+    def body(key: str) -> str:
         segment = segments.get(key, "")
         return segment[: len(segment) - len(after)] if segment.endswith(after) else ""
 
@@ -115,13 +115,13 @@ def _find_typed_values(
 
     pairs = [pair(before, "number")]
     for key, kind in ((BOOLEAN_KEY, "boolean"), (NULL_KEY, "null")):
-        text = written(key)
+        text = body(key)
         word = next((word for word in _SPELLINGS[kind] if text.endswith(word)), None)
         if word is not None:
             pairs.append(pair(text.removesuffix(word), kind))
     parts_by_kind: dict[str, list[str]] = {}
     for key, kind in ((ARRAY_KEY, "array"), (OBJECT_KEY, "object")):
-        lead, parts = _shape(written(key), TYPED.arguments[key], before, quotes)
+        lead, parts = _shape(body(key), TYPED.arguments[key], before, quotes)
         if lead is not None:
             pairs.append(pair(lead, kind))
         if parts:
@@ -175,7 +175,7 @@ def _reads_back(text: str, value: Any) -> bool:
 
 
 def _merge_pairs(pairs: list[Pair]) -> list[Pair]:
-    """Put together what is written in the same way."""
+    """Join pairs that are written the same way."""
     kinds_by_signs: dict[tuple[str, str, str], frozenset[str]] = {}
     for pair in pairs:
         key = (pair.opening.text, pair.following.text, pair.closing.text)
@@ -200,7 +200,7 @@ def _without_arguments(turns: Turns, head: str, ending: str, text_end: str) -> s
 
 
 def _find_quotes(turns: Turns, opening: str, following: str) -> list[tuple[str, str]]:
-    """Return what texts stand in where they need it."""
+    """Return what texts are wrapped in where they need it."""
     quotes = []
     for probe in (MARKUP, QUOTED):
         turn = turns.probes.answer("", probe) or ""
@@ -219,15 +219,14 @@ _MOST_OPENINGS = 6
 
 
 class CallSpan:
-    """A call in a turn: from its first hole to its last.
+    """A call in a turn, from its first hole to its last.
 
     Attributes:
-        arguments: Where their JSON stands; of pairs where the first key does.
-        sample: What stands from the first hole on, around the arguments; with holes.
+        arguments: Where their JSON stands; of pairs, from the first key on.
+        sample: What stands before and after the arguments, with holes.
     """
 
     def __init__(self, turn: str, probe: Probe, after: int) -> None:
-        """Find a call."""
         name_at = turn.index(probe.name, after)
         self.keys = ("", "", "")
         span = _find_arguments(turn, probe, name_at)
@@ -257,7 +256,7 @@ class CallSpan:
 def find_calls(turns: Turns) -> Calls | None:
     """Return how calls are written; None where the template does not show it."""
     try:
-        return _calls(turns)
+        return _calls_form(turns)
     except ValueError:
         return None
 
@@ -272,7 +271,7 @@ def leading_text(turns: Turns, text: str) -> str:
 
 
 def find_opening(turns: Turns) -> str:
-    """Return what leads to a call wherever it stands."""
+    """Return what leads to a call, wherever in an answer it stands."""
     header, turn = turns.header, turns.called
     first = turn[len(header) : CallSpan(turn, PLAIN, 0).start]
     leads = []
@@ -289,7 +288,7 @@ def find_opening(turns: Turns) -> str:
     return opening
 
 
-def _calls(turns: Turns) -> Calls | None:
+def _calls_form(turns: Turns) -> Calls | None:
     if not turns.called:
         return None
     unit = CallSpan(turns.called, PLAIN, len(turns.header))
@@ -336,7 +335,7 @@ def _calls(turns: Turns) -> Calls | None:
 
 
 def _own_ending(ending: str, header: str) -> str:
-    """Return what ends calls without what begins another turn, which some templates write there."""
+    """Return what ends calls, without the start of another turn that some templates add."""
     others = {token for token in tags_and_words(header) if len(token) > 2}
     own = ""
     for token in tags_and_words(ending):
@@ -347,7 +346,7 @@ def _own_ending(ending: str, header: str) -> str:
 
 
 def _longer_openings(turns: Turns, opening: str, text_end: str) -> set[str]:
-    """Return all that leads to a call: behind a text, or where a part is left out."""
+    """Return all that may lead to a call: behind a text, or where a part is left out."""
     if not opening:
         return set()
     openings = {opening}
@@ -368,7 +367,7 @@ def _longer_openings(turns: Turns, opening: str, text_end: str) -> set[str]:
 
 
 def _resuming_text(turns: Turns, ended: str) -> str:
-    """Return what stands between calls and a text behind them."""
+    """Return what stands between calls and text behind them."""
     before, _, _ = turns.spoken.rpartition(CONTENT)
     last = OTHER if turns.twice else PLAIN
     if last.name not in before:
@@ -401,7 +400,7 @@ def _with_holes(text: str, probe: Probe) -> str:
 def _find_object(
     turn: str, probe: Probe, name_at: int, after: int
 ) -> tuple[int, int, tuple[str, str, str]] | None:
-    """Return where the JSON object is that says name and arguments, and by which keys."""
+    """Return where the JSON object of a call is, and its keys of name, arguments and id."""
     at = turn.rfind("{", after, name_at)
     while at >= after:
         try:

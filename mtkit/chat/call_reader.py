@@ -76,7 +76,7 @@ class CallReader:
         """Read it; False where it is none, or not whole."""
         calls = self._calls
         if calls is None or not calls.opening.core:
-            return (yield from self._read_object(known=calls is None or bool(self._schemas)))
+            return (yield from self._read_object(only_tools=calls is None or bool(self._schemas)))
         if calls.body == "object":
             return (yield from self._read_object())
         head = yield from self._read_head(calls.head)
@@ -98,8 +98,8 @@ class CallReader:
 
     # -- a JSON object that says name and arguments
 
-    def _read_object(self, *, known: bool = False) -> Waiting[bool]:
-        """Read an object with a name and arguments; if ``known``, of a tool there is."""
+    def _read_object(self, *, only_tools: bool = False) -> Waiting[bool]:
+        """Read an object with a name and arguments; if ``only_tools``, of a tool there is."""
         source = self._source
         if not (yield from source.blank()) or source.text[source.at] != "{":
             return False
@@ -112,7 +112,7 @@ class CallReader:
             character = source.text[source.at]
             if character == "}" and members.name:
                 source.at += 1
-                return self.started or self._start_object(members, known)
+                return self.started or self._start_object(members, only_tools)
             if character == "," and keys:
                 source.at += 1
                 continue
@@ -120,18 +120,18 @@ class CallReader:
             if key is None or key in keys or not (yield from self._pass_colon()):
                 return False
             keys.add(key)
-            if not (yield from self._read_member(key, members, known)):
+            if not (yield from self._read_member(key, members, only_tools)):
                 return False
         return False
 
-    def _read_member(self, key: str, members: _Members, known: bool) -> Waiting[bool]:
+    def _read_member(self, key: str, members: _Members, only_tools: bool) -> Waiting[bool]:
         """Read the value of a key; arguments behind a name are told as they come."""
         source = self._source
         name_key, arguments_key, id_key = self._calls.keys if self._calls else ("name", "", "")
         first = source.text[source.at]
         if key in (name_key, *_NAME_KEYS) and not members.name:
             members.name = (yield from self._read_text()) or ""
-            return bool(members.name) and (not known or members.name in self._schemas)
+            return bool(members.name) and (not only_tools or members.name in self._schemas)
         if key in (arguments_key, *_ARGUMENT_KEYS) and not (members.arguments or self.started):
             if members.name:
                 return (yield from self._read_arguments(members.name, members.id))
@@ -139,19 +139,19 @@ class CallReader:
             return bool(members.arguments)
         if key == "function" and not members.name and first == "{":
             members.name = "-"  # the object within starts the call
-            return (yield from self._read_object(known=known))
+            return (yield from self._read_object(only_tools=only_tools))
         if key in (id_key, *_ID_KEYS) and first == '"':
             text = (yield from self._read_text()) or ""
             if key == (id_key or "id"):
                 members.id = text
             return True
-        if known and key != "type":
+        if only_tools and key != "type":
             return False
         return (yield from read_json_value(source, _ignore))
 
-    def _start_object(self, members: _Members, known: bool) -> bool:
+    def _start_object(self, members: _Members, only_tools: bool) -> bool:
         """Tell the call whose arguments came before its name, or that has none."""
-        if known and not members.arguments:
+        if only_tools and not members.arguments:
             return False
         self._start(members.name, members.id)
         self._add(members.arguments or "{}")

@@ -1,4 +1,4 @@
-"""Answers that are messages of channels: reasoning, text to be shown, calls of tools.
+"""Answers that are messages of channels: reasoning, text for the user, calls of tools.
 
 A message is ``<|channel|>NAME<|message|>TEXT<|end|>``; the prompt says ``<|start|>assistant`` for
 the first, the answer for the others. A recipient, ``to=functions.NAME`` before the channel or
@@ -16,6 +16,7 @@ import re
 import secrets
 
 from mtkit.chat.answer import CallStart, CallText, Thought, join_parts, schemas_by_tool
+from mtkit.chat.value_reader import arguments_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,16 +33,14 @@ _HEADER = re.compile(
 )
 _MOST_HEADER = 400
 """Characters; no header has as many."""
-
-
 _OPENINGS = (" to=functions.", "<|channel|>", "<|start|>")
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
 SIGNS = (*_OPENINGS, *_ENDS, "<|message|>", "<|constrain|>")
-"""All that such answers are written with."""
+"""All signs of such answers."""
 
 
 class ChannelReader:
-    """Reads an answer of channels as it comes; where there are no tools, a call is text."""
+    """Reads an answer of channels piece by piece; where there are no tools, a call is text."""
 
     def __init__(
         self,
@@ -57,31 +56,31 @@ class ChannelReader:
         self._rest = ""
         self.called = 0
         self._header: re.Match[str] | None = None
-        self._shown: re.Match[str] | None = None
+        self._last_header: re.Match[str] | None = None
 
     def push(self, text: str) -> list[Part]:
         """Return what further text settles."""
-        return self._take(text, ends=False)
+        return self._read_parts(text, ends=False)
 
     def finish(self, text: str = "") -> list[Part]:
         """Return what the end of the answer settles."""
-        return self._take(text, ends=True)
+        return self._read_parts(text, ends=True)
 
-    def _take(self, text: str, *, ends: bool) -> list[Part]:
+    def _read_parts(self, text: str, *, ends: bool) -> list[Part]:
         self._rest += text
         output: list[Part] = []
         while self._rest or (ends and self._header):
             if self._header:
-                parts = self._inside(self._header, ends)
+                parts = self._read_message(self._header, ends)
             else:
-                before = self._between(ends)
+                before = self._read_between(ends)
                 parts = None if before is None else [before]
             if parts is None:
                 break
             output += parts
         return join_parts(output)
 
-    def _between(self, ends: bool) -> str | None:
+    def _read_between(self, ends: bool) -> str | None:
         """Return text before the next message; None where what there is may be its header."""
         rest = self._rest
         self._header = _HEADER.search(rest)
@@ -89,19 +88,19 @@ class ChannelReader:
             self._rest = rest[self._header.end() :]
             is_raw = self._header["channel"] == "analysis" and not self._reasons
             return rest[: self._header.end() if is_raw else self._header.start()]
-        keep = 0 if ends else self._kept()
+        keep = 0 if ends else self._header_length()
         self._rest = rest[len(rest) - keep :]
         return rest[: len(rest) - keep] or None
 
-    def _kept(self) -> int:
+    def _header_length(self) -> int:
         """Return how many of the last characters may belong to a header."""
         window, signs = self._rest[-_MOST_HEADER:], _OPENINGS
         at, sign = find_first(window, signs)
         keep = len(window) - at if sign else incomplete_length(window, signs)
         return len(self._rest) - len(self._rest[: len(self._rest) - keep].rstrip())
 
-    def _inside(self, header: re.Match[str], ends: bool) -> list[Part] | None:
-        """Return what can be said of a message; None where nothing can yet."""
+    def _read_message(self, header: re.Match[str], ends: bool) -> list[Part] | None:
+        """Return the parts of a message that are certain; None where there are none yet."""
         rest, signs = self._rest, _ENDS
         at, sign = find_first(rest, signs)
         name = header["before"] or header["behind"]
@@ -124,7 +123,7 @@ class ChannelReader:
             part: Part = Thought(text) if self._reasons else text + sign
             return [part] if text else []
         if text:
-            before, self._shown = self._shown, header
+            before, self._last_header = self._last_header, header
             return [text] if before in (None, header) else ["\n\n", text]
         return []
 
@@ -139,8 +138,7 @@ class ChannelReader:
         if self.called and not self._several:
             return []
         self.called += 1
-        written = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace").decode()
-        return [CallStart(secrets.token_hex(5)[:9], name), CallText(written)]
+        return [CallStart(secrets.token_hex(5)[:9], name), CallText(arguments_json(arguments))]
 
 
 def _is_json(text: str) -> bool:

@@ -113,7 +113,7 @@ def _answer(
 
 
 def _time(fields: tuple[int, ...], offset: float | None, name: str | None) -> datetime:
-    """Put together what ``process`` took apart."""
+    """Return the time that ``ask_process`` took apart."""
     from datetime import datetime, timedelta, timezone
 
     moment = datetime(*fields)  # type: ignore[arg-type]

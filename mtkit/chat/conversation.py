@@ -1,14 +1,13 @@
-"""Conversations as a template takes them: in fewer messages, with tools told as text.
+"""Conversations as a template takes them: in fewer messages, with tools as text.
 
-Agents send instructions in several messages of the system, also late ones, and several messages
-of the user in a row. Many templates refuse that, or leave out all but one of the system's. They get
-the same texts in fewer messages: one of the system in front, each later one as a part of the
-user's message, or all of them so.
+Clients send instructions in several system messages, also late ones, and several user messages in a
+row. Many templates refuse that, or leave out all system messages but one. They get the same texts
+in fewer messages: one system message in front and later ones as parts of user messages, or all of
+them as parts of user messages.
 
-Templates that know no tools get them in the system message, calls and results as text.
-
-Models without a form of their own follow this one well enough, and what they write besides, a bare
-object, is read as well.
+Templates that know no tools get them in the system message, and calls and results as text. Models
+without a form of their own follow the one asked for there well enough; the bare objects that they
+write besides are read as well.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
     from mtkit.chat.answer import Form
 
 
-def render_or_simplify(messages: Sequence[Any], rendered: Callable[[Sequence[Any]], str]) -> str:
-    """Return what a template writes of a conversation that it takes, or of a simpler one."""
+def render_or_simplify(messages: Sequence[Any], render: Callable[[Sequence[Any]], str]) -> str:
+    """Render a conversation, or where the template refuses it, a simpler one."""
     refusal: TemplateRefusal | None = None
     text = ""
     try:
-        text = rendered(messages)
+        text = render(messages)
         if _shows_system(text, messages):
             return text
     except TemplateRefusal as error:
         refusal = error
     for simpler in _simpler_conversations(messages):
         with suppress(TemplateRefusal):
-            simpler_text = rendered(simpler)
+            simpler_text = render(simpler)
             if _shows_system(simpler_text, messages):
                 return simpler_text
     if refusal is not None:
@@ -48,7 +47,7 @@ def render_or_simplify(messages: Sequence[Any], rendered: Callable[[Sequence[Any
 
 
 def _shows_system(text: str, messages: Sequence[Any]) -> bool:
-    """Whether a text has what the system says; one message in front is the template's affair."""
+    """Whether a rendering has all system messages; a single one in front is not checked."""
     system = [message for message in messages if _role(message) == "system"]
     if system == list(messages[:1]):
         return True
@@ -74,7 +73,7 @@ def _simpler_conversations(messages: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def _merge_user_messages(messages: Sequence[Any]) -> list[Any]:
-    """Return messages in which none of the user follows another of the user."""
+    """Join user messages that follow each other."""
     merged: list[Any] = []
     for message in messages:
         if merged and _role(message) == _role(merged[-1]) == "user":
@@ -109,7 +108,7 @@ not, answer as usual."""
 def conversation_with_tools(
     form: Form, messages: Sequence[Any], tools: Sequence[Any] | None
 ) -> tuple[Sequence[Any], Sequence[Any] | None]:
-    """Return a conversation and tools as a template shows them all."""
+    """Return a conversation and tools in a form in which the template shows all of them."""
     if form.text_arguments:
         messages = [_change_calls(message, _arguments_as_text) for message in messages]
     if not form.shows_calls:
@@ -141,8 +140,8 @@ def _arguments_as_text(call: Mapping[str, Any]) -> dict[str, Any]:
     arguments = function.get("arguments")
     if isinstance(arguments, str):
         return dict(call)
-    written = json.dumps(arguments, ensure_ascii=False)
-    return {**call, "function": {**function, "arguments": written}}
+    text = json.dumps(arguments, ensure_ascii=False)
+    return {**call, "function": {**function, "arguments": text}}
 
 
 def _calls_as_text(form: Form, message: Any) -> Any:
@@ -162,8 +161,8 @@ def _calls_as_text(form: Form, message: Any) -> Any:
             arguments = json.dumps(arguments or {}, ensure_ascii=False)
         opening = before.replace(NAME, str(function.get("name"))).replace(NUMBER, str(place))
         texts.append(opening.replace(ID, str(call.get("id"))) + arguments + after)
-    kept = {key: value for key, value in message.items() if key != "tool_calls"}
-    return {**kept, "content": "".join(texts).lstrip("\n") if not texts[0] else "".join(texts)}
+    rest = {key: value for key, value in message.items() if key != "tool_calls"}
+    return {**rest, "content": "".join(texts).lstrip("\n") if not texts[0] else "".join(texts)}
 
 
 def _result_message(message: Any) -> Any:

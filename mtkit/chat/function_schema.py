@@ -34,7 +34,7 @@ _CHOICES = re.compile(r"\(choices:\s*(.*?)\)\s*$", re.IGNORECASE)
 
 
 def function_schema(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return what a chat template gets for a function."""
+    """Return a function as the tool that a chat template gets."""
     import inspect
 
     name = getattr(function, "__name__", "operation")
@@ -71,7 +71,7 @@ def _parse_choices(choices: str, name: str, parameter: str) -> list[Any]:
 
 
 def _sections(text: str) -> tuple[str, dict[str, str], str | None]:
-    """Return what a docstring says of the function, its parameters and what it returns."""
+    """Return what a docstring says of the function, of its parameters and of what it returns."""
     about = re.match(rf"(.*?)[\n\s]*{_SECTION}", text, re.DOTALL)
     listed = re.search(r"\n\s*Args:\n(.*?)[\n\s]*(?:Returns:|Raises:|\Z)", text, re.DOTALL)
     returned = re.search(r"\n\s*Returns:\n\s*(.*?)[\n\s]*(?:Raises:|\Z)", text, re.DOTALL)
@@ -86,7 +86,7 @@ def _sections(text: str) -> tuple[str, dict[str, str], str | None]:
 def _parameters(
     function: Callable[..., Any], name: str
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the schema of the parameters, and of what is returned where JSON has it."""
+    """Return the schema of the parameters, and that of the result where JSON has it."""
     import inspect
 
     parameters = dict(inspect.signature(function).parameters)

@@ -1,14 +1,11 @@
 """Conversations of marks, which show what a chat template writes around what an assistant says.
 
-A mark is a word that nobody has spelled. Where a template refuses a conversation there is nothing
-to see; where it refuses tools, they are left out, and where it wants the arguments of a call as a
-text, it gets one.
+A mark is a word that no template contains. A template that refuses a conversation shows nothing; if
+it refuses tools, they are left out, and if it wants the arguments of a call as a text, it gets one.
 
 ``Turns`` is what a template writes of the assistant's turns: texts, reasoning, calls, and all of
-them. ``find_switch`` finds what lets a model think before it answers, or keeps it from that.
-
-Templates call it by many names. It is found by what it does: the end of the generation prompt is
-another with it than without.
+them. ``find_switch`` finds the variables that turn thinking on or off. Templates call them by many
+names; they are found by what they do: the generation prompt ends differently with them.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ USER, CONTENT, REASON = "Usquvaz", "Cqozunt", "Rqeuzin"
 
 
 class Probe(Record):
-    """A call to be shown."""
+    """A call whose name, id and arguments are marks."""
 
     name: str
     id: str
@@ -94,12 +91,12 @@ class Probes:
         self._tools = None
 
     def shows_tools(self) -> bool:
-        """Return whether the model is told of tools."""
+        """Whether the template shows tools to the model."""
         chat = [{"role": "user", "content": USER}]
         return self._tools is not None and PLAIN.name in (self._rendered(chat, {}) or "")
 
     def shows_results(self) -> bool:
-        """Return whether the model is told what a tool gave."""
+        """Whether the template shows results of tools to the model."""
         for as_text in (False, True):
             calls = [_call_message(PLAIN, as_text)]
             called = {"role": "assistant", "content": "", "tool_calls": calls}
@@ -169,14 +166,19 @@ _SWITCHED: tuple[dict[str, Any], ...] = (
     {"enable_thinking": True, "thinking": True, "reasoning_effort": "high"},
     {"preserve_thinking": True, "keep_past_thinking": True, "thinking_mode": "enabled"},
 )
-"""Variables with which templates write a reasoning that they leave out without."""
+"""Variables without which some templates leave out the reasoning of earlier turns."""
 
 
 class Turns:
     """What a template writes of the assistant's turns, from the user's message on.
 
     Attributes:
-        spoken: Of a text and two calls, or one where it takes no more.
+        text: The turn of a text; so ``called`` that of a call, ``twice`` of two calls, ``empty`` of
+            a call without arguments, ``thought`` of a reasoning and a text, ``all`` of a reasoning
+            and a call. Empty where the template does not show it.
+        spoken: The turn of a text and two calls, or one where it takes no more.
+        values: Variables with which a reasoning is shown.
+        header: What all turns begin with.
     """
 
     def __init__(self, probes: Probes) -> None:
@@ -213,7 +215,7 @@ class Turns:
 
 
 def _turn_with(turn: str | None, mark: str) -> str:
-    """Return a turn that shows a mark; nothing where it does not."""
+    """Return a turn if it shows a mark, else nothing."""
     return turn if turn and mark in turn else ""
 
 
@@ -241,7 +243,7 @@ _SWITCHES: Switch = (
 
 
 def find_switch(probes: Probes, template: str) -> Switch:
-    """Return the variables that switch, each with its values for thinking and for none."""
+    """Return the variables that turn thinking on and off, each with both values."""
     switches: dict[str, tuple[str, Any, Any]] = {}
     for name, on, off in _SWITCHES:
         if name in switches or name not in template:

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 
 START_SECONDS = 60.0
-"""In which an interpreter starts, even on a machine with other things to do."""
+"""Time for an interpreter to start, even on a busy machine."""
 
-_START = (
+START_SCRIPT = (
     "import importlib, sys; sys.path += sys.argv[2:]; importlib.import_module(sys.argv[1]).serve()"
 )
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TZ")
@@ -60,7 +60,7 @@ class Limits(Record):
 
 
 class Answer(Record):
-    """What a process answers.
+    """The answer of a process.
 
     Attributes:
         spans: (start, end) in characters of each part in ``{% generation %}`` tags.
@@ -72,28 +72,41 @@ class Answer(Record):
 
 
 class ProcessLost(ResourceError):
-    """A process that does not start, or ended before it answered: another one may not."""
+    """A process did not start, or ended before it answered; with another one it may work."""
 
 
 class _InterruptedStart(ProcessLost):
-    """It ended by Ctrl-C before it was ready."""
+    """A process was ended by Ctrl-C before it was ready."""
 
 
 class Process:
-    """One process; somebody has to end it."""
+    """One process; whoever starts it has to end it.
+
+    Attributes:
+        popen: The operating system's process.
+    """
 
     def __init__(self) -> None:
         self._start()
         try:
-            self._greet()
+            self.greet()
         except _InterruptedStart:  # between fork and its own session: the signal was the parent's
             self._start()
-            self._greet()
+            self.greet()
 
     def _start(self) -> None:
         try:
-            self._popen = subprocess.Popen(  # noqa: S603  ourselves
-                [sys.executable, "-I", "-S", "-B", "-c", _START, chat_child.__name__, *_folders()],
+            self.popen = subprocess.Popen(  # noqa: S603  ourselves
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    "-B",
+                    "-c",
+                    START_SCRIPT,
+                    chat_child.__name__,
+                    *_folders(),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=None if os.environ.get("MTKIT_TRACEBACK") else subprocess.DEVNULL,
@@ -105,13 +118,13 @@ class Process:
             )
         except OSError as error:
             raise ProcessLost(f"no process for the chat template: {error.strerror}") from None
-        assert self._popen.stdin is not None
-        assert self._popen.stdout is not None
-        self._stdin, self._stdout = self._popen.stdin, self._popen.stdout
+        assert self.popen.stdin is not None
+        assert self.popen.stdout is not None
+        self._stdin, self._stdout = self.popen.stdin, self.popen.stdout
         self._to_write, self._to_read = _poll(self._stdin, "POLLOUT"), _poll(self._stdout, "POLLIN")
         self._deadline = 0.0
 
-    def _greet(self) -> None:
+    def greet(self) -> None:
         """Wait until it is ready."""
         try:
             with self._until(monotonic() + START_SECONDS):
@@ -119,7 +132,7 @@ class Process:
         except (OSError, EOFError):
             how = self._how_it_ended()
             self.end()
-            kind = _InterruptedStart if self._popen.returncode == -signal.SIGINT else ProcessLost
+            kind = _InterruptedStart if self.popen.returncode == -signal.SIGINT else ProcessLost
             raise kind(
                 f"the process for the chat template does not start ({how})",
                 hint="set MTKIT_TRACEBACK=1 to see why",
@@ -130,8 +143,8 @@ class Process:
 
     @property
     def is_waiting(self) -> bool:
-        """It has not ended, and has not written what nobody asked for."""
-        return self._popen.poll() is None and not (self._to_read and self._to_read.poll(0))
+        """Whether it runs and has written nothing that was not asked of it."""
+        return self.popen.poll() is None and not (self._to_read and self._to_read.poll(0))
 
     def ask(self, request: bytes, limits: Limits, deadline: float) -> Answer:
         """Send a request and read the answer.
@@ -167,32 +180,32 @@ class Process:
 
     def end(self) -> None:
         """End the process, whatever it is doing."""
-        self._popen.kill()
-        self._popen.wait()
+        self.popen.kill()
+        self.popen.wait()
         self._stdin.close()
         self._stdout.close()
 
     def disown(self) -> None:
         """Leave the process to the one that started it, of which this one is a fork."""
-        self._popen.returncode = 0  # or it is looked for among this one's children
+        self.popen.returncode = 0  # or it is looked for among this one's children
         self._stdin.close()
         self._stdout.close()
 
     def _how_it_ended(self) -> str:
         try:
-            code = self._popen.wait(1)
+            code = self.popen.wait(1)
         except subprocess.TimeoutExpired:
             return "it says nothing"
         return f"exit status {code}" if code >= 0 else f"signal {-code}"
 
     @contextmanager
     def _until(self, deadline: float) -> Iterator[None]:
-        """Set the time until which reading and writing may take."""
+        """Let reading and writing take until a deadline."""
         self._deadline = deadline
         # Windows cannot wait for a pipe. There a thread ends the process, which ends the waiting.
         timer = None
         if self._to_read is None:
-            timer = threading.Timer(max(deadline - monotonic(), 0), self._popen.kill)
+            timer = threading.Timer(max(deadline - monotonic(), 0), self.popen.kill)
             timer.start()
         try:
             yield
@@ -226,7 +239,7 @@ class Process:
 
 
 def _poll(pipe: IO[bytes], event: str) -> Any:
-    """Return what waits for a pipe, which then does not wait by itself; None on Windows."""
+    """Make a pipe non-blocking and return what waits for it; None on Windows."""
     if not hasattr(select, "poll"):
         return None
     os.set_blocking(pipe.fileno(), False)
@@ -236,7 +249,7 @@ def _poll(pipe: IO[bytes], event: str) -> Any:
 
 
 def _folders() -> list[str]:
-    """Return where the process finds this package, jinja2 and what that needs."""
+    """Return the folders of this package, of jinja2 and of what that needs."""
     from importlib.util import find_spec
 
     if not sys.executable or getattr(sys, "frozen", False):
@@ -258,12 +271,10 @@ def _forged_answer() -> UnsupportedError:
 
 
 MOST_IDLE = 8
-"""Each takes some 20 MiB."""
-
-
+"""Processes that are kept; each takes some 20 MiB."""
 _lock = threading.Lock()
 _idle: list[tuple[str, Process]] = []
-"""With their templates; the one used last is at the end."""
+"""Processes with their templates; the one used last is at the end."""
 
 
 def ask_process(
@@ -309,7 +320,7 @@ def _ask_limited(template: str, request: bytes, limits: Limits, deadline: float)
 
 def _take_process(template: str) -> Process | None:
     with _lock:
-        place = next((i for i, (known, _) in enumerate(_idle) if known == template), None)
+        place = next((i for i, (owner, _) in enumerate(_idle) if owner == template), None)
         process = None if place is None else _idle.pop(place)[1]
     if process is not None and not process.is_waiting:
         process.end()

@@ -61,7 +61,7 @@ class Output:
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """The environment."""
+    """Jinja's environment for one process: it renders one template at a time."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -1,12 +1,11 @@
 """Signs: the fixed texts that a chat template writes around what a model says, and finding them.
 
-White space of a sign need not be there when a model writes it: at its ends as much of it is taken
-as there is, between its words any. A sign may have holes: an id or a number that the model fills
-in, the name or the key that stood before it once more.
+A model may write a sign without its white space: at the ends of a sign as much is passed as there
+is, between its words any. A sign may have holes: an id or a number that the model fills in, or the
+name or key that stood before it once more.
 
-``IncomingText`` is text that comes in pieces, read by generators that wait where it ends.
-
-A generator that needs more yields; it is resumed when there is more, or when there will be none.
+``IncomingText`` is text that comes in pieces. What reads it are generators: one that needs more
+text yields, and is resumed when there is more, or when there will be none.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def _same_start(rows: Iterable[list[str]]) -> list[str]:
 
 
 def with_number_holes(text: str, other: str) -> str:
-    """Return a text whose numbers that differ in another one are holes."""
+    """Return a text with holes for the numbers that differ in another text."""
     pieces, others = re.split(r"(\d+)", text), re.split(r"(\d+)", other)
     if pieces[::2] != others[::2]:
         return text
@@ -128,7 +127,7 @@ class Sign:
         return at
 
     def id_in(self, text: str, at: int) -> str:
-        """Return the id that the model has filled in where the core matches; else nothing."""
+        """Return the id in the core that matches at a place; nothing where it has none."""
         for piece in self._pieces:
             if piece == ID:
                 match = _WORD.match(text, at)
@@ -155,7 +154,7 @@ class Sign:
 
 
 def length_without(text: str, lead: str) -> int:
-    """Return the length of a text without the white space of a sign that it ends with."""
+    """Return the length of a text without as much of a sign's white space as it ends with."""
     for length in range(len(lead), 0, -1):
         if text.endswith(lead[-length:]):
             return len(text) - length
@@ -163,7 +162,15 @@ def length_without(text: str, lead: str) -> int:
 
 
 class IncomingText:
-    """A text."""
+    """Text that comes in pieces.
+
+    Attributes:
+        text: What has come and has not been let go.
+        at: Where reading stands in it.
+        ended: No more will come.
+        lets_go: Text that has been read is dropped whenever more is waited for.
+        gone: Characters that have been let go.
+    """
 
     def __init__(self) -> None:
         self.text, self.at, self.ended, self.lets_go, self.gone = "", 0, False, False, 0
@@ -211,10 +218,10 @@ class IncomingText:
             self.at += 1
 
     def sign(self, sign: Sign, name: str = "", key: str = "") -> Waiting[str | None]:
-        """Pass a sign, which need not begin here with white space.
+        """Pass a sign, behind any white space.
 
         Returns:
-            The id in it, if it has one; None where something else stands here, and nothing passed.
+            The id in it, or "" where it has none; None where another text stands here.
         """
         start = self.at
         if not sign.core.strip():

@@ -1,20 +1,18 @@
 """Chat templates: messages to the text that a model expects, as ``transformers`` renders it.
 
-``render`` runs one template on one conversation. ``apply`` takes template and special tokens
-from a specification and prepares the messages as ``apply_chat_template`` does: keys without a
-value are left out, the text of a reasoning goes by all names that templates know.
+``render`` runs one template on one conversation, in a process of its own (``process``). ``apply``
+takes template and special tokens from a specification and prepares the messages as
+``apply_chat_template`` does: keys without a value are left out, the text of a reasoning goes by all
+names that templates know.
 
-A rendering may end inside its last message, for the model to go on with it.
+A rendering may end inside its last message, for the model to continue it: a mark is put behind the
+text of the message, and the rendering is cut there. A template that takes the message apart may
+leave a part of the mark before the cut; so there are two renderings with marks that differ in each
+letter, and they have to be equal once cut.
 
-A mark is put after the text of the message, and the rendering is cut where the mark stands. A
-template that takes the message apart may leave a part of a mark before the cut: so there are
-two renderings with marks that differ in each letter, and they have to be equal once cut.
-
-What it runs in is ``process``: a text comes of it, or a refusal.
-
-Source: huggingface/transformers 5.23, utils/chat_template_utils.py (``continue_final_message``).
-Source: huggingface/transformers 5.23, utils/chat_template_utils.py (``render_jinja_template``),
-tokenization_utils_base.py (``apply_chat_template``, ``get_chat_template``).
+Source: huggingface/transformers 5.23, utils/chat_template_utils.py (``render_jinja_template``,
+``continue_final_message``), tokenization_utils_base.py (``apply_chat_template``,
+``get_chat_template``).
 """
 
 from __future__ import annotations
@@ -51,7 +49,10 @@ _MISSING_FIELD = re.compile(r"'dict object' has no attribute ('\w+')")
 
 
 class TemplateRefusal(UsageError):
-    """The template does not take these messages; ``message`` is what it says itself."""
+    """The template does not take these messages; ``message`` is its own text.
+
+    ``own``: it raised that itself (``raise_exception``).
+    """
 
     def __init__(self, message: str, *, own: bool) -> None:
         text = f"the chat template refuses: {message}" if own else message
@@ -91,11 +92,11 @@ def render_in_process(
 
 
 REASONING = ("reasoning_content", "thinking", "reasoning")
-"""Names of a message's reasoning; the first is the one that templates read."""
+"""Names of a message's reasoning; most templates read the first."""
 _MARK_LETTERS = ("BCDFGHJK", "LMNPQRST")
-"""Of the marks: capitals, as those of the reference's mark, that make no word."""
+"""Letters of the two marks: consonants in capitals, which make no word."""
 _MARK_LENGTH = 26
-"""Of a mark, as of the reference's without its trailing blank: a template may count."""
+"""Length of the reference's mark without its trailing blank: a template may count."""
 
 
 def render_continuation(
@@ -118,7 +119,7 @@ def render_continuation(
 def _continued_fields(
     template: str, chat: list[dict[str, Any]], name: str
 ) -> tuple[list[str], str]:
-    """Return the names of the fields that a mark goes to, and the text that is there."""
+    """Return the names of the fields that are marked, and their text."""
     final = chat[-1].get(name) if chat else None
     if final is None:
         raise UsageError(f"has no {name} to continue", field="messages")
@@ -136,10 +137,10 @@ def _continued_fields(
 
 
 def _two_marks() -> tuple[str, str]:
-    """Return two marks that nobody has spelled and that differ in each letter."""
-    drawn = int.from_bytes(os.urandom(_MARK_LENGTH), "little")
+    """Return two random marks that differ in each letter."""
+    bits = int.from_bytes(os.urandom(_MARK_LENGTH), "little")
     first, second = (
-        "".join(letters[drawn >> 3 * place & 7] for place in range(_MARK_LENGTH))
+        "".join(letters[bits >> 3 * place & 7] for place in range(_MARK_LENGTH))
         for letters in _MARK_LETTERS
     )
     return first, second
@@ -255,19 +256,19 @@ def apply(
         raise UsageError("a message cannot be continued after a generation prompt")
     template = chat_template if template is None else template
     text = choose_template(spec, template, has_tools=options.get("tools") is not None)
-    kept = [
+    chat = [
         {key: value for key, value in message.items() if value is not None}
         if hasattr(message, "items")
         else message
         for message in messages
     ]
     variables = special_tokens(spec) | {k: v for k, v in options.items() if k not in _OF_RENDER}
-    taken = {key: value for key, value in options.items() if key in _OF_RENDER}
-    return render(text, kept, values={**variables, **(values or {})}, **taken)
+    render_options = {key: value for key, value in options.items() if key in _OF_RENDER}
+    return render(text, chat, values={**variables, **(values or {})}, **render_options)
 
 
 def choose_template(spec: TokenizerSpec, template: str | None, *, has_tools: bool = False) -> str:
-    """Return the text of the template that is asked for, or of the one that fits."""
+    """Return the text of the template of that name, or of the one that fits."""
     templates = {entry.name: entry.text for entry in spec.chat_templates}
     if template is not None:
         return templates.get(template, template)

@@ -1,11 +1,8 @@
 """Values of arguments, read while a model writes them: as JSON, or between signs of their own.
 
-JSON is told as JSON that any program reads.
-
-What models get wrong and what can only mean one thing is mended: control characters in texts,
-escapes that JSON does not have, halves of surrogate pairs.
-
-A value between signs is what its schema allows and its text may mean.
+They are told as JSON that any program reads. Mistakes that can only mean one thing are mended:
+control characters in texts, escapes that JSON does not have, halves of surrogate pairs. A value
+between signs is what its schema allows and its text may mean.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ _WORDS = {"true": "true", "false": "false", "null": "null",
 def read_json_value(
     source: IncomingText, tell: Callable[[str], None], depth: int = 0
 ) -> Waiting[bool]:
-    """Read one value and tell it, piece by piece; False where there is none or not all of one."""
+    """Read one value and tell it piece by piece; False where there is none, or it is cut off."""
     if depth > MOST_JSON_DEPTH or not (yield from source.blank()):
         return False
     first = source.text[source.at]
@@ -151,7 +148,7 @@ _LOW = frozenset(("dc", "dd", "de", "df"))
 
 
 def _escaped_twice(character: str) -> str:
-    """Return an escape that JSON does not have as the two characters that were written."""
+    """Return the JSON of an escape that JSON does not have: the two characters as written."""
     return "\\\\" + (character if character >= " " else f"\\u{ord(character):04x}")
 
 
@@ -184,7 +181,7 @@ _ALL = frozenset(KINDS.values())
 
 
 def kinds_in(schema: Any, depth: int = 0) -> frozenset[str]:
-    """Return the types that a schema of a value allows; all where it does not say."""
+    """Return the types that a schema allows; all where it does not say."""
     if not isinstance(schema, dict) or depth > 8:
         return _ALL
     kinds = schema.get("type")
@@ -208,14 +205,14 @@ def kinds_in(schema: Any, depth: int = 0) -> frozenset[str]:
 
 
 def fit_value(value: Any, schema: Any, depth: int = 0) -> Any:
-    """Return a value of a notation that does not tell empty lists, objects and texts apart."""
+    """Fit a value to its schema: some notations write empty lists, objects and texts alike."""
     if not isinstance(schema, dict) or depth > 20:
         return value
     kinds = kinds_in(schema)
     if isinstance(value, dict):
         properties = schema.get("properties")
-        known = properties if isinstance(properties, dict) else {}
-        return {key: fit_value(part, known.get(key), depth + 1) for key, part in value.items()}
+        schemas = properties if isinstance(properties, dict) else {}
+        return {key: fit_value(part, schemas.get(key), depth + 1) for key, part in value.items()}
     if isinstance(value, list):
         return [fit_value(part, schema.get("items"), depth + 1) for part in value]
     if value == "" and "string" not in kinds:
@@ -226,7 +223,7 @@ def fit_value(value: Any, schema: Any, depth: int = 0) -> Any:
 
 
 def parse_literal(text: str) -> Any:
-    """Return what a literal of Python says; None where it is none."""
+    """Parse a literal of Python; None where it is none."""
     if len(text) > MOST_LITERAL or max(text.count("["), text.count("{"), text.count("(")) > 200:
         return None
     try:
@@ -237,7 +234,7 @@ def parse_literal(text: str) -> Any:
 
 
 def arguments_json(arguments: Any) -> str:
-    """Return arguments as JSON that can be sent."""
+    """Return arguments as JSON that can be encoded in UTF-8: a half of a pair becomes "?"."""
     return json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
@@ -253,23 +250,17 @@ class ValueReader:
         key: str,
         schema: Any,
     ) -> None:
-        self._source, self._tell, self._pairs, self._pair, self._key = (
-            source,
-            tell,
-            pairs,
-            pair,
-            key,
-        )
-        self._kinds = kinds_in(schema)
-        self._schema = schema
+        self._source, self._tell = source, tell
+        self._pairs, self._pair, self._key = pairs, pair, key
+        self._schema, self._kinds = schema, kinds_in(schema)
         self._quote: tuple[str, str] | None = None
         self._seen = 0
 
     def read(self) -> Waiting[bool | None]:
-        """Read it; True where it is the call's last, None where it does not end."""
+        """Read it; return whether it is the call's last, None where it does not end."""
         source = self._source
         for quote in self._pairs.quotes:
-            if (yield from self._starts(quote[0])):
+            if (yield from self._stands_here(quote[0])):
                 self._quote = quote
                 source.at += len(quote[0])
                 break
@@ -282,7 +273,7 @@ class ValueReader:
             return (yield from self._read_text())
         scan, first = source.at, None
         while True:
-            stop = yield from self._stop(scan)
+            stop = yield from self._wait_for_end(scan)
             if stop is None and first is None:
                 return None
             stop = stop or (0, 0, True)
@@ -299,12 +290,12 @@ class ValueReader:
             if stop[2]:
                 value = source.text[source.at : start]
                 break
-            scan = stop[0] + 1
+            scan = max(scan, stop[0]) + 1  # an end begins before its white space, maybe before scan
         self._tell(json.dumps(value, ensure_ascii=False))
         source.at = end
         return ends
 
-    def _starts(self, sign: str) -> Waiting[bool]:
+    def _stands_here(self, sign: str) -> Waiting[bool]:
         source = self._source
         while sign.startswith(source.text[source.at : source.at + len(sign)]):
             if source.text.startswith(sign, source.at):
@@ -314,17 +305,17 @@ class ValueReader:
         return False
 
     def _read_text(self) -> Waiting[bool | None]:
-        """Read a text, told as it comes."""
+        """Read a text and tell it as it comes."""
         source, tell = self._source, self._tell
         tell('"')
         while True:
-            stop = self._find(source.at)
+            stop = self._find_end(source.at)
             if stop is not None and stop[1] >= 0:
                 start, end, ends = stop
                 tell(json.dumps(source.text[source.at : start], ensure_ascii=False)[1:-1] + '"')
                 source.at = end
                 return ends
-            safe = stop[0] if stop is not None else self._kept(len(source.text))
+            safe = stop[0] if stop is not None else self._text_end(len(source.text))
             if safe > source.at:
                 tell(json.dumps(source.text[source.at : safe], ensure_ascii=False)[1:-1])
                 source.at = safe
@@ -332,23 +323,23 @@ class ValueReader:
             if not (yield from source.more()):
                 return None
 
-    def _kept(self, end: int) -> int:
+    def _text_end(self, end: int) -> int:
         text = self._source.text
         while end > self._source.at and text[end - 1].isspace():
             end -= 1
         return end
 
-    def _stop(self, scan: int) -> Waiting[tuple[int, int, bool] | None]:
+    def _wait_for_end(self, scan: int) -> Waiting[tuple[int, int, bool] | None]:
         """Wait for what ends the value: its begin, its end, and whether the call ends, too."""
         while True:
-            stop = self._find(scan)
+            stop = self._find_end(scan)
             if stop is not None and stop[1] >= 0:
                 return stop
             scan = self._seen
             if not (yield from self._source.more()):
                 return None
 
-    def _find(self, scan: int) -> tuple[int, int, bool] | None:
+    def _find_end(self, scan: int) -> tuple[int, int, bool] | None:
         """Find what ends the value.
 
         Returns:
@@ -389,60 +380,48 @@ class ValueReader:
                 lead = max((sign.lead for sign, _ in signs), key=len)
                 start = at if closing else source.at + length_without(text[source.at : at], lead)
                 return start, -1, False
-            loose = self._loose(place) if not closing else None
+            loose = self._find_loose_end(place) if not closing else None
             if loose is not None:
                 self._seen = at
                 return loose
         return None
 
-    def _loose(self, at: int) -> tuple[int, int, bool] | None:
+    def _find_loose_end(self, at: int) -> tuple[int, int, bool] | None:
         """Find an end whose first tag is there, and not all that should follow it."""
         source, text = self._source, self._source.text
         first = next(iter(tags_and_words(self._pair.closing.core)), "")
         if len(first) < 4 or not text.startswith(first, at):
             return None
         rest = text[at + len(first) :].lstrip()
-        known = [token for token in tags_and_words(self._pair.closing.core)[1:] if len(token) > 3]
+        tokens = [token for token in tags_and_words(self._pair.closing.core)[1:] if len(token) > 3]
+        start = source.at + length_without(text[source.at : at], self._pair.closing.lead)
         if not rest and source.ended:
-            return (
-                source.at + length_without(text[source.at : at], self._pair.closing.lead),
-                len(text),
-                True,
-            )
-        if not source.ended and any(token.startswith(rest) for token in known):
-            return (
-                source.at + length_without(text[source.at : at], self._pair.closing.lead),
-                -1,
-                True,
-            )
-        if any(rest.startswith(token) for token in known):
-            end = len(text) - len(rest)
-            return (
-                source.at + length_without(text[source.at : at], self._pair.closing.lead),
-                end,
-                True,
-            )
+            return start, len(text), True
+        if not source.ended and any(token.startswith(rest) for token in tokens):
+            return start, -1, True
+        if any(rest.startswith(token) for token in tokens):
+            return start, len(text) - len(rest), True
         return None
 
     def _read_value(self, text: str, *, may_be_text: bool) -> Any:
-        """Return the value that a text is."""
+        """Return the value of a text: a text itself where the schema wants one."""
         if not may_be_text or "string" not in self._kinds:
             try:
-                return self._parsed(text)
+                return self._parse(text)
             except ValueError:
                 if not may_be_text or self._kinds & {"array", "object"}:
                     raise
                 return text
         try:
-            value = self._parsed(text)
+            value = self._parse(text)
         except ValueError:
             return text
         kind = KINDS.get(type(value), "string")
         fits = kind in self._kinds or (kind == "integer" and "number" in self._kinds)
         return value if fits else text
 
-    def _parsed(self, text: str) -> Any:
-        """Return the value that is written: JSON, Python's or the template's own notation."""
+    def _parse(self, text: str) -> Any:
+        """Parse a value in JSON, in Python's or in the template's own notation."""
         text = text.strip()
         notation = self._pairs.notation
         if not text and self._kinds & {"array", "object"} and notation is not None:
@@ -452,7 +431,7 @@ class ValueReader:
         except ValueError:
             pass
         if notation is not None:
-            value = notation.read(text)
+            value = notation.parse(text)
             return value if notation.quotes[0] else fit_value(value, self._schema)
         try:
             return json.loads(text, strict=False)

@@ -71,7 +71,7 @@ def find_folder(name: str | None) -> str | None:
 
 def find_models(names: Sequence[str]) -> list[str]:
     """Return the models that names stand for: a folder of several files can be one, or many."""
-    from mtkit.sources.models import models_of
+    from mtkit.sources.locate import models_of
 
     return [path for name in names for path in ([name] if find_folder(name) else models_of(name))]
 

@@ -1,6 +1,6 @@
-"""Which files a corpus has, the units that its work is cut into, and the documents of a unit.
+"""The files of a corpus, the units that its work is cut into, and the documents of a unit.
 
-A file of lines that lies open is cut into ranges of bytes; a line belongs to the range that it
+An uncompressed file of lines is cut into ranges of bytes; a line belongs to the range that it
 begins in. A Parquet file is cut at its row groups. A compressed file and a text that is one
 document are a unit each. Documents are read in blocks.
 """
@@ -62,7 +62,7 @@ class Unit(Record):
         kind: "text" (one document), "lines", "jsonl" or "parquet".
         compression: "gzip", "lzma", "bz2", "zstd", or "" for none.
         size: Bytes of the file that the unit stands for: the measure of progress.
-        modified: When the file was last changed, in nanoseconds; 0 where that is not known.
+        modified: Time of the file's last change, in nanoseconds; 0 if unknown.
     """
 
     path: str
@@ -78,22 +78,22 @@ def units_of(paths: Sequence[str], reading: Reading) -> tuple[list[Unit], int]:
     """Return the units of a corpus in a fixed order, and how many files of folders are left out.
 
     Args:
-        paths: Files, folders (with what lies below them) and URLs that fsspec opens; what is named
-            twice is read twice.
+        paths: Files, folders (with their subfolders) and fsspec URLs; what is named twice is read
+            twice.
     """
     files: list[str] = []
     left_out = 0
     for path in paths:
         if not is_url(path) and os.path.isdir(path):
             below = [*visible_files(path)]
-            known = [
+            readable = [
                 name for name in below if os.path.splitext(_without_compression(name))[1] in _KINDS
             ]
-            left_out += len(below) - len(known)
-            files += known
+            left_out += len(below) - len(readable)
+            files += readable
         else:
             files.append(path)
-    units = [unit for path in files for unit in _cut(path, reading)]
+    units = [unit for path in files for unit in _split_file(path, reading)]
     if not units:
         if files:
             what = "is empty" if len(files) == 1 else f"is empty, as all {len(files)} files are"
@@ -108,7 +108,7 @@ def units_of(paths: Sequence[str], reading: Reading) -> tuple[list[Unit], int]:
 
 
 def is_url(path: str) -> bool:
-    """Tell whether a path is one for fsspec: ``s3://bucket/name``."""
+    """Tell whether fsspec opens a path, such as ``s3://bucket/name``."""
     return "://" in path
 
 
@@ -118,7 +118,7 @@ def _without_compression(path: str) -> str:
     return bare if suffix in _COMPRESSED else path
 
 
-def _cut(path: str, reading: Reading) -> Iterator[Unit]:
+def _split_file(path: str, reading: Reading) -> Iterator[Unit]:
     size, modified = _stat_file(path)
     compression = _COMPRESSED.get(os.path.splitext(path)[1], "")
     kind = _KINDS.get(os.path.splitext(_without_compression(path))[1], "text")
@@ -135,7 +135,7 @@ def _cut(path: str, reading: Reading) -> Iterator[Unit]:
 
 
 def _stat_file(path: str) -> tuple[int, int]:
-    """Return the size of a file and when it was changed."""
+    """Return the size of a file and the time of its last change."""
     if is_url(path):
         fsspec = _fsspec()
         try:
@@ -148,12 +148,12 @@ def _stat_file(path: str) -> tuple[int, int]:
         except Exception as error:  # noqa: BLE001  each kind of place has its own
             raise _unreadable(path, error) from None
     try:
-        found = os.stat(path) if path != "-" else None
+        status = os.stat(path) if path != "-" else None
     except OSError as error:
         raise UsageError(system_message(error), source=path) from None
-    if found is None or not stat.S_ISREG(found.st_mode):
+    if status is None or not stat.S_ISREG(status.st_mode):
         raise UsageError("is not a file: a corpus cannot come from a pipe", source=path)
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 def _row_groups(path: str, modified: int, reading: Reading) -> Iterator[Unit]:
@@ -172,7 +172,7 @@ def _row_groups(path: str, modified: int, reading: Reading) -> Iterator[Unit]:
 
 @contextmanager
 def open_source(path: str) -> Iterator[BinaryIO]:
-    """Open a file or URL for reading; what goes wrong there becomes an error of ours."""
+    """Open a file or URL for reading; errors of either become ours."""
     try:
         with _fsspec().open(path, "rb") if is_url(path) else open(path, "rb") as file:
             yield file
@@ -200,7 +200,7 @@ def open_parquet(path: str, file: BinaryIO) -> Iterator[Any]:
 
 
 def decompress(file: BinaryIO, unit: Unit) -> BinaryIO:
-    """Return what a unit's file holds; the file itself where it is not compressed."""
+    """Return the content of a unit's file as a stream."""
     if not unit.compression:
         return file
     import importlib
@@ -236,17 +236,17 @@ def _unreadable(path: str, error: Exception) -> MtkitError:
 
 
 _LONGEST = 1 << 30
-"""Bytes of a document: memory goes with it."""
+"""Bytes of a document, which is held in memory."""
 _BLOCK_BYTES = 1 << 18
-"""Bytes of lines that are taken apart together: few enough that a block of blank ones is small."""
+"""Bytes of lines in a block: few enough that even a block of blank lines is small."""
 _BLOCK_ROWS = 256
 
 
 class Block(Record):
-    """Documents that lie behind each other.
+    """Consecutive documents.
 
     Attributes:
-        places: A number for each, ascending, that ``place`` makes words of.
+        places: Of each, ascending; ``describe_place`` says what the number means.
         bad: Places that should hold a document and do not, each with the reason.
     """
 
@@ -284,7 +284,7 @@ def read_documents(unit: Unit, reading: Reading) -> Iterator[Block]:
 
 
 def _read_lines(unit: Unit, reading: Reading, content: BinaryIO) -> Iterator[Block]:
-    """Yield the lines that begin in the unit's range; blank ones are none of a JSON Lines file."""
+    """Yield the lines that begin in the unit's range, without blank lines of a JSON Lines file."""
     at = 0
     if unit.start:
         content.seek(unit.start - 1)
@@ -320,15 +320,15 @@ def _check_length(content: bytes, unit: Unit, where: str) -> bytes:
 def _parse_fields(places: list[int], lines: list[bytes], data: bytes, name: str) -> Block:
     """Return a field of each line of JSON.
 
-    The data is decoded once: json.loads looks for the encoding of each line and for white space
-    around it, which takes longer than the JSON.
+    The data is decoded once: json.loads detects the encoding of each line and strips white space,
+    which takes longer than the JSON.
     """
     try:
         whole: Sequence[str] = data.decode().split("\n")
     except UnicodeDecodeError:
         whole = [""] * len(lines)
     parse = json.JSONDecoder().raw_decode
-    found: list[int] = []
+    begins: list[int] = []
     texts: list[str | bytes] = []
     bad: list[tuple[int, str]] = []
     for at, line, decoded in zip(places, lines, whole, strict=False):
@@ -346,13 +346,13 @@ def _parse_fields(places: list[int], lines: list[bytes], data: bytes, name: str)
                 continue
         text = value.get(name) if isinstance(value, dict) else None
         if isinstance(text, str):
-            found.append(at)
+            begins.append(at)
             texts.append(text)
         elif isinstance(value, dict) and name in value:
             bad.append((at, f"its field {name!r} is not a text"))
         else:
             bad.append((at, f"has no field {name!r}"))
-    return Block(found, texts, bad)
+    return Block(begins, texts, bad)
 
 
 def _read_rows(unit: Unit, reading: Reading, file: BinaryIO) -> Iterator[Block]:

@@ -1,7 +1,7 @@
-"""What is done with every document, and the folder of finished parts.
+"""A job: what is done with every document, and the folder of its parts.
 
-A job that was ended goes on where it was: ``job.json`` says what the parts are parts of. A part is
-some files and a tally, which appears last: what has a tally is done.
+An interrupted job resumes where it was: ``job.json`` describes the job that the parts belong to. A
+part consists of files and a tally, which is written last: a part with a tally is complete.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Job(Record):
         tokenizer: Path of its file; each process loads it.
         overrides: What reading that file needs (``mtkit.load``).
         reader: Another way to read it (``mtkit.load``).
-        parse_special: Recognize special tokens in the text (``Tokenizer.encode_ids``).
-        end_id: Id that is put behind each document, or None.
-        width: Bytes of an id in a part; 0 counts the ids instead of keeping them.
-        skip_bad: Leave out what is not a document, instead of ending.
+        parse_special: As in ``Tokenizer.encode_ids``.
+        end_id: Id appended to each document, or None.
+        width: Bytes of an id in a part; 0 counts the ids instead of writing them.
+        skip_bad: Leave out what is not a document, instead of raising.
     """
 
     tokenizer: str
@@ -53,10 +53,10 @@ class Job(Record):
 
 
 class Tally(Record):
-    """What a unit held.
+    """Counts of a unit.
 
     Attributes:
-        bad: Places that held no document, left out.
+        bad: Places without a document, left out.
     """
 
     documents: int = 0
@@ -66,8 +66,8 @@ class Tally(Record):
     bad: int = 0
 
     def __add__(self, other: Tally) -> Tally:
-        mine, others = (tuple(getattr(t, n) for n in t.__match_args__) for t in (self, other))
-        return Tally(*(a + b for a, b in zip(mine, others, strict=True)))
+        own, others = (tuple(getattr(t, n) for n in t.__match_args__) for t in (self, other))
+        return Tally(*(a + b for a, b in zip(own, others, strict=True)))
 
 
 _PLAN, _LOCK = "job.json", "lock"
@@ -75,14 +75,14 @@ _TALLY = re.compile(r"\d{6,}\.json")
 
 
 class Parts(Closeable):
-    """Parts of one job, which other processes leave alone until this is closed."""
+    """The parts of a job, locked against other processes until closed."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._locked = -1
 
     def close(self) -> None:
-        """Let other processes in."""
+        """Release the lock."""
         if self._locked >= 0:
             os.close(self._locked)
             self._locked = -1
@@ -94,21 +94,21 @@ class Parts(Closeable):
         if restart and os.path.isfile(path):
             self._lock()
             self.remove()
-        begun = self._is_begun()
+        is_used = self._make_folder()
         self._lock()
-        found = _read_json(path) if os.path.isfile(path) else {}
-        # What is done without --skip-bad holds nothing bad, and is the same with it.
-        is_other = found not in (plan, {**plan, "skip_bad": False})
-        if begun and is_other and (not found or self._has_parts()):
+        old_plan = _read_json(path) if os.path.isfile(path) else {}
+        # Parts made without --skip-bad have no bad documents, so they are the same with it.
+        is_other = old_plan not in (plan, {**plan, "skip_bad": False})
+        if is_used and is_other and (not old_plan or self._has_parts()):
             raise UsageError(
                 "has parts of a different job: files, tokenizer or options have changed",
                 source=self.folder, hint="--restart starts over",
             )  # fmt: skip
-        if found != plan:
+        if old_plan != plan:
             write_files({path: json.dumps(plan).encode()}, force=True)
 
     def _lock(self) -> None:
-        """Keep other runs away, where files can be locked."""
+        """Lock the folder, where files can be locked."""
         self.close()
         try:
             self._locked = os.open(os.path.join(self.folder, _LOCK), os.O_RDWR | os.O_CREAT, 0o666)
@@ -119,8 +119,8 @@ class Parts(Closeable):
             self.close()
             raise UsageError("is being written by another process", source=self.folder)
 
-    def _is_begun(self) -> bool:
-        """Tell whether the folder holds something, and make it where there is none."""
+    def _make_folder(self) -> bool:
+        """Make the folder; returns whether it is there and not empty."""
         try:
             os.mkdir(self.folder)
         except FileExistsError:  # an empty one: the disk was full before the plan was written
@@ -135,12 +135,12 @@ class Parts(Closeable):
         return any(_TALLY.fullmatch(name) for name in os.listdir(self.folder))
 
     def remove(self) -> None:
-        """Remove the folder; one that no job made stays."""
+        """Remove the folder, if a job made it."""
         if os.path.isfile(os.path.join(self.folder, _PLAN)):
             shutil.rmtree(self.folder)
 
     def clear(self) -> None:
-        """Remove what units that were cut have left."""
+        """Remove unfinished files."""
         for name in os.listdir(self.folder):
             if name.endswith(".part"):
                 with suppress(OSError):  # the next writer removes it
@@ -149,17 +149,17 @@ class Parts(Closeable):
     def write(
         self, number: int, files: Mapping[str, Iterable[Buffer]], tally: Callable[[], Tally]
     ) -> None:
-        """Write a part; the tally is asked for when the files are written."""
+        """Write a part; ``tally`` is called once the files are written."""
 
-        def told() -> Iterator[bytes]:
-            told = tally()
-            yield json.dumps({name: getattr(told, name) for name in fields(told)}).encode()
+        def tally_json() -> Iterator[bytes]:
+            counts = tally()
+            yield json.dumps({name: getattr(counts, name) for name in fields(counts)}).encode()
 
-        named = {self._path(number, name): content for name, content in files.items()}
-        write_files({**named, self._path(number, "json"): told()}, force=True)
+        part_files = {self._path(number, name): content for name, content in files.items()}
+        write_files({**part_files, self._path(number, "json"): tally_json()}, force=True)
 
     def tally(self, number: int) -> Tally | None:
-        """Return what a unit held, or None where it is not done."""
+        """Return the tally of a unit; None if its part is not complete."""
         path = self._path(number, "json")
         return Tally(**_read_json(path)) if os.path.exists(path) else None
 
@@ -178,12 +178,12 @@ def _read_json(path: str) -> Any:
 
 
 def _describe_job(job: Job, units: Sequence[Unit]) -> dict[str, Any]:
-    """Say what a job is, as JSON gives it back; a file that changed makes it another."""
+    """Return a job as JSON reads it back; with a changed file it is a different job."""
     tokenizer = os.stat(job.tokenizer)
-    said = {name: getattr(job, name) for name in fields(job) if name != "reading"}
+    options = {name: getattr(job, name) for name in fields(job) if name != "reading"}
     return {
         "schema": "mtkit.corpus/1",
-        **said,
+        **options,
         "overrides": dict(job.overrides or {}),
         "reading": _record_values(job.reading),
         "tokenizer_file": [tokenizer.st_size, tokenizer.st_mtime_ns],

@@ -1,4 +1,4 @@
-"""Parts put together: what trainers read.
+"""Parts joined into the files that trainers read.
 
 Sources: Megatron-LM's ``core/datasets/indexed_dataset.py`` (layout of .bin and .idx), numpy's
 ``lib/format.py`` (.npy, version 1.0), Apache Arrow for .arrow and .parquet.
@@ -26,7 +26,7 @@ SUFFIXES = (".bin", ".npy", ".parquet", ".arrow")
 _MEGATRON_MAGIC = b"MMIDIDX\x00\x00"
 _MEGATRON_VERSION = 1
 _MEGATRON_TYPES = {2: 8, 4: 4}
-"""Bytes of an id -> number of its type: uint16, and int32 (there is no uint32)."""
+"""Bytes of an id -> code of its type: uint16, or int32 (there is no uint32)."""
 _NPY_ALIGNMENT = 64
 _CHUNK_BYTES = 16 << 20
 
@@ -50,8 +50,8 @@ def assemble(path: str, parts: Parts, numbers: range, width: int) -> dict[str, I
     """Return the files of an output with their content in pieces.
 
     Args:
-        path: Its suffix says the format: .bin (Megatron, with .idx beside), .npy (all ids in a
-            row), .parquet or .arrow (a list of ids each document, column ``input_ids``).
+        path: Its suffix is the format: .bin (Megatron, with an .idx), .npy (all ids in a row),
+            .parquet or .arrow (a list of ids for each document, in the column ``input_ids``).
     """
     suffix = os.path.splitext(path)[1]
     if suffix == ".bin":
@@ -76,9 +76,9 @@ def _lengths(parts: Parts, number: int) -> NDArray[np.uint64]:
 
 
 def _megatron_index(parts: Parts, numbers: range, width: int) -> Iterator[Buffer]:
-    """Yield magic, version, type, counts; lengths; where each document begins; their numbers.
+    """Yield magic, version, type, counts; the lengths, offsets and numbers of the documents.
 
-    A document is one sequence here; the last table closes with the number behind the last.
+    A document is one sequence here; the last table ends with the number of documents.
     """
     import numpy as np
 
@@ -104,15 +104,15 @@ def _npy(parts: Parts, numbers: range, width: int) -> Iterator[Buffer]:
 
 
 def _table(parts: Parts, numbers: range, width: int, suffix: str) -> Iterator[Buffer]:
-    """Yield an Arrow or Parquet file as pyarrow writes it, a batch each part."""
+    """Yield an Arrow or Parquet file as pyarrow writes it, a batch for each part."""
     import numpy as np
     import pyarrow as pa
     from pyarrow import parquet
 
     kind = pa.large_list(pa.uint16() if width == 2 else pa.uint32())
     schema = pa.schema([("input_ids", kind)])
-    written = _Buffer()
-    sink: Any = pa.PythonFile(written, mode="w")
+    buffer = _Buffer()
+    sink: Any = pa.PythonFile(buffer, mode="w")
     make = pa.ipc.new_file if suffix == ".arrow" else parquet.ParquetWriter
     with make(sink, schema) as writer:
         for number in numbers:
@@ -121,12 +121,12 @@ def _table(parts: Parts, numbers: range, width: int, suffix: str) -> Iterator[Bu
             ids = np.frombuffer(parts.content(number, "ids"), f"<u{width}")
             column = pa.LargeListArray.from_arrays(pa.array(ends), pa.array(ids))
             writer.write_table(pa.table([column], schema=schema))
-            yield from written.taken()
-    yield from written.taken()
+            yield from buffer.take()
+    yield from buffer.take()
 
 
 class _Buffer:
-    """A file that gives what was written to it."""
+    """A file whose content can be taken out as it is written."""
 
     closed = False
 
@@ -144,12 +144,12 @@ class _Buffer:
         return self._size
 
     def flush(self) -> None:
-        """Have nothing to do: what was written is there."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Have nothing to do, as flush."""
+        """Do nothing."""
 
-    def taken(self) -> list[bytes]:
+    def take(self) -> list[bytes]:
         """Return what was written since the last call."""
         pieces, self._pieces = self._pieces, []
         return pieces

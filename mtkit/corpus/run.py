@@ -1,4 +1,4 @@
-"""A job from beginning to end: parts, then what they give together."""
+"""A job from beginning to end: its parts, then the output made of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mtkit.base.record import Record
 from mtkit.corpus import outputs
 from mtkit.corpus.documents import is_url
 from mtkit.corpus.job import Parts, Tally
-from mtkit.corpus.workers import load_tokenizer
+from mtkit.corpus.workers import load_tokenizer, run_local, run_on_ray
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -24,18 +24,22 @@ if TYPE_CHECKING:
     from mtkit.corpus.job import Job
 
     OnProgress = Callable[[int, int], None]
-    """Takes the bytes done and the bytes of all."""
+    """Called with the bytes done and the bytes of all."""
 
 
 class JobResult(Record):
-    """A job that is done."""
+    """The counts of a finished job.
+
+    Attributes:
+        resumed: Units that an earlier run had finished.
+    """
 
     tally: Tally
     resumed: int
 
 
 class JobSettings(Record):
-    """How a job is run; none of it changes what comes out.
+    """How a job is run; the output does not depend on it.
 
     Attributes:
         ray_address: Of the cluster; None takes RAY_ADDRESS, or starts one on this machine.
@@ -72,16 +76,16 @@ def count(
 def encode(
     job: Job, units: Sequence[Unit], path: str, settings: JobSettings, on_progress: OnProgress
 ) -> JobResult:
-    """Encode a corpus into the file that the suffix of a path names (``outputs.assembled``).
+    """Encode a corpus into a file of the format that its suffix names (``outputs.assemble``).
 
-    The same call after a run that was ended goes on behind the parts that are done, and what it
-    writes does not depend on where that was, nor on the number of processes.
+    The same call resumes an interrupted run; the output depends neither on where that ended nor on
+    the number of processes.
     """
     parts, force = _open_parts(job, units, path, outputs.paths_of(path), settings)
     with parts:
         finished = _run_units(job, units, parts, settings, on_progress)
-        made = outputs.assemble(path, parts, range(len(units)), job.width)
-        write_files(made, force=force)
+        files = outputs.assemble(path, parts, range(len(units)), job.width)
+        write_files(files, force=force)
         parts.remove()
         return finished
 
@@ -91,8 +95,8 @@ def _open_parts(
 ) -> tuple[Parts, bool]:
     """Return the parts of an output, and whether its files may be replaced.
 
-    Where parts lie, an earlier run was allowed to write there, and may have been ended between the
-    first file and the second.
+    Where there are parts, an earlier run was allowed to write there, and may have ended between
+    the first file and the second.
     """
     parts = Parts(f"{path}.parts")
     force = settings.force or os.path.isdir(parts.folder)
@@ -111,28 +115,25 @@ def _open_parts(
 def _run_units(
     job: Job, units: Sequence[Unit], parts: Parts, settings: JobSettings, on_progress: OnProgress
 ) -> JobResult:
-    """Do what is not done yet."""
+    """Run the units that have no complete part yet."""
     parts.begin(job, units, restart=settings.restart)
     total = sum(unit.size for unit in units)
     tally = Tally()
     left = []
     for number, unit in enumerate(units):
-        done = parts.tally(number)
-        if done is None:
+        unit_tally = parts.tally(number)
+        if unit_tally is None:
             left.append((number, unit))
         else:
-            tally += done
-    if settings.ray:
-        from mtkit.corpus import workers
-
-        tallies: Iterable[Tally] = workers.run_on_ray(job, left, parts, settings.ray_address)
-    else:
-        from mtkit.corpus import workers
-
-        tallies = workers.run_local(job, left, parts, settings.jobs)
+            tally += unit_tally
+    tallies = (
+        run_on_ray(job, left, parts, settings.ray_address)
+        if settings.ray
+        else run_local(job, left, parts, settings.jobs)
+    )
     on_progress(tally.size, total)
-    for done in tallies:
-        tally += done
+    for unit_tally in tallies:
+        tally += unit_tally
         on_progress(tally.size, total)
     if tally.size != total:
         raise UsageError("a unit is missing", source=parts.folder, hint="--restart starts over")
@@ -142,8 +143,8 @@ def _run_units(
 def _add_counts(parts: Parts, numbers: range) -> NDArray[np.int64]:
     import numpy as np
 
-    found = [np.frombuffer(parts.content(number, "counts"), np.int64) for number in numbers]
-    total = np.zeros(max(map(len, found)), np.int64)
-    for counts in found:
+    part_counts = [np.frombuffer(parts.content(number, "counts"), np.int64) for number in numbers]
+    total = np.zeros(max(map(len, part_counts)), np.int64)
+    for counts in part_counts:
         total[: len(counts)] += counts
     return total

@@ -1,8 +1,7 @@
-"""The units of a job: encoded and written as parts, by processes of this machine or a Ray cluster.
+"""Units encoded and written as parts, by processes of this machine or a Ray cluster.
 
-On Ray (Ray Data) each unit is a task; Ray runs the tasks of a lost node again, and a part that was
-written twice is the same part. The folder of the output and the files have to be reachable from
-every node.
+On Ray (Ray Data) each unit is a task; Ray runs the tasks of a lost node again, and writing a part
+twice does no harm. The output's folder and the files have to be reachable from every node.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _COUNTED_AT_ONCE = 1 << 18
-"""Ids that are counted together: numpy copies them to 64 bits, which should stay in the cache."""
+"""Ids counted at once: numpy copies them to 64 bits, which should stay in the cache."""
 
 
 def load_tokenizer(job: Job) -> Tokenizer:
@@ -43,15 +42,15 @@ def load_tokenizer(job: Job) -> Tokenizer:
 
 
 def encode_unit(job: Job, tokenizer: Tokenizer, unit: Unit, parts: Parts, number: int) -> Tally:
-    """Encode a unit and write its part; the part is there whole or not at all."""
-    made = _UnitIds(job, tokenizer, unit)
-    files = _id_files(made, job.width) if job.width else {"counts": _count_ids(made)}
-    parts.write(number, files, lambda: made.tally)
-    return made.tally
+    """Encode a unit and write its part, which appears whole or not at all."""
+    ids = _UnitIds(job, tokenizer, unit)
+    files = _id_files(ids, job.width) if job.width else {"counts": _count_ids(ids)}
+    parts.write(number, files, lambda: ids.tally)
+    return ids.tally
 
 
 class _UnitIds:
-    """The ids of a unit, many documents at a time; ``tally`` is right when all were given."""
+    """Iterates the ids of a unit, many documents at a time; ``tally`` is valid at the end."""
 
     def __init__(self, job: Job, tokenizer: Tokenizer, unit: Unit) -> None:
         self._job, self._tokenizer, self._unit = job, tokenizer, unit
@@ -59,7 +58,7 @@ class _UnitIds:
         self.tally = Tally()
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
-        """Yield the ids of some documents, and how many each of them has; none has none."""
+        """Yield the ids of some documents, and how many each has; documents without ids are out."""
         import numpy as np
 
         end_id = self._job.end_id
@@ -78,11 +77,11 @@ class _UnitIds:
         self.tally = Tally(n_documents, n_tokens, self._unit.size, n_empty, self._bad)
 
     def _blocks(self) -> Iterator[Block]:
-        """Yield the documents that are good as far as reading them shows."""
+        """Yield the documents that can be read; others are counted, or raise."""
         for block in read_documents(self._unit, self._job.reading):
             if block.bad and not self._job.skip_bad:
                 at, why = block.bad[0]
-                before = bisect(block.places, at)  # one of them may be bad as well
+                before = bisect(block.places, at)  # encoding may refuse one of them first
                 yield Block(block.places[:before], block.texts[:before])
                 self._refuse(at, why)
             self._bad += len(block.bad)
@@ -91,7 +90,7 @@ class _UnitIds:
     def _encoded(
         self, places: Sequence[int], texts: Sequence[str | bytes]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of documents and how many each has; bad ones have none and are counted."""
+        """Return the ids of documents and how many each has; bad ones have none, and count."""
         import numpy as np
 
         job = self._job
@@ -111,7 +110,7 @@ class _UnitIds:
         return ids, np.diff(starts)
 
     def _refuse(self, at: int, why: str) -> None:
-        """Count a document that is bad."""
+        """Count a bad document, or raise."""
         if not self._job.skip_bad:
             hint = "--skip-bad leaves such documents out"
             raise FormatError(
@@ -120,12 +119,12 @@ class _UnitIds:
         self._bad += 1
 
 
-def _count_ids(made: _UnitIds) -> Iterator[memoryview]:
-    """Yield how often each id occurs, by id."""
+def _count_ids(unit_ids: _UnitIds) -> Iterator[memoryview]:
+    """Yield the counts of all ids, by id."""
     import numpy as np
 
     total = np.zeros(0, np.int64)
-    for ids in _join_ids(made):
+    for ids in _join_ids(unit_ids):
         counts = np.bincount(ids)
         if len(counts) < len(total):
             total[: len(counts)] += counts
@@ -135,11 +134,11 @@ def _count_ids(made: _UnitIds) -> Iterator[memoryview]:
     yield total.data
 
 
-def _join_ids(made: _UnitIds) -> Iterator[NDArray[np.int32]]:
-    """Yield many ids at once, and not too many: a table of 200,000 counts is not made for a few."""
+def _join_ids(unit_ids: _UnitIds) -> Iterator[NDArray[np.int32]]:
+    """Yield many ids at once: a table of 200,000 counts is not made for a few."""
     waiting: list[NDArray[np.int32]] = []
     size = 0
-    for ids, _ in made:
+    for ids, _ in unit_ids:
         waiting.append(ids)
         size += len(ids)
         if size >= _COUNTED_AT_ONCE:
@@ -156,31 +155,32 @@ def _split_ids(parts: Sequence[NDArray[np.int32]]) -> Iterator[NDArray[np.int32]
         yield ids[at : at + _COUNTED_AT_ONCE]
 
 
-def _id_files(made: _UnitIds, width: int) -> dict[str, Iterator[memoryview]]:
-    """Return the files of a part: ids, and behind them the length of each document."""
+def _id_files(unit_ids: _UnitIds, width: int) -> dict[str, Iterator[memoryview]]:
+    """Return the files of a part; the lengths are read behind the ids, which collect them."""
     import numpy as np
 
-    found: list[NDArray[np.int64]] = []
+    lengths_by_block: list[NDArray[np.int64]] = []
 
     def ids() -> Iterator[memoryview]:
-        for some, lengths in made:
-            found.append(lengths)
-            yield some.astype(np.uint16 if width == 2 else np.uint32).data
+        for block, lengths in unit_ids:
+            lengths_by_block.append(lengths)
+            yield block.astype(np.uint16 if width == 2 else np.uint32).data
 
     def all_lengths() -> Iterator[memoryview]:
-        yield np.concatenate([*found, np.zeros(0, np.int64)]).astype(np.uint64).data
+        lengths = np.concatenate([*lengths_by_block, np.zeros(0, np.int64)])
+        yield lengths.astype(np.uint64).data
 
     return {"ids": ids(), "lengths": all_lengths()}
 
 
 _AHEAD = 4
-"""Units that wait for each process: no more are sent, so that a job of millions stays small."""
+"""Units submitted ahead for each process: a job may have millions."""
 
 
 def run_local(
     job: Job, units: Sequence[tuple[int, Unit]], parts: Parts, jobs: int
 ) -> Iterator[Tally]:
-    """Do the units, and yield what each held, in the order in which they end."""
+    """Run the units, and yield the tally of each as it ends."""
     if jobs == 1 or len(units) <= 1:
         tokenizer = load_tokenizer(job)
         for number, unit in units:
@@ -198,8 +198,8 @@ def run_local(
     running = {pool.submit(_Worker.work, *unit) for unit in islice(left, _AHEAD * jobs)}
     try:
         while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
+            finished, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
                 yield future.result()
                 running |= {pool.submit(_Worker.work, *unit) for unit in islice(left, 1)}
     except BrokenProcessPool:
@@ -208,16 +208,16 @@ def run_local(
             hint="use fewer --jobs; the same command resumes the work",
         ) from None
     finally:
-        if running:  # a unit may take hours
+        if running:  # do not wait: a unit may take hours
             for process in set(multiprocessing.active_children()) - others:
-                process.kill()  # what ends as an exception lets the pool go on with the next unit
+                process.kill()  # after an exception alone the pool would go on with the next unit
         pool.shutdown(cancel_futures=True)
         if running:
             parts.clear()
 
 
 class _Worker:
-    """What a process keeps between units."""
+    """The state of a worker process."""
 
     job: Job
     parts: Parts
@@ -225,7 +225,7 @@ class _Worker:
 
     @classmethod
     def begin(cls, job: Job, parts: Parts) -> None:
-        """Load the tokenizer; the parent alone answers Ctrl-C, and its end is the worker's."""
+        """Load the tokenizer; Ctrl-C is left to the parent, whose end is the worker's."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         threading.Thread(target=_end_with_parent, daemon=True).start()
         cls.job, cls.parts, cls.tokenizer = job, parts, load_tokenizer(job)
@@ -237,7 +237,7 @@ class _Worker:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent does: the queue of a parent that was killed stays open."""
+    """End this process with its parent: the queue of a killed parent stays open."""
     from multiprocessing import parent_process
 
     parent = parent_process()
@@ -249,11 +249,7 @@ def _end_with_parent() -> None:
 def run_on_ray(
     job: Job, units: Sequence[tuple[int, Unit]], parts: Parts, address: str | None
 ) -> Iterator[Tally]:
-    """Do the units, and yield what each held; as ``local.run``.
-
-    Args:
-        address: Of the cluster; None takes RAY_ADDRESS, or starts one on this machine.
-    """
+    """Run the units on a cluster; None takes RAY_ADDRESS, or starts one on this machine."""
     try:
         import ray
         import ray.data
@@ -267,7 +263,7 @@ def run_on_ray(
     except ConnectionError as error:
         raise ResourceError(f"no Ray cluster: {error}", source=address or "RAY_ADDRESS") from None
 
-    def done(row: dict[str, Any]) -> dict[str, Any]:
+    def encode_row(row: dict[str, Any]) -> dict[str, Any]:
         number, unit = units[row["item"]]
         try:
             tally = encode_unit(job, _cached_tokenizer(job), unit, parts, number)
@@ -275,9 +271,9 @@ def run_on_ray(
             return {"error": str(error), "tally": [0] * len(Tally.__match_args__)}
         return {"error": "", "tally": [getattr(tally, name) for name in Tally.__match_args__]}
 
-    rows = ray.data.from_items(list(range(len(units))), override_num_blocks=len(units)).map(done)
+    rows = ray.data.from_items(list(range(len(units))), override_num_blocks=len(units))
     try:
-        for row in rows.iter_rows():
+        for row in rows.map(encode_row).iter_rows():
             if row["error"]:
                 raise ResourceError(row["error"])
             yield Tally(*map(int, row["tally"]))

@@ -5,17 +5,17 @@ batches are split; ids, grammars and sizes are checked before they get there.
 
 * ``shared_library``  loading the library, its log, its devices, its chat templates
 * ``model``           a model: how it is loaded, its vocabulary, what its tokenizer can be given
-* ``batch``           what a context hands to llama.cpp
-* ``context``         a context: logits, hidden states, its memory and state, vectors of texts
+* ``context``         a context: batches, logits, hidden states, memory and state, vectors of texts
 * ``slots``           a context of several sequences
-* ``importance``      what enters a model's matrices while it computes, and files of it
+* ``importance``      importance matrices: what enters a model's matrices, and files of it
 * ``sampler``         samplers
-* ``grammar``         what tokens have to follow, by llguidance; ``gbnf`` reads grammars
+* ``grammar``         what tokens have to follow, by llguidance; ``gbnf`` translates grammars
 * ``schema``          JSON schemas as llguidance enforces them; ``schema_pattern``: their patterns
-* ``trial``           what the child process does that tries a model file
-* ``quantizer``       what the child process does that quantizes one
+* ``trial``           the child process that tries a model file
+* ``quantizer``       the child process that quantizes one
 
-Whatever is opened closes what depends on it first: closing a model closes its contexts.
+Closing a model closes its contexts first.
+
 Source: llama.h of llama.cpp; the names are those of llama-cpp-python 0.3.36.
 """
 

@@ -1,12 +1,10 @@
 """A context in llama.cpp: batches, logits, hidden states, memory, state; or one vector of a text.
 
 Logits and hidden states are numpy views of llama.cpp's own buffers, valid until the next call that
-computes, and until the context is closed: copy what must live longer. A view is made anew only when
-the buffer has moved, which keeps the cost of a step below a microsecond (measured 0.4 against 2.4).
+computes and until the context is closed: copy what must live longer.
 
-Its memory is what it keeps of the tokens it has computed.
-
-Mostly keys and values, which can be cut at any place; a recurrent state cannot be cut.
+The memory of a context is what it keeps of the tokens it has computed: mostly keys and values,
+which can be cut at any place; a recurrent state cannot be cut.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import weakref
 from mtkit.base.process import Closeable
 from mtkit.base.record import replace
 from mtkit.errors import MtkitError, ResourceError, UnsupportedError, UsageError, format_count
-from mtkit.llama.batch import Batch
 from mtkit.llama.shared_library import Interrupts, call_uninterrupted, library, log
 from mtkit.memory_plan.cache import element_type
 from mtkit.settings import MOST_THREADS
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
 _POOLING = {"mean": 1, "cls": 2, "last": 3, "rank": 4}
 _FLASH = {"auto": -1, "off": 0, "on": 1}
 _DEFAULT_TOKENS, _DEFAULT_THREADS = 512, 1
-"""Of a context whose settings leave it open; llama.cpp's own default is 4 threads anywhere."""
+"""Where settings leave them open; llama.cpp would take 4 threads on any machine."""
 
 
 def check_threads(*counts: int) -> None:
@@ -46,13 +43,13 @@ def check_threads(*counts: int) -> None:
 
 
 def resolve_settings(settings: ContextSettings) -> ContextSettings:
-    """Return settings that leave nothing open."""
+    """Return settings with defaults for what they leave open."""
     n_ctx, threads = settings.n_ctx or _DEFAULT_TOKENS, settings.threads or _DEFAULT_THREADS
     return replace(settings, n_ctx=n_ctx, threads=threads)
 
 
 def context_parameters(lib: Any, settings: ContextSettings) -> Any:
-    """Return llama.cpp's parameters of a context; nothing may be open."""
+    """Return llama.cpp's parameters of a context, of settings that leave nothing open."""
     params = lib.llama_context_default_params()
     params.n_ctx = settings.n_ctx
     params.n_seq_max = settings.n_seq
@@ -70,11 +67,103 @@ def context_parameters(lib: Any, settings: ContextSettings) -> Any:
     return params
 
 
-class Memory(Closeable):
-    """The part of a context that remembers.
+class Batch:
+    """Room for a number of tokens, each with its position and whether its logits count.
+
+    One batch serves all calls, since its arrays are numpy's. Its tokens are those of the first
+    sequence, or those of several that ``fill_parts`` puts behind each other.
 
     Attributes:
-        n_ctx: Tokens that fit, as asked for (llama.cpp's own number is a multiple of 256).
+        outputs: 1 where logits count; int8 of shape (size,).
+        embeddings: What enters in the place of ids; float32 of shape (size, width).
+    """
+
+    def __init__(self, lib: Any, size: int, width: int = 0, sequences: int = 1) -> None:
+        """Make room; with a ``width`` for embeddings instead of ids."""
+        import numpy as np
+
+        self._tokens = np.zeros(size, np.int32)
+        self._positions = np.zeros(size, np.int32)
+        self._counts = np.ones(size, np.int32)
+        self._sequences = np.arange(sequences, dtype=np.int32)
+        # llama.cpp wants a list of sequences for every token; here always of one.
+        self._first = self._sequences.ctypes.data
+        self._lists = np.full(size, self._first, np.uintp)
+        self.outputs = np.zeros(size, np.int8)
+        self.embeddings = np.zeros((size if width else 0, width), np.float32)
+
+        def pointer(array: Any, kind: Any) -> Any:
+            return ctypes.cast(array.ctypes.data, ctypes.POINTER(kind))
+
+        self.struct = lib.llama_batch(
+            n_tokens=0,
+            token=None if width else pointer(self._tokens, ctypes.c_int32),
+            embd=pointer(self.embeddings, ctypes.c_float) if width else None,
+            pos=pointer(self._positions, ctypes.c_int32),
+            n_seq_id=pointer(self._counts, ctypes.c_int32),
+            seq_id=pointer(self._lists, ctypes.POINTER(ctypes.c_int32)),
+            logits=pointer(self.outputs, ctypes.c_int8),
+        )
+
+    def fill(self, ids: Sequence[int], position: int, outputs: bool) -> None:
+        """Set the tokens, whose positions follow each other, and whether their logits count."""
+        self._tokens[: len(ids)] = ids
+        self._place(len(ids), position, outputs)
+
+    def fill_embeddings(self, rows: Any, position: int) -> None:
+        """Set what enters, float32 of shape (n, width); the logits of the last row count."""
+        self.embeddings[: len(rows)] = rows
+        self._place(len(rows), position, False)
+        self.outputs[len(rows) - 1] = 1
+
+    def _place(self, size: int, position: int, outputs: bool) -> None:
+        self._positions[:size] = range(position, position + size)
+        self.outputs[:size] = outputs
+        self.struct.n_tokens = size
+
+    def fill_parts(self, parts: Sequence[tuple[int, int, Sequence[int], int]]) -> list[int]:
+        """Set tokens of several sequences; returns the row of each part's last token.
+
+        Args:
+            parts: Sequence, position of the first token, the tokens, and of how many of the last
+                the logits count.
+        """
+        tokens: list[int] = []
+        positions: list[int] = []
+        lists: list[int] = []
+        outputs: list[int] = []
+        ends = []
+        width = self._sequences.itemsize
+        for sequence, position, ids, count in parts:
+            size = len(ids)
+            tokens += ids
+            positions += range(position, position + size)
+            lists += [self._first + sequence * width] * size
+            outputs += [0] * (size - count) + [1] * count
+            ends.append(len(tokens) - 1)
+        # An assignment to an array takes longer than the rest: one for all parts.
+        size = self.struct.n_tokens = len(tokens)
+        self._tokens[:size] = tokens
+        self._positions[:size] = positions
+        self._lists[:size] = lists
+        self.outputs[:size] = outputs
+        return ends
+
+    def fill_token(self, token_id: int, position: int) -> Any:
+        """Set one token whose logits count; returns the struct."""
+        self._tokens[0] = token_id
+        self._positions[0] = position
+        self.outputs[0] = 1
+        self.struct.n_tokens = 1
+        return self.struct
+
+
+class Memory(Closeable):
+    """The memory of a context.
+
+    Attributes:
+        n_ctx: Tokens that fit, as set (llama.cpp rounds up to a multiple of 256).
+        n_past: Tokens that it holds.
     """
 
     model: Model
@@ -133,11 +222,11 @@ class Memory(Closeable):
         size = call_uninterrupted(lib.llama_state_get_size, self.handle)
         data = bytearray(size)
         buffer = (ctypes.c_uint8 * size).from_buffer(data)
-        written = call_uninterrupted(lib.llama_state_get_data, self.handle, buffer, size)
-        if not written:
+        count = call_uninterrupted(lib.llama_state_get_data, self.handle, buffer, size)
+        if not count:
             raise UnsupportedError(f"the state cannot be saved{log.reason()}")
         del buffer
-        return data[:written]
+        return data[:count]
 
     def restore(self, data: bytes | bytearray | memoryview) -> None:
         """Set the memory to what ``state`` gave; there are logits once a token is computed."""
@@ -169,9 +258,9 @@ class Memory(Closeable):
 
 _NO_ROOM, _ABORTED = 1, 2
 _WHOLE = ("f16", "bf16", "f32")
-"""Types of keys and values; where there is an encoder, it writes beyond its memory with others."""
+"""Types of keys and values; with others an encoder writes beyond its memory."""
 _FEW = 16
-"""Tokens of a batch that cannot be interrupted: it is over soon, and each look costs the GIL."""
+"""Tokens of a batch that is over too soon to be interrupted: each check takes the GIL."""
 
 
 class Interrupted(MtkitError):
@@ -181,11 +270,7 @@ class Interrupted(MtkitError):
 
 
 class Context(Memory):
-    """A context of a model; close it, or use it in ``with``.
-
-    Attributes:
-        n_ctx: Tokens that fit, as asked for (llama.cpp's own number is a multiple of 256).
-    """
+    """A context of a model; close it, or use it in ``with``."""
 
     def __init__(self, model: Model, settings: ContextSettings, *, watched_by: Any = None) -> None:
         """Make a context.
@@ -251,7 +336,7 @@ class Context(Memory):
         """Compute tokens after those in the memory, in as many batches as it takes.
 
         Args:
-            outputs: Which rows of logits are wanted; "all" only for as many as fit one batch.
+            outputs: Which rows of logits count; "all" only for as many as fit one batch.
         """
         self.check_open()
         count = len(ids)
@@ -272,7 +357,7 @@ class Context(Memory):
             self.n_past = start + at + size
 
     def decode_embeddings(self, rows: Any) -> None:
-        """Compute what enters as embeddings instead of ids; the logits of the last row are wanted.
+        """Compute embeddings instead of ids; the logits of the last row count.
 
         Args:
             rows: float32 of shape (n, n_embd), as the graph takes them behind its table.
@@ -319,8 +404,8 @@ class Context(Memory):
         lib, struct = self._library, (batch or self._batch).struct
         call = call or self._decode_call
         log.clear()
-        # The callback costs a microsecond for every node of the graph: nothing against a large
-        # batch, a twentieth of a small model's few tokens.
+        # The callback costs a microsecond a node of the graph: nothing beside a large batch, a
+        # twentieth of the time of a small model's few tokens.
         if struct.n_tokens <= few:
             code = call(self.handle, struct)
         else:
@@ -375,6 +460,7 @@ class Context(Memory):
     def _array(self, address: int, size: int) -> Any:
         import numpy as np
 
+        # A view anew for every step would cost 2.4 us; while the buffer stays where it is, 0.4.
         key = address, size
         array = self._views.get(key)
         if array is None:
@@ -401,7 +487,7 @@ class Context(Memory):
         return self._finalizer.alive
 
     def close(self) -> None:
-        """Free it; once is enough, twice does no harm."""
+        """Free it; a second time does nothing."""
         self._views.clear()
         self._view, self._address = None, 0
         self._finalizer()
@@ -418,7 +504,8 @@ class Embedder(Context):
     """A context that pools; close it, or use it in ``with``.
 
     Attributes:
-        most: Tokens of a text at most: all are computed at once.
+        most: Tokens that a text may have: all are computed at once.
+        is_own: The pooling is the model's own.
     """
 
     def __init__(self, model: Model, settings: ContextSettings) -> None:
@@ -457,13 +544,7 @@ class Embedder(Context):
         self.clear()
         self._batch.fill(ids, 0, True)
         self._run()
-        address = self._library.llama_get_embeddings_seq(self.handle, 0)
-        if not address:
+        pointer = self._library.llama_get_embeddings_seq(self.handle, 0)
+        if not pointer:
             raise UnsupportedError("gives no embedding", source=self.model.path)
-        return self._array(_address(address), self.width).copy()
-
-
-def _address(pointer: Any) -> int:
-    import ctypes
-
-    return ctypes.cast(pointer, ctypes.c_void_p).value or 0
+        return self._array(ctypes.cast(pointer, ctypes.c_void_p).value or 0, self.width).copy()

@@ -1,8 +1,8 @@
-"""GBNF, the grammars of llama.cpp, as the grammars that llguidance takes.
+"""GBNF, llama.cpp's grammars, translated into the Lark grammars that llguidance takes.
 
-A character of GBNF becomes a lexeme of its own: texts that begin alike then stay apart in the
-parser alone, as they do in llama.cpp, where llguidance's own converter makes lexemes of whole rules
-and so leaves out texts whose end a longer lexeme has taken.
+Each character of GBNF becomes a lexeme of its own, so that texts that begin alike are told apart by
+the parser, as in llama.cpp. llguidance's own converter makes lexemes of whole rules, and so leaves
+out texts whose end a longer lexeme has taken.
 
 Source: llama.cpp, grammars/README.md and src/llama-grammar.cpp (``llama_grammar_parser``);
 llguidance, docs/syntax.md.
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HEAD = '%llguidance {"no_forcing": true}'
-"""How a grammar for llguidance begins: what has to come may come in any tokens."""
+"""First line for llguidance: a text that is forced may still come in any tokens."""
 _MOST_BYTES = 1 << 20
 _MOST_PARTS = 200_000
 _MOST_REPEATS = 2000
 _DEEPEST = 30
 """Parentheses within each other."""
 _DEEPEST_RULES = 500
-"""Rules within each other, and parentheses: llguidance follows both on the stack."""
+"""Rules and parentheses within each other: llguidance follows both on the stack."""
 _SPACE = re.compile(r"(?:[ \t]|#[^\r\n]*)*")
 _LINES = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
 _NAME = re.compile(r"[a-zA-Z0-9-]+")
@@ -87,7 +87,7 @@ class _Parser:
         return "\n".join([*lines, *(f"{name}: /{body}/" for body, name in self._sets.items())])
 
     def _check_depth(self, root: str) -> None:
-        """Visit the rules as llguidance does, first things first, and see how deep that goes."""
+        """Check how deep llguidance goes: it visits rules depth first."""
         seen = {root}
         todo = [(iter(self._named[root]), self._weights[root])]
         depth = todo[0][1]
@@ -214,7 +214,7 @@ class _Parser:
         return f"<[{'^' * others}{self._token(name)}]>"
 
     def _terminal(self, ranges: list[tuple[int, int]], *, negated: bool = False) -> str:
-        """Return the name of a set of characters; those that are none are left out."""
+        """Return the name of a set of characters, without the halves of surrogate pairs."""
         self._parts += 1
         if self._parts > _MOST_PARTS:
             raise UsageError(f"has more than {_MOST_PARTS} characters and sets", field="grammar")
@@ -231,7 +231,7 @@ class _Parser:
         return self._sets.setdefault(body, f"T{len(self._sets)}")
 
     def _codes(self, text: str) -> list[tuple[int, bool]]:
-        """Return the characters of a literal or set, and of each whether it was escaped."""
+        """Return the characters of a literal or set, each with whether it was escaped."""
         codes, at = [], 0
         while at < len(text):
             match = _CHARACTER.match(text, at)

@@ -1,9 +1,8 @@
 """What tokens have to follow: a grammar in GBNF, a JSON schema, or a choice of calls.
 
-All of them are llguidance's to follow: it keeps the ways in which a text can have come about as
-an Earley parser does, so that their number stays within bounds that it is given.
-
-A vocabulary is made for llguidance once for each model, and grammars are compiled for one.
+llguidance follows all of them. It parses as Earley did, so that the number of ways in which a text
+can be read stays within bounds that it is given. A vocabulary is made for llguidance once a model,
+and grammars are compiled for one.
 
 Source: llguidance, python/llguidance/_lib.pyi.
 """
@@ -41,7 +40,7 @@ _LIMITS: dict[str, Any] = {
     "max_items_in_row": 5_000, "step_max_items": 100_000, "max_lexer_states": 50_000,
     "verbose_errors": False,
 }  # fmt: skip
-"""Of llguidance: some 100 MB, and a time for a token that the samplers see to."""
+"""Bounds of llguidance: some 100 MB; the samplers bound the time of a token."""
 _vocabularies: weakref.WeakKeyDictionary[Model, Vocabulary] = weakref.WeakKeyDictionary()
 _vocabulary_lock = threading.Lock()
 
@@ -50,7 +49,8 @@ class Vocabulary(Record):
     """A vocabulary as llguidance takes it.
 
     Attributes:
-        controls: The texts of control tokens, which no text of a grammar stands for, to ids.
+        controls: Texts of control tokens, which no text of a grammar matches, to their ids.
+        compiled: Grammars that were compiled for it, the one used last at the end.
     """
 
     tokenizer: Any
@@ -59,7 +59,7 @@ class Vocabulary(Record):
 
 
 class _Pieces:
-    """What llguidance asks about a vocabulary; it needs no tokenizer for what is done here."""
+    """What llguidance wants to know of a vocabulary; it needs no tokenizer here."""
 
     bos_token_id = None
 
@@ -107,11 +107,7 @@ def _tokenizer(pieces: _Pieces, ends: list[int]) -> Any:
 
 
 def compile_grammar(tokenizer: Any, lark: str, field: str) -> Any:
-    """Compile a grammar.
-
-    Args:
-        lark: The grammar, as llguidance takes it.
-    """
+    """Compile a grammar of llguidance's."""
     from llguidance import LLMatcher, LLParserLimits
 
     matcher = LLMatcher(tokenizer, lark, log_level=0, limits=LLParserLimits(**_LIMITS))
@@ -124,18 +120,18 @@ def compile_grammar(tokenizer: Any, lark: str, field: str) -> Any:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of what llguidance says, which goes on with its state."""
+    """Return the first line of a message; llguidance's go on with its state."""
     return text.partition("\n")[0][:200]
 
 
 _JSON_OPTIONS: Any = {"whitespace_pattern": " ", "json_allowed_escapes": 'nrbtf\\"'}
-"""How JSON is written: at most one space where there can be some; characters as they are, since a
-property's name spelled in numbers would pass as another's."""
+"""How JSON is written: one space at most; no characters by number, since the name of a property
+written so would pass as another one's."""
 _MOST_CALLS = 1000
-_MOST_KEPT = 32
-"""Grammars of a model: what was checked when a request came need not be compiled again."""
-_MOST_TRIED, _MOST_SECONDS = 500, 2.0
-"""Parts of a schema, when the one is looked for that cannot be enforced; time for all of them."""
+_MOST_COMPILED = 32
+"""Grammars kept for a model: one that was checked with its request is not compiled again."""
+_MOST_TRIALS, _MOST_SECONDS = 500, 2.0
+"""Parts of a schema that are compiled to find the one that cannot be enforced, and the time."""
 _REASONS = (
     ("oneOf constraints", "oneOf of schemas that are not known to exclude each other"),
     ("recursion limit", "what is nested so deeply"),
@@ -164,14 +160,14 @@ class Grammar(Closeable):
                 lark = lark_of(text or "", lambda name: _token_id(model, name))
             field = "grammar" if schema is None else "JSON schema"
             matcher = compile_grammar(vocabulary.tokenizer, lark, field)
-        vocabulary.compiled[key] = matcher  # the last that are asked for again
-        for other in list(vocabulary.compiled)[:-_MOST_KEPT]:
-            vocabulary.compiled.pop(other, None)
+        vocabulary.compiled[key] = matcher  # at the end: those used longest ago are dropped
+        for old in list(vocabulary.compiled)[:-_MOST_COMPILED]:
+            vocabulary.compiled.pop(old, None)
         self._matcher = matcher.deep_copy()
 
     def allows(self, token_id: int) -> bool:
         """Whether a token can come next."""
-        matcher = self._checked()
+        matcher = self._open_matcher()
         if matcher.is_stopped():  # then it knows of no token, not even of one that ends
             return token_id in self._ends
         return int(matcher.validate_tokens([token_id])) == 1
@@ -184,25 +180,25 @@ class Grammar(Closeable):
         """
         import numpy as np
 
-        bits = np.frombuffer(self._checked().compute_bitmask(), np.uint8)
-        self._checked()
+        bits = np.frombuffer(self._open_matcher().compute_bitmask(), np.uint8)
+        self._open_matcher()
         logits[np.unpackbits(bits, count=len(logits), bitorder="little") == 0] = float("-inf")
         return bool(logits.max() > float("-inf"))
 
     def accept(self, token_id: int) -> None:
-        """Go on after a token that ``allows`` has taken."""
-        self._checked().consume_token(token_id)
+        """Advance by a token that ``allows`` has accepted."""
+        self._open_matcher().consume_token(token_id)
 
     def reset(self) -> None:
-        """Begin anew."""
-        self._checked().reset()
+        """Start again."""
+        self._open_matcher().reset()
 
     def close(self) -> None:
         """Free it."""
         self._matcher = None
 
-    def _checked(self) -> Any:
-        """Return the matcher."""
+    def _open_matcher(self) -> Any:
+        """Return the matcher, unless it is closed or has failed."""
         if self._matcher is None:
             raise UsageError("the grammar is closed")
         if self._matcher.is_error():
@@ -221,17 +217,17 @@ def _token_id(model: Model, name: str) -> int:
 
 
 def one_of(choices: Iterable[tuple[str, str, str]]) -> str:
-    """Return what ``json_schema`` of sampler settings is, where an answer is one of several calls.
+    """Return a schema by which an answer is one of several calls, as ``Grammar`` takes it.
 
     Args:
-        choices: Of each the text before its JSON, the schema of that, and the text behind it;
+        choices: For each call the text before its JSON, the schema of that, and the text behind it;
             control tokens stand there as their texts.
     """
     return json.dumps([[before, json.loads(schema), after] for before, schema, after in choices])
 
 
 def check_schema(schema: str) -> None:
-    """See that every part of a JSON schema can be enforced.
+    """Check that every part of a JSON schema can be enforced.
 
     Args:
         schema: A JSON schema, or what ``one_of`` returns.
@@ -293,10 +289,10 @@ def _schema_json(schema: dict[str, Any]) -> str:
 
 
 def _find_place(message: str, prepared: PreparedSchema) -> str:
-    """Return the innermost part of a schema about which the same is said as about the whole."""
+    """Return the innermost part of a schema that fails with the message of the whole."""
     places = sorted(prepared.parts, key=lambda place: place.count("/"), reverse=True)
     until = time.monotonic() + _MOST_SECONDS
-    for place in places[:_MOST_TRIED]:
+    for place in places[:_MOST_TRIALS]:
         if time.monotonic() > until:
             break
         try:

@@ -5,13 +5,12 @@ llama-imatrix writes such files and llama-quantize reads them.
 ``NAME.in_sum2`` is the sum of the squares of what entered each column of the matrix NAME,
 ``NAME.counts`` of how many rows; a tensor of experts has a row of sums and a count for each.
 
-What enters a matrix is seen by llama.cpp's evaluation callback (``Products``).
+What enters a matrix is seen by llama.cpp's evaluation callback (``Products``), which is asked about
+every node of the graph and shown those that it wants once they are computed. Tensors are read where
+they lie, by their layout in C, which is checked first.
 
-The callback is asked about every node of the graph, and shown those that it wants once they are
-computed. Tensors are read where they lie, by their layout in C, which is checked first.
-
-Source: tools/imatrix/imatrix.cpp and common/imatrix-loader.cpp of llama.cpp.
-Source: ggml.h and ggml-backend.h of llama.cpp; tools/imatrix (which nodes count).
+Source: ggml.h, ggml-backend.h, tools/imatrix/imatrix.cpp (which nodes count) and
+common/imatrix-loader.cpp of llama.cpp.
 """
 
 from __future__ import annotations
@@ -35,15 +34,10 @@ if TYPE_CHECKING:
 
 
 _SUMS_ENDING, _COUNTS_ENDING = ".in_sum2", ".counts"
-_DATASETS_KEY, _CHUNKS_KEY, _CHUNK_SIZE_KEY = (
-    "imatrix.datasets",
-    "imatrix.chunk_count",
-    "imatrix.chunk_size",
-)
-
-_MOST_COUNTED = 2.0**62
-_MOST_CHUNKS = 1 << 31
-"""What is above it was not counted."""
+_DATASETS_KEY = "imatrix.datasets"
+_CHUNKS_KEY, _CHUNK_SIZE_KEY = "imatrix.chunk_count", "imatrix.chunk_size"
+_MOST_ROWS, _MOST_CHUNKS = 2.0**62, 1 << 31
+"""Counts above these are damage."""
 
 
 class Importance(Record):
@@ -84,12 +78,12 @@ def read_importance(path: str) -> Importance:
         total = np.frombuffer(file.tensor_data(sums), "<f4")
         if not len(of_each) or len(total) % len(of_each):
             raise FormatError("does not go with its counts", source=path, field=sums.label)
-        if not np.all((of_each >= 0) & (of_each < _MOST_COUNTED)):  # NaN is neither
+        if not np.all((of_each >= 0) & (of_each < _MOST_ROWS)):  # NaN is neither
             raise FormatError("is no number of tokens", source=path, field=counts.label)
         entries[stem] = total.reshape(len(of_each), -1), of_each.astype(np.int64)
-    known = file.metadata
-    chunks, size = (known.get(key) for key in (_CHUNKS_KEY, _CHUNK_SIZE_KEY))
-    datasets = known.get(_DATASETS_KEY)
+    metadata = file.metadata
+    chunks, size = (metadata.get(key) for key in (_CHUNKS_KEY, _CHUNK_SIZE_KEY))
+    datasets = metadata.get(_DATASETS_KEY)
     if not isinstance(datasets, GgufArray) or datasets.element is not STRING:
         datasets = ()
     return Importance(
@@ -121,7 +115,7 @@ def write_importance(path: str, importance: Importance, *, force: bool = False) 
 
 
 _OBJECT_BYTES = 32
-"""Of a ggml_object, which a context of ggml keeps for each tensor besides."""
+"""Size of a ggml_object, which a context of ggml keeps beside each tensor."""
 _F32 = 0
 _FEWEST_ROWS = 16
 _LAST_NORM = b"result_norm"
@@ -143,14 +137,15 @@ class _Tensor(ctypes.Structure):
 
 
 class Products:
-    """Shows what enters each matrix to a function.
+    """Shows a function what enters each matrix, while ``is_on``.
 
     Attributes:
+        callback: For the context that is watched.
         error: What the function raised; nothing is shown after it.
     """
 
     def __init__(self, take: Take, *, with_output: bool = False) -> None:
-        """Prepare.
+        """Set up.
 
         Args:
             take: Gets the name of a matrix; the two axes (outer, inner) by which the tensor holds
@@ -168,8 +163,8 @@ class Products:
         self._n_bytes = ggml("ggml_nbytes", size, [pointer])
         self._is_host = ggml("ggml_backend_buffer_is_host", ctypes.c_bool, [pointer])
         self._get = ggml("ggml_backend_tensor_get", None, [pointer, pointer, size, size])
-        needed = overhead, op_name, self._n_bytes, self._is_host, self._get
-        if None in needed or overhead() != ctypes.sizeof(_Tensor) + _OBJECT_BYTES:
+        functions = overhead, op_name, self._n_bytes, self._is_host, self._get
+        if None in functions or overhead() != ctypes.sizeof(_Tensor) + _OBJECT_BYTES:
             raise UnsupportedError("this build of llama.cpp has tensors of another layout")
         self._dense, self._chosen = (
             _operation_number(op_name, b"MUL_MAT"),
@@ -208,9 +203,9 @@ class Products:
         if node.op not in (self._dense, self._chosen):
             return False
         matrix = _Tensor.from_address(node.src[0])
-        chosen = self._array(node.src[2], "<i4")[0, 0] if node.op == self._chosen else None
+        experts = self._array(node.src[2], "<i4")[0, 0] if node.op == self._chosen else None
         axes = matrix.ne[3], matrix.ne[2]
-        self._take(_matrix_name(node), axes, self._array(node.src[1], "<f4"), chosen)
+        self._take(_matrix_name(node), axes, self._array(node.src[1], "<f4"), experts)
         return True
 
     def _array(self, address: int, kind: str) -> Any:
@@ -228,7 +223,7 @@ class Products:
 
 
 def _operation_number(op_name: Any, name: bytes) -> int:
-    """Return the number of an operation."""
+    """Return the number of an operation in this build."""
     number = 0
     while op_name(number) != name:
         number += 1

@@ -46,9 +46,9 @@ def model_parameters(lib: Any, settings: LoadSettings) -> tuple[Any, list[Any]]:
     arrays: list[Any] = []
     if settings.devices:
         handles = _device_handles(settings.devices)
-        chosen = (ctypes.c_void_p * (len(handles) + 1))(*handles, None)  # a NULL ends the list
-        params.devices = ctypes.cast(chosen, ctypes.c_void_p)
-        arrays.append(chosen)
+        array = (ctypes.c_void_p * (len(handles) + 1))(*handles, None)  # a NULL ends the list
+        params.devices = ctypes.cast(array, ctypes.c_void_p)
+        arrays.append(array)
     if settings.tensor_split:
         most = lib.llama_max_devices()
         if len(settings.tensor_split) > most:
@@ -63,18 +63,20 @@ def model_parameters(lib: Any, settings: LoadSettings) -> tuple[Any, list[Any]]:
 
 def _device_handles(names: tuple[str, ...]) -> list[int]:
     """Return the devices of these names but for the CPU, which is always there and no choice."""
-    known = {device.name: device for device in devices()}
+    available = {device.name: device for device in devices()}
     for name in names:
-        if name not in known:
-            raise UsageError(f"no device {name!r}", hint=f"available: {', '.join(known) or 'none'}")
-    return [known[name].handle for name in names if known[name].kind != "CPU"]
+        if name not in available:
+            raise UsageError(
+                f"no device {name!r}", hint=f"available: {', '.join(available) or 'none'}"
+            )
+    return [available[name].handle for name in names if available[name].kind != "CPU"]
 
 
 _SENTENCEPIECE_BPE, _WORDPIECE = 1, 3
 _BY_BYTES = {1, 4, 5}
-"""Types of vocabularies whose tokenizer takes any bytes: SentencePiece's two, RWKV's."""
+"""Types of vocabularies whose tokenizers take any bytes: SentencePiece's two, RWKV's."""
 _BEYOND = re.compile(rb"\xf4[\x90-\xbf][\x80-\xbf]{2}|[\xf5-\xf7][\x80-\xbf]{3}")
-"""What spells a number above U+10FFFF; llama.cpp takes other bad UTF-8 in some way."""
+"""UTF-8 of numbers above U+10FFFF; llama.cpp copes with other bad UTF-8."""
 _SPACE = "\u2581"
 _BYTE_TOKEN = re.compile(rb"<0x([0-9A-F]{2})>")
 
@@ -93,8 +95,8 @@ class TextGuard:
         """Check a text.
 
         Raises:
-            UsageError: It would end the process.
-            UnsupportedError: Any would: the tokenizer adds a token that the file does not name.
+            UsageError: The text would end the process.
+            UnsupportedError: Any text would: the tokenizer adds a token that the file lacks.
         """
         if self._type not in _BY_BYTES:
             match = _BEYOND.search(raw)
@@ -110,19 +112,19 @@ class TextGuard:
 
     def _check_added(self) -> None:
         lib, vocab = self._library, self._vocab
-        for name, is_always, adds, named in (
+        for name, is_always, adds, special_id in (
             ("BOS", self._type == _WORDPIECE, lib.llama_vocab_get_add_bos, lib.llama_vocab_bos),
             ("EOS", False, lib.llama_vocab_get_add_eos, lib.llama_vocab_eos),
             ("SEP", self._type == _WORDPIECE, lib.llama_vocab_get_add_sep, lib.llama_vocab_sep),
         ):
-            if (is_always or adds(vocab)) and named(vocab) < 0:
+            if (is_always or adds(vocab)) and special_id(vocab) < 0:
                 raise UnsupportedError(
                     f"the tokenizer adds {name}, and the file names no such token",
                     hint="use --no-special",
                 )
 
     def _check_bytes(self, raw: bytes) -> None:
-        """Check that what is not a token is made of bytes that are."""
+        """Check that characters without a token are made of bytes that have one."""
         if not self._texts:
             self._read_texts()
         if len(self._bytes) == 256:
@@ -137,7 +139,7 @@ class TextGuard:
                 raise UsageError(f"the tokenizer has no token for {character!a}", field="text")
 
     def _read_texts(self) -> None:
-        """Read the texts of the tokens, as far as there can be bytes that are none."""
+        """Read the texts of the tokens, until all bytes have one."""
         text_of = self._library.llama_vocab_get_text
         for token_id in range(self._library.llama_vocab_n_tokens(self._vocab)):
             text: bytes = text_of(self._vocab, token_id)
@@ -177,8 +179,8 @@ class Model(Closeable):
         """Load a model.
 
         Args:
-            progress: Called with the part that is done, 0 to 1.
-            weights: Without them contexts can be made, and compute nothing.
+            progress: Called with how much is loaded, 0 to 1.
+            weights: Load them; without them contexts can be made, but compute nothing.
         """
         self.settings = settings = settings or LoadSettings()
         self._library = lib = library(backends=settings.backends)
@@ -254,9 +256,9 @@ class Model(Closeable):
 
     @property
     def fim(self) -> dict[str, int]:
-        """What stands around the parts of a text whose middle is missing, where it has any.
+        """The fill-in-the-middle tokens that it has.
 
-        Token ids by llama.cpp's names: pre, suf, mid, pad, rep (repository) and sep (file).
+        Ids by llama.cpp's names: pre, suf, mid, pad, rep (repository) and sep (file).
         """
         self.check_open()
         ids = {name: getattr(self._library, f"llama_vocab_fim_{name}")(self.vocab) for name in _FIM}
@@ -264,7 +266,7 @@ class Model(Closeable):
 
     @property
     def around(self) -> tuple[list[int], list[int], list[int]]:
-        """What stands before two texts that are given together, behind each, and between them.
+        """Tokens before two texts that are given together, behind each, and between them.
 
         Source: llama.cpp, tools/server/server-common.cpp (``format_prompt_rerank``).
         """
@@ -279,7 +281,7 @@ class Model(Closeable):
         )
 
     def is_control(self, token_id: int) -> bool:
-        """Whether a text gives a token only where special tokens are recognized in it."""
+        """Whether only a text in which special tokens are parsed gives a token."""
         return bool(self._attributes(token_id) & (_UNKNOWN | _CONTROL))
 
     def strips(self, token_id: int) -> tuple[bool, bool]:
@@ -376,13 +378,14 @@ class Model(Closeable):
 
     @property
     def adapter_scales(self) -> list[float]:
-        """What each adapter is multiplied with, in the order in which they were loaded."""
+        """The scale of each adapter, in the order in which they were loaded."""
         return [scale for _, scale in self._adapters]
 
     def scale_adapters(self, scales: Mapping[int, float]) -> None:
-        """Set what adapters are multiplied with, in all contexts; those not named get 0.
+        """Set the scales of adapters by place, in all contexts; the others get 0.
 
-        No context may compute meanwhile, and what they remember was computed with other scales.
+        No context may compute meanwhile, and what their memories hold was computed with the scales
+        before.
         """
         for place in scales:
             if not 0 <= place < len(self._adapters):
@@ -396,7 +399,7 @@ class Model(Closeable):
                 self._give_adapters(context)
 
     def adopt(self, context: Any) -> None:
-        """Remember a context, so that it is closed before the model, and give it the adapters."""
+        """Register a context, so that it is closed before the model, and give it the adapters."""
         self._contexts.add(context)
         self._give_adapters(context)
 
@@ -415,7 +418,7 @@ class Model(Closeable):
         return self._finalizer.alive
 
     def close(self) -> None:
-        """Free the contexts, then the model; once is enough, twice does no harm."""
+        """Free the contexts, then the model; a second time does nothing."""
         for context in list(self._contexts):
             context.close()
         self._finalizer()

@@ -1,7 +1,8 @@
-"""What the child of a quantization does: llama.cpp's own quantizer, which may end its process.
+"""The child process of a quantization: llama.cpp's own quantizer, which may end its process.
 
-Started by ``mtkit.llm.quantization``. How far it is stands on stdout, a line for each tensor; what
-llama.cpp refuses is one line on stderr and the exit code of that error.
+Started by ``mtkit.llm.quantization``. Progress is a line on stdout for each tensor; what llama.cpp
+refuses is one line on stderr and the exit code of that error.
+
 Source: llama-quant.cpp of llama.cpp; tools/quantize (how an importance matrix becomes weights).
 """
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 _STEP = re.compile(rb"^\[ *(\d+)/ *(\d+)\]")
 _WHOLE, _TEXT = 0, 3
-"""Of llama_model_kv_override_type."""
+"""Numbers of llama_model_kv_override_type."""
 _MOST_TEXT = 127
-"""Bytes of a value there."""
+"""Bytes of a text value."""
 
 
 def main(job: str) -> None:
@@ -92,7 +93,7 @@ def _quantize(job: dict[str, Any]) -> None:
 
 
 def _print_progress(level: int, text: bytes | None, data: object) -> None:
-    """Take a piece of the log; the line that begins a tensor says how far it is."""
+    """Take a piece of the log; the line that starts a tensor is the progress."""
     match = _STEP.match(text or b"")
     if match:
         os.write(1, b"%s %s\n" % match.groups())
@@ -100,7 +101,7 @@ def _print_progress(level: int, text: bytes | None, data: object) -> None:
 
 
 def _type_overrides(lib: Any, pairs: list[tuple[str, int]]) -> Any:
-    """Return the types of tensors by patterns of their names."""
+    """Return llama.cpp's list of (pattern of names of tensors, type)."""
     overrides = (lib.llama_model_tensor_override * (len(pairs) + 1))()
     _kept_alive.append(overrides)
     for entry, (pattern, number) in zip(overrides, pairs, strict=False):
@@ -126,17 +127,17 @@ def _importance_weights(lib: Any, importance: Importance) -> Any:
 
 
 def _importance_keys(lib: Any, importance: Importance, name: str | None) -> Any:
-    """Return what the new file is to say of an importance matrix, as llama-quantize has it."""
+    """Return the metadata about an importance matrix that llama-quantize writes."""
     values = {
         "file": name,
         "dataset": importance.datasets[0] if importance.datasets else None,
         "entries_count": len(importance.entries),
         "chunks_count": importance.chunks or None,
     }
-    known = [(key, value) for key, value in values.items() if value is not None]
-    overrides = (lib.llama_model_kv_override * (len(known) + 1))()
+    pairs = [(key, value) for key, value in values.items() if value is not None]
+    overrides = (lib.llama_model_kv_override * (len(pairs) + 1))()
     _kept_alive.append(overrides)
-    for entry, (key, value) in zip(overrides, known, strict=False):
+    for entry, (key, value) in zip(overrides, pairs, strict=False):
         entry.key = f"quantize.imatrix.{key}".encode()
         if isinstance(value, str):
             cut = value.encode("utf-8", "surrogateescape")[:_MOST_TEXT]
@@ -147,4 +148,4 @@ def _importance_keys(lib: Any, importance: Importance, name: str | None) -> Any:
 
 
 _kept_alive: list[object] = []
-"""What llama.cpp points to."""
+"""What llama.cpp's structures point to."""

@@ -51,10 +51,10 @@ class Chain(Closeable):
         return self._candidates.apply(self.handle)
 
     def cut(self, logits: Any) -> tuple[Any, Any]:
-        """Return what is left of logits, of a chain that chooses none itself.
+        """Return the logits that are left by a chain that chooses no token itself.
 
         Returns:
-            Places, int32 of shape (n,), in any order, and their logits, float32; copies.
+            Ids, int32 of shape (n,), in any order, and their logits, float32; copies.
         """
         if self._candidates is None or len(self._candidates.rows) != len(logits):
             self._candidates = _Candidates(len(logits), self._library)
@@ -67,7 +67,7 @@ class Chain(Closeable):
         self._library.llama_sampler_accept(self.handle, token_id)
 
     def reset(self) -> None:
-        """Forget the tokens and begin the random numbers anew."""
+        """Forget the tokens and restart the random numbers."""
         self._library.llama_sampler_reset(self.handle)
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ _BY_NAME = ("properties", "patternProperties")
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _COUNTS = {"minLength": "maxLength", "minItems": "maxItems", "minProperties": "maxProperties"}
 _WHOLE = frozenset({*_COUNTS, *_COUNTS.values(), "multipleOf"})
-_ENFORCED: dict[str, tuple[type, str]] = {
+_ENFORCED: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(_BY_NAME, (dict, "an object")),
     **dict.fromkeys((*_CHOICES, "enum", "required"), (list, "an array")),
     **dict.fromkeys(("$ref", "pattern", "format"), (str, "a string")),

@@ -1,16 +1,14 @@
 """Loading llama.cpp: the package, its log, its compute devices, and its own chat templates.
 
-The log is kept quiet: the last lines are remembered, and warnings and errors among them become part
-of the message when a call fails, for most functions say nothing else.
+The log is not printed: its last lines are kept, and warnings and errors among them become part of
+the message when a call fails, since most functions report nothing else.
 
-``Interrupts`` is for Ctrl-C during a long call into C.
+``Interrupts`` is for Ctrl-C during a long call into C. Python runs a signal's handler only between
+its own instructions, so a call that takes a minute would have to end first, and an exception raised
+inside a callback is lost. While an ``Interrupts`` is entered, the handler only sets ``is_set``,
+which a callback reads to end the call; leaving it hands the signal to the handler before.
 
-Python runs a signal's handler only between its own instructions, so a call that takes a minute
-would have to end first, and an exception raised inside a callback is lost. While an ``Interrupts``
-is entered, the handler only sets ``is_set``, which a callback reads to end the call; leaving it
-hands the signal to the handler that was there before.
-
-The chat templates that it has itself are known by name and are not Jinja.
+llama.cpp's own chat templates are known by name and are not Jinja.
 
 Source: llama.h of llama.cpp (``llama_chat_apply_template``).
 """
@@ -78,7 +76,7 @@ PACKAGE = "llama-cpp-python"
 _KEPT_LINES = 40
 _DEBUG, _WARN, _ERROR, _CONTINUED = 1, 3, 4, 5  # ggml.h; the package has them otherwise
 _ON_WINDOWS = ("ggml.dll", "ggml-base.dll")
-"""Beside llama.dll."""
+"""Libraries beside llama.dll."""
 _modules: dict[str, Any] = {}
 _abort_lock = threading.Lock()
 
@@ -92,7 +90,7 @@ class Log:
         self._level = 0
 
     def take(self, level: int, text: bytes | None, _: object) -> None:
-        """Take a piece of the log; the callback of llama.cpp."""
+        """Take a piece of the log; llama.cpp's callback."""
         line = (text or b"").decode("utf-8", "replace")
         if level != _CONTINUED:
             self._level = level
@@ -122,7 +120,7 @@ class Log:
         return ""
 
     def reason(self, otherwise: str = "") -> str:
-        """Return what llama.cpp said, as the end of a message."""
+        """Return the last errors as the end of a message."""
         message = self.errors() or otherwise
         return f": llama.cpp says: {message}" if message else ""
 
@@ -183,15 +181,15 @@ def _load() -> None:
 
 
 def remember_model(path: str) -> None:
-    """Remember the model that llama.cpp is given, for the message where it ends the process."""
+    """Remember the file that llama.cpp reads, for the message where it ends the process."""
     _modules["path"] = path
 
 
 def _abort(message: bytes | None) -> None:
     """End the process with one line; the callback of a failed assertion.
 
-    ggml calls abort() when this returns, and nothing can be unwound from any thread that it is
-    called on: leaving is all that can be done better.
+    ggml calls abort() when this returns, and no thread that it may be called on can be unwound: all
+    that is left is to end the process with a better message.
     """
     from mtkit.base.escape import printable
 
@@ -260,9 +258,9 @@ def ggml(name: str, result: Any, arguments: list[Any]) -> Any:
 
 
 def _open_libraries() -> list[Any]:
-    """Return the libraries in which functions are looked for.
+    """Return the libraries in which functions are looked up.
 
-    The handle of libllama finds those of the libraries that it depends on, but on Windows.
+    The handle of libllama finds those of the libraries that it depends on, except on Windows.
     """
     if "handles" not in _modules:
         library = _modules["module"]._lib  # noqa: SLF001  the package has no other name for it
@@ -328,7 +326,7 @@ def devices() -> list[Device]:
 
 
 def system_info() -> str:
-    """Return what llama.cpp says of its build and of this machine."""
+    """Return llama.cpp's description of its build and of this machine."""
     text: bytes = library().llama_print_system_info()
     return text.decode("utf-8", "replace").strip()
 
@@ -337,7 +335,7 @@ _MESSAGE_FIELDS = ("role", "content")
 
 
 def builtin_templates() -> list[str]:
-    """Return their names."""
+    """Return the names of llama.cpp's own chat templates."""
     lib = library()
     count = lib.llama_chat_builtin_templates(None, 0)
     names = (ctypes.c_char_p * count)()
@@ -348,30 +346,26 @@ def builtin_templates() -> list[str]:
 def apply_builtin_template(
     name: str, messages: Sequence[Any], *, add_generation_prompt: bool
 ) -> str:
-    """Return what one of them writes.
-
-    Args:
-        messages: Each with ``role`` and ``content``.
-    """
+    """Render messages, each with ``role`` and ``content``, by one of llama.cpp's own templates."""
     lib = library()
     chat = (lib.llama_chat_message * len(messages))()
-    kept, size = [], 0
+    encoded, size = [], 0
     for place, message in enumerate(messages):
         texts = [message.get(key) if isinstance(message, dict) else None for key in _MESSAGE_FIELDS]
         if not all(isinstance(text, str) and "\0" not in text for text in texts):
             raise UsageError("is not a role and a text without NUL", field=f"messages[{place}]")
         role, content = (str(text).encode() for text in texts)
-        kept += [role, content]  # the structures only point at them
+        encoded += [role, content]  # the structures only point at them
         chat[place].role, chat[place].content = role, content
         size += len(role) + len(content)
     while True:
         room = 2 * size + 4096
         buffer = ctypes.create_string_buffer(room)
-        written = lib.llama_chat_apply_template(
+        length = lib.llama_chat_apply_template(
             name.encode(), chat, len(chat), add_generation_prompt, buffer, room
         )
-        if written < 0:
+        if length < 0:
             raise UsageError(f"llama.cpp has no chat template {name!r}", field="--chat-template")
-        if written <= room:
-            return buffer.raw[:written].decode("utf-8", "replace")
-        size = written
+        if length <= room:
+            return buffer.raw[:length].decode("utf-8", "replace")
+        size = length

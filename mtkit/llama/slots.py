@@ -12,8 +12,7 @@ import ctypes
 import os
 
 from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
-from mtkit.llama.batch import Batch
-from mtkit.llama.context import Context
+from mtkit.llama.context import Batch, Context
 from mtkit.llama.shared_library import call_uninterrupted, log
 
 TYPE_CHECKING = False
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
 MOST_SLOTS = 256
 """llama.cpp's LLAMA_MAX_SEQ."""
 _PACKED = -1, 1
-"""What tokens in llama-server's files of slots begin with; their number, they, and a 0 follow.
+"""Start of the tokens in llama-server's files of slots; their number, they and a 0 follow.
 
 Source: server-common.cpp, ``server_tokens::serialize``.
 """
 _FEW = 64
-"""Tokens of a batch that is over soon enough not to be interrupted: each look costs the GIL."""
+"""Tokens of a batch that is over too soon to be interrupted: each check takes the GIL."""
 
 
 class SlotContext(Context):
@@ -58,7 +57,7 @@ class SlotContext(Context):
 
         Args:
             parts: Slot, position of the first token, the tokens, and of how many of the last the
-                logits are wanted; by slot, each slot once.
+                logits count; sorted by slot, each slot once.
 
         Returns:
             The row of each part's last token, as ``logits`` takes it.

@@ -1,7 +1,7 @@
-"""What the child of a trial does: load a model, compute a token, leave.
+"""The child process of a trial: it loads a model, computes a token and ends.
 
 Started by ``mtkit.llm.trial``. What llama.cpp refuses is one line on stderr and the exit code of
-that error; a signal says the rest, and the last line on stdout where it was.
+that error; where a signal ends the process, the last line on stdout is the stage.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(path: str, backends: str, weights: str, threads: str, seconds: str, roo
 
     Args:
         weights: "1" to compute, empty to build the graph alone.
-        room: Memory that it may take besides the mapped file, in bytes.
+        room: Bytes of memory that it may take besides the mapped file.
     """
     _limit(int(seconds), int(room))
     try:
@@ -69,7 +69,7 @@ def _limit(seconds: int, room: int) -> None:
 
 
 def die_with_parent() -> None:
-    """Let this process not outlive its parent, which alone is told of Ctrl-C and reads stdout."""
+    """End this process with its parent, which alone sees Ctrl-C and reads stdout."""
     import select
     import signal
 
@@ -95,12 +95,12 @@ def _try(path: str, backends: str | None, *, threads: int, weights: bool) -> Non
         ids = _tokenize(lib, model)
         _print_stage("building the graph")
         size = _TOKENS + len(ids)
-        chosen = ContextSettings(
+        context_settings = ContextSettings(
             n_ctx=size, n_batch=size, n_ubatch=size, threads=threads,
             flash_attention="auto" if model.has_encoder else "on",
         )  # fmt: skip
         log.clear()
-        context = lib.llama_init_from_model(model.handle, context_parameters(lib, chosen))
+        context = lib.llama_init_from_model(model.handle, context_parameters(lib, context_settings))
         if not context:
             raise ResourceError(f"no context can be made{log.reason()}")
         if weights:

@@ -1,22 +1,21 @@
-"""Messages to the prompt of a model: its chat template, and the ids of what that writes.
+"""The prompt of a conversation: messages rendered by the chat template, and their ids.
 
 Only the chat template can write control tokens. Its text is tokenized with special tokens
-recognized, the texts of the messages and of the definitions of tools, names of their parameters
-included, without: somebody who writes ``<|im_end|>`` in a message or a description writes text, and
-does not end the message.
+recognized; texts of messages and of tool definitions, parameter names included, are not: a user who
+writes ``<|im_end|>`` writes text, and does not end the message.
 
 Conversations that spell no control token, nearly all, are rendered and tokenized whole. The others
 are rendered once more with marks in their texts (``TextMarks``). That rendering is cut at the
-control tokens that are left in it, which are the template's; a part that holds marks loses them and
-is tokenized without special tokens. llama.cpp cuts at control tokens first, too, so every other id
-is the same (llama-vocab.cpp, ``tokenizer_st_partition``). A template that looks for a control token
-in a text does not find it, and one that cuts a mark in two is not taken: with other marks, it
-would have to write the same.
+control tokens left in it, which are the template's; a part that holds marks loses them and is
+tokenized without special tokens. llama.cpp cuts at control tokens first, too, so every other id is
+the same (llama-vocab.cpp, ``tokenizer_st_partition``). A template that looks for a control token in
+a text does not find it, and one that cuts a mark in two is refused: with other marks, it would have
+to write the same.
 
 A mark is drawn anew for each conversation and occurs nowhere in it. It goes into each spelling of
-a control token before its last character, where a template that sorts names hardly sees it. What
-begins or ends like a part of a spelling gets one there, too: a template that writes ``<parameter=``
-and ``>`` around a name, or nothing between two texts, would complete it.
+a control token before its last character, where a template that sorts names hardly sees it. A text
+that begins or ends like part of a spelling gets one there, too: a template that writes
+``<parameter=`` and ``>`` around a name, or nothing between two texts, would complete it.
 """
 
 from __future__ import annotations
@@ -28,9 +27,23 @@ from mtkit.llama.shared_library import apply_builtin_template, builtin_templates
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, TypedDict
+
+    from typing_extensions import Unpack
 
     from mtkit.llama import Model
+
+    class TemplateArguments(TypedDict, total=False):
+        """How a conversation is rendered, besides its messages and tools.
+
+        Attributes:
+            values: Further variables of the template; they win over the special tokens.
+            continue_final: End inside the last message: behind its content, or the field named.
+        """
+
+        values: Mapping[str, Any] | None
+        continue_final: bool | str
+        add_generation_prompt: bool
 
 
 _WORDS = frozenset((
@@ -39,50 +52,51 @@ _WORDS = frozenset((
     "tool_calls", "tool_call_id", "id", "arguments", "parameters", "properties", "required",
     "description", "enum", "items", "reasoning_content", "reasoning", "thinking",
 ))  # fmt: skip
-"""What the protocol says, and templates look at: the same in each conversation."""
+"""Words of the protocol that templates compare with: left unmarked."""
 
 _SIGNS = ("!01234", "#56789")
-"""What a mark begins with, which sorts before all that names have, and its digits: nothing of it
-changes in JSON, as Python shows it, or in another case."""
+"""First character and digits of a mark. The first sorts before every letter of a name; none of
+them changes in JSON, in Python's repr, or in upper case."""
 _DIGITS = 20
 
 
 class TextMarks:
-    """Marks the texts of one conversation."""
+    """The mark of one conversation: put into its texts, and taken out of what they become."""
 
     def __init__(self, controls: Iterable[str], used: str, *, other: bool = False) -> None:
         """Draw a mark.
 
         Args:
-            other: A mark that shares no character with those that are drawn otherwise.
+            other: Draw a mark that has no character in common with the usual ones.
         """
         self._controls = sorted(controls, key=len, reverse=True)
-        self._heads = tuple({one[n:] for one in self._controls for n in range(1, len(one))})
-        self._tails = tuple({one[:n] for one in self._controls for n in range(1, len(one))})
+        cuts = [(control, n) for control in self._controls for n in range(1, len(control))]
+        self._heads = tuple({control[n:] for control, n in cuts})
+        self._tails = tuple({control[:n] for control, n in cuts})
         self.mark = _draw_mark(used, _SIGNS[other])
 
-    def given(self, value: Any) -> Any:
+    def insert(self, value: Any) -> Any:
         """Return a JSON value with marks in its texts and names."""
         if isinstance(value, str):
-            return self._text(value)
+            return self._mark_text(value)
         if isinstance(value, dict):
-            return {self.given(name): self.given(part) for name, part in value.items()}
+            return {self.insert(name): self.insert(part) for name, part in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self.given(part) for part in value]
+            return [self.insert(part) for part in value]
         return value
 
-    def removed(self, text: str) -> str:
+    def remove(self, text: str) -> str:
         """Return a text without marks."""
         return text.replace(self.mark, "")
 
-    def _text(self, text: str) -> str:
-        for one in self._controls:
-            while len(one) > 1 and one in text:
-                text = text.replace(one, one[:-1] + self.mark + one[-1])
+    def _mark_text(self, text: str) -> str:
+        for control in self._controls:
+            while len(control) > 1 and control in text:
+                text = text.replace(control, control[:-1] + self.mark + control[-1])
         core = text.strip()
         if not core or core in _WORDS:
             return text
-        if core.endswith(self._tails) or any(core in one for one in self._controls):
+        if core.endswith(self._tails) or any(core in control for control in self._controls):
             end = len(text.rstrip())
             text = text[:end] + self.mark + text[end:]
         if core.startswith(self._heads):
@@ -119,44 +133,44 @@ _SPACES = " \t\n\v\f\r"
 def message_ids(
     model: Model,
     messages: Sequence[Any],
-    rendered: Callable[[Sequence[Any], Sequence[Any] | None], str],
+    render: Callable[[Sequence[Any], Sequence[Any] | None], str],
     tools: Sequence[Any] | None = None,
 ) -> list[int]:
     """Return the ids of messages."""
-    text = rendered(messages, tools)
+    text = render(messages, tools)
     ids = model.tokenize(text, add_special=False, parse_special=True)
     texts = "\n".join(texts_in([messages, tools]))
     controls = _controls_in(model, ids) | control_tokens(model, texts)
 
-    def marked(marks: TextMarks) -> str:
+    def render_marked(marks: TextMarks) -> str:
         try:
-            return rendered(*marks.given([messages, tools]))
-        except TemplateRefusal:  # it may look for what is not there
+            return render(*marks.insert([messages, tools]))
+        except TemplateRefusal:  # it may require a text that now holds a mark
             return _refuse_text(messages, controls, texts)
 
-    if any(len(one) == 1 and one in texts for one in controls):  # there is no room for a mark
+    if any(len(name) == 1 and name in texts for name in controls):  # no room for a mark
         _refuse_text(messages, controls, texts)
     while controls:
         marks = TextMarks(controls, text + texts)
-        if marks.given([messages, tools]) == [messages, tools]:
+        if marks.insert([messages, tools]) == [messages, tools]:
             break
-        made = marked(marks)
-        if marks.removed(made) != text:
-            others = TextMarks(controls, made + text + texts, other=True)
-            if others.removed(marked(others)) != marks.removed(made):
+        marked_text = render_marked(marks)
+        if marks.remove(marked_text) != text:
+            others = TextMarks(controls, marked_text + text + texts, other=True)
+            if others.remove(render_marked(others)) != marks.remove(marked_text):
                 return _refuse_text(messages, controls, texts)
-        seen = control_tokens(model, made)
-        if controls.keys() >= seen.keys():
-            return rendered_ids(model, made, controls, marks)
-        controls |= seen  # what a spelling held that is broken now
+        new_controls = control_tokens(model, marked_text)
+        if controls.keys() >= new_controls.keys():
+            return rendered_ids(model, marked_text, controls, marks)
+        controls |= new_controls  # what a spelling held that is broken now
     return ids
 
 
 def _refuse_text(messages: Sequence[Any], controls: Iterable[str], texts: str) -> NoReturn:
-    spelled = next((one for one in controls if one in texts), next(iter(controls)))
+    control = next((name for name in controls if name in texts), next(iter(controls)))
     raise UsageError(
-        f"a text spells the control token {spelled}, and the chat template takes texts apart there",
-        field="messages" if spelled in "\n".join(texts_in(messages)) else "tools",
+        f"a text spells the control token {control}, and the chat template takes texts apart there",
+        field="messages" if control in "\n".join(texts_in(messages)) else "tools",
         hint="write it differently",
     )
 
@@ -178,12 +192,12 @@ def rendered_ids(model: Model, text: str, controls: dict[str, int], marks: TextM
     """Return the ids of a rendered text; the parts with marks are texts of messages."""
     import re
 
-    spelled = sorted(map(re.escape, controls), key=len, reverse=True)
-    parts = re.split(f"({'|'.join(spelled)})", text) if spelled else [text]
+    patterns = sorted(map(re.escape, controls), key=len, reverse=True)
+    parts = re.split(f"({'|'.join(patterns)})", text) if patterns else [text]
     ids: list[int] = []
-    waiting = ""  # control tokens and texts without a mark, one call for all
+    waiting = ""  # control tokens and texts without a mark: tokenized in one call
     for place, part in enumerate(parts):
-        plain = marks.removed(part)
+        plain = marks.remove(part)
         if plain == part:
             waiting += part
             continue
@@ -215,27 +229,18 @@ class ChatPrompt:
         self,
         messages: Sequence[Any],
         tools: Sequence[Any] | None = None,
-        *,
-        values: Mapping[str, Any] | None = None,
-        continue_final: bool | str = False,
-        add_generation_prompt: bool = True,
+        **arguments: Unpack[TemplateArguments],
     ) -> list[int]:
-        """Return the tokens of a conversation, as ``text`` has it."""
+        """Return the tokens of a conversation, as ``text`` renders it."""
         model = self._model
 
-        def rendered(messages: Sequence[Any], tools: Sequence[Any] | None) -> str:
-            return self.text(
-                messages,
-                tools,
-                values=values,
-                continue_final=continue_final,
-                add_generation_prompt=add_generation_prompt,
-            )
+        def render(messages: Sequence[Any], tools: Sequence[Any] | None) -> str:
+            return self.text(messages, tools, **arguments)
 
         if self._parse_special:
-            ids = model.tokenize(rendered(messages, tools), add_special=False)
+            ids = model.tokenize(render(messages, tools), add_special=False)
         else:
-            ids = message_ids(model, messages, rendered, tools)
+            ids = message_ids(model, messages, render, tools)
         if model.add_bos and ids[:1] != [model.bos]:  # templates that leave it to the tokenizer
             ids = [model.bos, *ids]
         return ids
@@ -249,12 +254,7 @@ class ChatPrompt:
         continue_final: bool | str = False,
         add_generation_prompt: bool = True,
     ) -> str:
-        """Return what the template writes; of messages that it does not take, what ``turns`` says.
-
-        Args:
-            values: Further variables of the template; they count more than the special tokens.
-            continue_final: End inside the last message: behind its content, or the field named.
-        """
+        """Render a conversation; messages that the template refuses are simplified first."""
         from mtkit.chat.conversation import render_or_simplify
         from mtkit.chat.template import render
 
@@ -263,13 +263,13 @@ class ChatPrompt:
             return self._builtin(messages, tools, continue_final=continue_final, opens=opens)
         model = self._model
 
-        def spelled(token_id: int) -> str:
+        def token_text(token_id: int) -> str:
             piece = model.piece(token_id, special=True) if token_id >= 0 else b""
             return piece.decode("utf-8", "replace")
 
-        tokens = {"bos_token": spelled(model.bos), "eos_token": spelled(model.eos)}
+        tokens = {"bos_token": token_text(model.bos), "eos_token": token_text(model.eos)}
 
-        def rendered(messages: Sequence[Any]) -> str:
+        def render_with(messages: Sequence[Any]) -> str:
             return render(
                 self._template,
                 messages,
@@ -279,7 +279,7 @@ class ChatPrompt:
                 values={**tokens, **(values or {})},
             ).text
 
-        return render_or_simplify(messages, rendered)
+        return render_or_simplify(messages, render_with)
 
     def _builtin(
         self,

@@ -1,8 +1,8 @@
-"""A conversation with a model: its own chat template, its memory kept from turn to turn.
+"""A conversation with a model, by its own chat template.
 
-Every turn renders the whole conversation and tokenizes it; what the tokens have in common with
-those of the turn before is not computed again. Where a conversation outgrows the context, the
-oldest exchange is forgotten; the system message stays.
+Every turn renders and tokenizes the whole conversation; the prefix that it shares with the turn
+before is not computed again. Where a conversation outgrows the context, the oldest exchange is
+forgotten; the system message stays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtkit.llm.sampling import Sampler
 
 _TAIL = 256
-"""Tokens of a prompt that may say how its answer begins."""
+"""Tokens at the end of a prompt that show how its answer begins."""
 _ROOM_FOR_ANSWER = 16
 """Tokens of an answer that have to fit at least."""
 
@@ -33,7 +33,7 @@ class Dialogue:
     """A conversation; its context has to be open.
 
     Attributes:
-        messages: What was said, as ``role`` and ``content``.
+        messages: Of the conversation so far, as ``role`` and ``content``.
         reused: Tokens of the last turn that did not have to be computed.
         forgotten: Messages that the last turn had to leave out.
     """
@@ -52,8 +52,7 @@ class Dialogue:
         """Begin a conversation.
 
         Args:
-            speculation: Computes several tokens at once, as a draft proposes them.
-            thinks: The model is to think before it answers, or not; None: as the template has it.
+            thinks: Whether the model is to think before it answers; None: as the template has it.
         """
         self.runner = runner
         self.sampler = sampler
@@ -64,7 +63,7 @@ class Dialogue:
         self.forgotten = 0
         self.ids: list[int] = []
         self._template, self._thinks = template or "", thinks
-        self._asked: list[int] = []
+        self._prompt_ids: list[int] = []
         self.set_system(system)
 
     def close(self) -> None:
@@ -72,7 +71,7 @@ class Dialogue:
         self.sampler.close()
 
     def set_system(self, text: str | None) -> None:
-        """Set the system message, or take it away."""
+        """Set the system message, or remove it."""
         rest = [m for m in self.messages if m.get("role") != "system"]
         self.messages = [{"role": "system", "content": text}, *rest] if text else rest
 
@@ -82,11 +81,7 @@ class Dialogue:
         self._begin()
 
     def replace(self, messages: Any) -> None:
-        """Go on with another conversation.
-
-        Raises:
-            UsageError: It is none.
-        """
+        """Go on with another conversation."""
         self.messages = check_messages(messages)
         self._begin()
 
@@ -97,8 +92,8 @@ class Dialogue:
     def answer(self, limit: int = -1, *, stops: Sequence[str] = ()) -> Iterator[Token]:
         """Answer the last message; the answer is added to the conversation, cut short or not.
 
-        A reasoning becomes ``reasoning_content`` of the message, which most templates leave out of
-        the turns that follow.
+        Reasoning becomes ``reasoning_content`` of the message, which most templates leave out of
+        later turns.
 
         Args:
             limit: Tokens at most; -1 for as many as fit.
@@ -106,11 +101,11 @@ class Dialogue:
         from mtkit.llama import Interrupted
 
         runner = self.runner
-        runner.stop_asked = False  # before the template runs, which takes long the first time
+        runner.stop_requested = False  # before the template runs, which takes long the first time
         context = runner.context
         assert context is not None
-        ids = self._asked = self._fitting(context.n_ctx)
-        if runner.stop_asked:
+        ids = self._prompt_ids = self._fit_prompt(context.n_ctx)
+        if runner.stop_requested:
             raise Interrupted("interrupted")
         runner.feed(ids)
         self.reused = len(ids) - runner.computed
@@ -133,9 +128,9 @@ class Dialogue:
                 yield token
         finally:
             reader = self._reader(streams=False)
-            told = reader.finish("".join(texts)) if reader is not None else ["".join(texts)]
-            message = {"role": "assistant", "content": text_in(told)}
-            if thoughts := reasoning_in(told):
+            parts = reader.finish("".join(texts)) if reader is not None else ["".join(texts)]
+            message = {"role": "assistant", "content": text_in(parts)}
+            if thoughts := reasoning_in(parts):
                 message["reasoning_content"] = thoughts
             self.messages.append(message)
 
@@ -151,7 +146,7 @@ class Dialogue:
 
     @cached_property
     def _form(self) -> Form | None:
-        """How the model writes a reasoning; None where its template speaks of none."""
+        """How the model writes its reasoning; None where its template mentions none."""
         from mtkit.chat.answer_analysis import find_form
 
         if not any(word in self._template for word in ("think", "THINK", "reason", "channel")):
@@ -166,17 +161,18 @@ class Dialogue:
 
         if self._form is None:
             return None
-        pieces = [self.runner.model.piece(one, special=True) for one in self._asked[-_TAIL:]]
-        prompt = b"".join(pieces).decode("utf-8", "replace")
+        piece = self.runner.model.piece
+        tail = b"".join(piece(i, special=True) for i in self._prompt_ids[-_TAIL:])
+        prompt = tail.decode("utf-8", "replace")
         return open_reader(self._form, None, prompt, calls=False, streams=streams)
 
     def stop(self, *_: object) -> None:
-        """End the answer that is being given; can be the handler of a signal."""
-        self.runner.stop_asked = True
+        """End the current answer; can serve as a signal handler."""
+        self.runner.stop_requested = True
 
     @property
     def speculates(self) -> bool:
-        """Whether a draft proposes tokens, by the sampler that it was opened with."""
+        """Whether a draft proposes tokens."""
         return self._speculation is not None
 
     @property
@@ -184,7 +180,7 @@ class Dialogue:
         """Why the last answer ended."""
         return self.runner.end
 
-    def _fitting(self, n_ctx: int) -> list[int]:
+    def _fit_prompt(self, n_ctx: int) -> list[int]:
         """Return the tokens of the conversation, without the oldest exchanges if need be."""
         messages = list(self.messages)
         values: dict[str, Any] = {}

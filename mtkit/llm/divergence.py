@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.999, 0.99, 0.95, 0.9, 0.5, 0.1, 0.05, 0.01)
 _FEW = 10
-"""Tokens of which no error is told, as there."""
+"""Up to so many tokens no error is given, as in llama-perplexity."""
 _LEAST = math.exp(-16)
-"""Probability up to which a token of the base does not count, as there."""
+"""Probability up to which a token of the base does not count, as in llama-perplexity."""
 _BINS = 16
 
 
@@ -89,8 +89,8 @@ def check_same_vocabulary(model: Runner, base: Runner) -> None:
 
 
 def _tokens(runner: Runner) -> bytes:
-    found = runner.header.file.metadata.get("tokenizer.ggml.tokens")
-    return found.raw_bytes() if isinstance(found, GgufArray) else b""
+    tokens = runner.header.file.metadata.get("tokenizer.ggml.tokens")
+    return tokens.raw_bytes() if isinstance(tokens, GgufArray) else b""
 
 
 def divergence(
@@ -125,7 +125,7 @@ def divergence(
 
 
 class _Rows:
-    """What is kept of each token: 13 bytes."""
+    """Losses and divergence of each token: 13 bytes."""
 
     def __init__(self, n_vocab: int) -> None:
         import numpy as np
@@ -135,7 +135,7 @@ class _Rows:
         self._divergences, self._same = array("f"), array("b")
 
     def add(self, logits: Any, base: Any, target: int) -> None:
-        """Add a token, of whose place the two give these logits, float32 of shape (n_vocab,)."""
+        """Add a token and both models' logits for it, float32 of shape (n_vocab,)."""
         import numpy as np
 
         shifted, base_shifted, powers = self._scratch
@@ -157,18 +157,18 @@ class _Rows:
         self._same.append(top == base_top)
 
     def statistics(self, windows: int, n_ctx: int, start: float) -> Divergence:
-        """Return what the rows come to."""
+        """Return the statistics of all rows."""
         import numpy as np
 
-        losses, base_losses, found = (
+        losses, base_losses, divergences = (
             np.frombuffer(values, np.float32).astype(np.float64)
             for values in (self._losses, self._base_losses, self._divergences)
         )
-        count = len(found)
+        count = len(divergences)
         loss, base_loss = _mean(losses), _mean(base_losses)
         covariance = float((losses * base_losses).mean()) - loss.value * base_loss.value
         covariance = covariance / (count - 1) if count >= _FEW else 0.0
-        both = loss.error * base_loss.error
+        errors = loss.error * base_loss.error
         log_ratio = Estimate(
             loss.value - base_loss.value, _difference_error(loss.error, base_loss.error, covariance)
         )
@@ -185,10 +185,10 @@ class _Rows:
             tokens=count, windows=windows, n_ctx=n_ctx, perplexity=value,
             base_perplexity=base_value, ratio=ratio, log_ratio=log_ratio,
             difference=Estimate(value.value - base_value.value, apart),
-            correlation=covariance / both if both else 0.0, divergence=_mean(found),
-            quantiles={one: float(np.quantile(found, one)) for one in QUANTILES},
-            maximum=float(found.max()), minimum=float(found.min()), histogram=_histogram(found),
-            change=_mean(changes),
+            correlation=covariance / errors if errors else 0.0, divergence=_mean(divergences),
+            quantiles={part: float(np.quantile(divergences, part)) for part in QUANTILES},
+            maximum=float(divergences.max()), minimum=float(divergences.min()),
+            histogram=_histogram(divergences), change=_mean(changes),
             change_rms=Estimate(rms, 0.5 / rms * squares.error if rms else 0.0),
             same_top=Estimate(same, spread), seconds=time.perf_counter() - start,
         )  # fmt: skip

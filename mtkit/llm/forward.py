@@ -1,13 +1,13 @@
-"""Models of a HuggingFace folder computed in plain numpy: what a converted file is held against.
+"""Models of a HuggingFace folder computed in plain numpy, to check a converted file against.
 
 ``Decoder`` gives the logits of the last position of a few prompts: one pass over the weights serves
-all of them; nothing is cached and nothing is fused. ``FAMILIES``: what the classes of transformers
-compute that differ in little more than a line.
+all of them; nothing is cached and nothing is fused. ``FAMILIES`` lists how the classes of
+transformers differ, which is little.
 
 Weights are read under the folder's names and in its order, never through the table that converts
 them: a mistake there shows. Everything is float32, a block of rows of one tensor in memory. To
-compare with llama.cpp on a CPU, weights are rounded to the type of the file, and what meets them
-likewise (``RoundedWeights``).
+compare with llama.cpp on a CPU, weights and their inputs are rounded to the type of the file
+(``RoundedWeights``).
 
 Source: transformers, models/llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3 (modeling files;
 ``apply_rotary_pos_emb``), modeling_rope_utils.py, activations.py; ggml-cpu.c
@@ -46,7 +46,7 @@ class Weights:
 
     def __init__(self, tensors: Mapping[str, StoredTensor]) -> None:
         self._tensors = tensors
-        self.left = set(tensors)
+        self.unread = set(tensors)
 
     def has(self, name: str) -> bool:
         """Whether there is such a tensor."""
@@ -56,32 +56,32 @@ class Weights:
         short = name.removeprefix(_PREFIX)
         return short if name not in self._tensors and short in self._tensors else name
 
-    def _stored(self, name: str, shape: tuple[int, ...]) -> StoredTensor:
+    def _find(self, name: str, shape: tuple[int, ...]) -> StoredTensor:
         name = self._real(name)
-        found = self._tensors.get(name)
-        if found is None:
+        stored = self._tensors.get(name)
+        if stored is None:
             raise FormatError(f"there is no tensor {quoted(name)}")
-        if found.weight.shape != shape:
-            what = f"has the shape {list(found.weight.shape)}, but config.json says {list(shape)}"
+        if stored.weight.shape != shape:
+            what = f"has the shape {list(stored.weight.shape)}, but config.json says {list(shape)}"
             raise FormatError(what, field=f"tensor {quoted(name)}")
-        self.left.discard(name)
-        return found
+        self.unread.discard(name)
+        return stored
 
     def vector(self, name: str, size: int) -> Any:
         """Return a tensor of one axis: float32 of shape (size,)."""
-        return _read_floats(self._stored(name, (size,)), 0, size)
+        return _read_floats(self._find(name, (size,)), 0, size)
 
     def block(self, name: str, shape: tuple[int, int], start: int, stop: int) -> Any:
         """Return rows of a matrix: float32 of shape (stop - start, columns)."""
         _, columns = shape
-        found = self._stored(name, shape)
-        return _read_floats(found, start * columns, stop * columns).reshape(-1, columns)
+        stored = self._find(name, shape)
+        return _read_floats(stored, start * columns, stop * columns).reshape(-1, columns)
 
     def rows(self, name: str, shape: tuple[int, int], numbers: Sequence[int]) -> Any:
         """Return single rows of a matrix: float32 of shape (rows, columns)."""
         import numpy as np
 
-        return np.concatenate([self.block(name, shape, one, one + 1) for one in numbers])
+        return np.concatenate([self.block(name, shape, row, row + 1) for row in numbers])
 
     def product(self, x: Any, name: str, size: int) -> Any:
         """Return what a linear layer makes of rows: float32 of shape (rows, size).
@@ -121,13 +121,13 @@ class RoundedWeights(Weights):
 
     def block(self, name: str, shape: tuple[int, int], start: int, stop: int) -> Any:
         """Return rows as they are in the file."""
-        return self._rounded(super().block(name, shape, start, stop))
+        return self._round(super().block(name, shape, start, stop))
 
     def product(self, x: Any, name: str, size: int) -> Any:
         """Round the rows as well, as they are multiplied."""
-        return super().product(self._rounded(x), name, size)
+        return super().product(self._round(x), name, size)
 
-    def _rounded(self, values: Any) -> Any:
+    def _round(self, values: Any) -> Any:
         # A row that no block fits has another type, as in ``conversion.model_tensors``.
         kind = F16 if values.shape[-1] % self._kind.block else self._kind
         return round_to_type(values, kind)
@@ -146,7 +146,7 @@ def round_to_type(values: Any, kind: TensorType) -> Any:
 
 
 _GELU_LIMIT = 10
-"""From there on llama.cpp looks nothing up."""
+"""Beyond it llama.cpp looks nothing up."""
 
 
 def silu(x: Any) -> Any:
@@ -165,11 +165,11 @@ def gelu(x: Any) -> Any:
 
 
 def table_gelu(x: Any) -> Any:
-    """Return it as llama.cpp looks it up: from a number in F16 to a number in F16."""
+    """Return ``gelu`` as llama.cpp looks it up: from a number in F16 to a number in F16."""
     import numpy as np
 
-    found = round_to_type(gelu(round_to_type(x, F16)), F16)
-    return np.where(x <= -_GELU_LIMIT, 0, np.where(x >= _GELU_LIMIT, x, found)).astype(np.float32)
+    values = round_to_type(gelu(round_to_type(x, F16)), F16)
+    return np.where(x <= -_GELU_LIMIT, 0, np.where(x >= _GELU_LIMIT, x, values)).astype(np.float32)
 
 
 _ROTARY_BASE = 10000.0
@@ -229,7 +229,7 @@ def rotate(x: Any, positions: Any, speeds: Any, scale: float) -> Any:
 
     Args:
         x: Float32 of shape (tokens, heads, width).
-        speeds: As ``frequencies`` gives them.
+        speeds: As ``rotary_frequencies`` gives them.
     """
     import numpy as np
 
@@ -243,13 +243,13 @@ def rotate(x: Any, positions: Any, speeds: Any, scale: float) -> Any:
 
 
 class Family(Record):
-    """What a class of transformers does besides what all do.
+    """How a class of transformers differs from the plain decoder.
 
     Attributes:
         plus_one: A norm multiplies with 1 + its weight.
         scales_embeddings: By the root of their width.
         windows: Every layer has a sliding window (all), those that ``layer_types`` names (some),
-            those that ``use_sliding_window`` asks for (asked), or none.
+            those behind ``max_window_layers`` if ``use_sliding_window`` is set (flag), or none.
     """
 
     activation: str = "silu"
@@ -286,9 +286,9 @@ FAMILIES = {
     "LlamaForCausalLM": Family(),
     "LLaMAForCausalLM": Family(),
     "MistralForCausalLM": Family(defaults={"num_key_value_heads": 8}, windows="all"),
-    "Qwen2ForCausalLM": Family(defaults=_QWEN, windows="asked"),
+    "Qwen2ForCausalLM": Family(defaults=_QWEN, windows="flag"),
     "Qwen3ForCausalLM": Family(
-        defaults={**_QWEN, "head_dim": 128}, head_norms=True, windows="asked"
+        defaults={**_QWEN, "head_dim": 128}, head_norms=True, windows="flag"
     ),
     "GemmaForCausalLM": _GEMMA,
     "Gemma2ForCausalLM": _GEMMA_2,
@@ -318,13 +318,13 @@ def attention_window(family: Family, config: Config, layer: int) -> int | None:
         period = config.count("sliding_window_pattern", "_sliding_window_pattern")
         return None if (layer + 1) % period == 0 else size
     first = config.whole("max_window_layers") or 0
-    asked = family.windows == "asked" and config.flag("use_sliding_window") and layer >= first
-    return size if asked else None
+    has_window = family.windows == "flag" and config.flag("use_sliding_window") and layer >= first
+    return size if has_window else None
 
 
 _EMBEDDING = "model.embed_tokens"
 _DROPPED = ".rotary_emb.inv_freq"
-"""End of tensors that nothing reads."""
+"""Suffix of tensors that nothing reads."""
 
 
 class Decoder:
@@ -347,11 +347,10 @@ class Decoder:
         self._activation = silu
         if family.activation != "silu":
             self._activation = gelu if kind is None else table_gelu
-        said = config.text("hidden_activation", "hidden_act") or family.activation
-        if said != family.activation and not (family.plus_one and said == "gelu"):
-            raise UnsupportedError(
-                f"is {quoted(said)}, not {family.activation}", source=source, field="hidden_act"
-            )
+        activation = config.text("hidden_activation", "hidden_act") or family.activation
+        if activation != family.activation and not (family.plus_one and activation == "gelu"):
+            what = f"is {quoted(activation)}, not {family.activation}"
+            raise UnsupportedError(what, source=source, field="hidden_act")
         self.layers = config.count("num_hidden_layers")
         self.vocab = config.count("vocab_size")
         self.size = config.count("hidden_size")
@@ -368,24 +367,24 @@ class Decoder:
         """Return the logits behind each prompt: float32 of shape (vocabulary,)."""
         import numpy as np
 
-        ids = [one for prompt in prompts for one in prompt]
-        if not all(prompts) or not all(0 <= one < self.vocab for one in ids):
+        ids = [token_id for prompt in prompts for token_id in prompt]
+        if not all(prompts) or not all(0 <= token_id < self.vocab for token_id in ids):
             raise UsageError(f"ids are 0 to {self.vocab - 1}, and a prompt has one at least")
         ends = np.cumsum([len(prompt) for prompt in prompts])
         try:
             with np.errstate(all="ignore"):
                 starts = [0, *ends[:-1]]
-                x = self._computed(ids, list(map(slice, starts, ends)))
+                x = self._hidden_states(ids, list(map(slice, starts, ends)))
                 logits = self._head(self._norm(x[ends - 1], "model.norm"))
         except MtkitError as error:
             raise error.located(self.config.source) from None
-        left = sorted(name for name in self.weights.left if not name.endswith(_DROPPED))
-        if left:
-            what = f"such a model has no tensor {quoted(left[0])}"
+        unused = sorted(name for name in self.weights.unread if not name.endswith(_DROPPED))
+        if unused:
+            what = f"such a model has no tensor {quoted(unused[0])}"
             raise FormatError(what, source=self.config.source)
         return list(logits)
 
-    def _computed(self, ids: list[int], parts: list[slice]) -> Any:
+    def _hidden_states(self, ids: list[int], parts: list[slice]) -> Any:
         """Return the last hidden states: float32 of shape (tokens, width)."""
         import numpy as np
 
@@ -432,7 +431,7 @@ class Decoder:
         out = np.empty((len(h), heads * width), np.float32)
         for part in parts:
             positions = np.arange(part.stop - part.start)
-            out[part] = self._mixed(
+            out[part] = self._mix(
                 rotate(q[part], positions, speeds, scale),
                 rotate(k[part], positions, speeds, scale),
                 v[part],
@@ -440,7 +439,7 @@ class Decoder:
             )
         return product(out, f"{name}o_proj", self.size)
 
-    def _mixed(self, q: Any, k: Any, v: Any, behind: int | None) -> Any:
+    def _mix(self, q: Any, k: Any, v: Any, behind: int | None) -> Any:
         """Mix the values of one prompt: float32 of shape (tokens, heads * width)."""
         import numpy as np
 
@@ -464,7 +463,7 @@ class Decoder:
         is_tied = self.config.flag("tie_word_embeddings") or not self.weights.has("lm_head.weight")
         logits = self.weights.product(x, _EMBEDDING if is_tied else "lm_head", self.vocab)
         if is_tied:
-            self.weights.left.discard("lm_head.weight")  # a copy that transformers replaces
+            self.weights.unread.discard("lm_head.weight")  # a copy that transformers replaces
         return _cap(logits, self.config.number("final_logit_softcapping"))
 
 

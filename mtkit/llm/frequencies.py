@@ -1,8 +1,8 @@
-"""How often ids occur: in texts, in a file of counts, in what a model answers.
+"""How often ids occur: in texts, in a file of counts, in a model's answers.
 
 The most frequent ones are a static vocabulary, the ids that a draft can propose (FR-Spec), kept in
 a vocab.txt: one decimal id a line, the most frequent first, so that the head of a file is a smaller
-vocabulary. Blank lines, and what follows a number sign, do not count.
+vocabulary. Blank lines and comments behind a number sign are skipped.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 _NORMAL, _UNKNOWN, _UNUSED = 1, 2, 5
 """Token types of a GGUF whose ids stand for nothing special."""
 _MOST_DIGITS = 18
-"""Of a number in a file of counts; Python refuses to read those of thousands."""
+"""Digits of a number in a file of counts; Python refuses to parse thousands of them."""
 
 
 def count_texts(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
     """Count ids of texts, without what is added around a text."""
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for text in texts:
-        found.update(tokenizer.encode_ids(text, add_special_tokens=False))
-    return found
+        counts.update(tokenizer.encode_ids(text, add_special_tokens=False))
+    return counts
 
 
 def parse_counts(path: str, content: str, n_vocab: int) -> Counter[int]:
@@ -48,14 +48,14 @@ def parse_counts(path: str, content: str, n_vocab: int) -> Counter[int]:
     else:
         lines = (line.partition("#")[0].split() for line in content.splitlines())
         rows = ((f"line {number}", fields) for number, fields in enumerate(lines, 1) if fields)
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for place, fields in rows:
         if len(fields) != 2 or not all(map(_is_number, fields)):
             raise FormatError("is not an id and its count", source=path, field=place)
         if int(fields[0]) >= n_vocab:
             raise FormatError(f"there is no id {fields[0]}", source=path, field=place)
-        found[int(fields[0])] += int(fields[1])
-    return found
+        counts[int(fields[0])] += int(fields[1])
+    return counts
 
 
 def _count_pairs(path: str, content: str) -> Iterable[tuple[str, list[str]]]:
@@ -77,43 +77,38 @@ def count_answers(runner: Runner, prompts: Iterable[str], n_predict: int) -> Cou
     from mtkit.settings import SamplerSettings
 
     assert runner.context is not None
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     with Sampler(runner.context, SamplerSettings()) as sampler:
         for prompt in prompts:
             ids = runner.model.tokenize(prompt)[-(runner.context.n_ctx - n_predict) :]
             if ids:
                 runner.feed(ids)
-                found.update(t.id for t in runner.stream(sampler, n_predict) if t.id >= 0)
-    return found
+                counts.update(t.id for t in runner.stream(sampler, n_predict) if t.id >= 0)
+    return counts
 
 
 def required_ids(metadata: Mapping[str, Any]) -> list[int]:
-    """Return the ids that every vocabulary of a draft has: control tokens, templates', bytes.
+    """Return the ids that a draft's vocabulary must have for a text to end and to be spelled.
 
-    Args:
-        metadata: Of the target; without them a text could not end, nor be spelled.
+    These are the target's control tokens, those of its chat template, and its bytes.
     """
     types = metadata_array(metadata, "tokenizer.ggml.token_type", "i32")
-    found = {i for i, kind in enumerate(types) if kind not in (_NORMAL, _UNKNOWN, _UNUSED)}
+    ids = {i for i, kind in enumerate(types) if kind not in (_NORMAL, _UNKNOWN, _UNUSED)}
     tokens = metadata_array(metadata, "tokenizer.ggml.tokens", "string")
     if metadata.get("tokenizer.ggml.model") == "gpt2":  # one character of it is a byte
-        found.update(i for i, token in enumerate(tokens) if len(token) == 1)
+        ids.update(i for i, token in enumerate(tokens) if len(token) == 1)
     else:  # llama.cpp finds bytes by their spelling, whatever their type
         bytes_ = {token.decode() for token in BYTE_TOKENS}
-        found.update(i for i, token in enumerate(tokens) if token in bytes_)
+        ids.update(i for i, token in enumerate(tokens) if token in bytes_)
     for name, value in metadata.items():
         if name.startswith("tokenizer.ggml.") and name.endswith("_token_id"):
-            found.update([value] if type(value) is int else [])
-    return sorted(i for i in found if 0 <= i < max(len(types), len(tokens)))
+            ids.update([value] if type(value) is int else [])
+    return sorted(i for i in ids if 0 <= i < max(len(types), len(tokens)))
 
 
 def read_vocabulary(path: str, n_vocab: int) -> list[int]:
-    """Return the ids of a vocab.txt.
-
-    Args:
-        n_vocab: Number of ids that there are.
-    """
-    found: dict[int, int] = {}
+    """Return the ids of a vocab.txt."""
+    line_numbers: dict[int, int] = {}
     try:
         lines = bytes(map_file(path)).decode().splitlines()
     except UnicodeDecodeError:
@@ -130,14 +125,14 @@ def read_vocabulary(path: str, n_vocab: int) -> list[int]:
                 f"there is no id {text}", source=path, field=f"line {number}",
                 hint=f"the model has ids 0 to {n_vocab - 1}",
             )  # fmt: skip
-        if token_id in found:
+        if token_id in line_numbers:
             raise FormatError(
-                f"id {token_id} stands in line {found[token_id]} already",
+                f"id {token_id} stands in line {line_numbers[token_id]} already",
                 source=path,
                 field=f"line {number}",
             )
-        found[token_id] = number
-    return list(found)
+        line_numbers[token_id] = number
+    return list(line_numbers)
 
 
 def format_vocabulary(ids: Sequence[int], note: str) -> str:
@@ -148,13 +143,10 @@ def format_vocabulary(ids: Sequence[int], note: str) -> str:
 def most_frequent_ids(
     counts: Mapping[int, int], size: int, always: Collection[int], n_vocab: int
 ) -> list[int]:
-    """Return so many ids, the most frequent first, of equals the lowest.
+    """Return ``size`` ids, the most frequent first, of equals the lowest.
 
     Args:
-        counts: Id -> how often it occurs.
-        size: How many ids.
-        always: Ids that are among them however rare they are.
-        n_vocab: Number of ids that there are.
+        always: Ids to include however rare they are.
     """
     if len(always) > size:
         raise UsageError(
@@ -162,15 +154,15 @@ def most_frequent_ids(
             hint="end tokens, bytes and control tokens are always in",
         )
     ranked = sorted(range(n_vocab), key=lambda i: (-counts.get(i, 0), i))
-    kept = set(always)
+    ids = set(always)
     for token_id in ranked:
-        if len(kept) >= size:
+        if len(ids) >= size:
             break
-        kept.add(token_id)
-    return [token_id for token_id in ranked if token_id in kept]
+        ids.add(token_id)
+    return [token_id for token_id in ranked if token_id in ids]
 
 
 def coverage(counts: Mapping[int, int], ids: Iterable[int]) -> float:
-    """Return the part of all occurrences that these ids are."""
+    """Return the fraction of all occurrences that these ids cover."""
     total = sum(counts.values())
     return sum(counts.get(i, 0) for i in ids) / total if total else 0.0

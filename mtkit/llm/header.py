@@ -1,11 +1,10 @@
 """A model file before it is loaded: its header, its LoRA adapters, and whether it can run and fits.
 
-Read from the metadata and the tensor tables alone, and said in our words: damage, missing shards, a
-file that is only a vocabulary, more memory than there is. Everything else is for llama.cpp to
-refuse (``trial``).
+Damage, missing shards, a file that is only a vocabulary and too little memory show in the metadata
+and the tensor tables alone. Everything else is for llama.cpp to refuse (``trial``).
 
-Of adapters (``--lora``) llama.cpp looks at less: keys of another type, matrices that cannot be
-multiplied and an adapter of an embedding that serves as the output end its process.
+Adapters (``--lora``) llama.cpp hardly checks: keys of another type, matrices that cannot be
+multiplied and an adapter of an embedding that serves as the output abort the process.
 Source: llama.cpp, src/llama-adapter.cpp, src/llama-graph.cpp (``build_lora_mm``).
 """
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 _LORA_ENDS = (".lora_a", ".lora_b")
 _EMBEDDING, _OUTPUT = "token_embd.weight", "output.weight"
 _LORA_TYPES = frozenset(("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"))
-"""What ggml multiplies and what a program writes adapters in."""
+"""Types that ggml multiplies and that programs write adapters in."""
 _LORA_TEXTS = ("general.type", "adapter.type", "general.architecture")
 _ALPHA, _INVOCATION = "adapter.lora.alpha", "adapter.alora.invocation_tokens"
 _GREATEST_SCALE = 1e6
@@ -64,7 +63,7 @@ def parse_adapter(text: str) -> tuple[str, float]:
 def read_adapters(
     texts: Sequence[str], architecture: object, tensors: Sequence[Tensor]
 ) -> tuple[Adapter, ...]:
-    """Return the adapters that ``--lora`` names, with which a model runs."""
+    """Read the adapters that ``--lora`` names, and check that they fit the model."""
     by_name = {tensor.name: tensor for tensor in tensors} if texts else {}
     return tuple(_read_adapter(text, architecture, by_name) for text in texts)
 
@@ -88,11 +87,11 @@ def _read_adapter(text: str, architecture: object, tensors: Mapping[str, Tensor]
 
 
 def _check_keys(file: GgufFile, architecture: object) -> None:
-    said, kind, of = (file.metadata.get(key) for key in _LORA_TEXTS)
-    if said != "adapter" or kind != "lora":
+    content, kind, base = (file.metadata.get(key) for key in _LORA_TEXTS)
+    if content != "adapter" or kind != "lora":
         raise UnsupportedError("is not a LoRA adapter", hint="mtkit inspect shows what it is")
-    if of != architecture:
-        what = f"is an adapter of {quoted(str(of))}, but the model is {quoted(str(architecture))}"
+    if base != architecture:
+        what = f"is an adapter of {quoted(str(base))}, but the model is {quoted(str(architecture))}"
         raise UnsupportedError(what, field="general.architecture")
     if _ALPHA in file.metadata:
         alpha = file.metadata[_ALPHA]
@@ -113,15 +112,15 @@ def _lora_pairs(file: GgufFile) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
         halves.setdefault(name, {})[end] = tensor
     if not halves:
         raise UnsupportedError("holds no tensors")
-    for name, found in halves.items():
-        missing = [end for end in _LORA_ENDS if end not in found]
+    for name, ends in halves.items():
+        missing = [end for end in _LORA_ENDS if end not in ends]
         if missing:
             raise FormatError(f"there is no tensor {quoted(name + missing[0])}")
-        yield name, (found[_LORA_ENDS[0]], found[_LORA_ENDS[1]])
+        yield name, (ends[_LORA_ENDS[0]], ends[_LORA_ENDS[1]])
 
 
 def _check_pair(name: str, pair: tuple[Tensor, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Check that what two matrices give can be added to a tensor of the model."""
+    """Check that the product of two matrices can be added to a tensor of the model."""
     b = pair[1]
     target = tensors.get(name)
     if target is None:
@@ -130,18 +129,18 @@ def _check_pair(name: str, pair: tuple[Tensor, Tensor], tensors: Mapping[str, Te
     if name == _EMBEDDING and _OUTPUT not in tensors:
         what = "adapts an embedding that serves as the output, too"
         raise UnsupportedError(what, field=quoted(name))
-    for one in pair:
-        if one.type.name not in _LORA_TYPES:
-            what = f"has the type {one.type.name}, which is none of an adapter"
-            raise UnsupportedError(what, field=one.label)
+    for tensor in pair:
+        if tensor.type.name not in _LORA_TYPES:
+            what = f"has the type {tensor.type.name}, which is none of an adapter"
+            raise UnsupportedError(what, field=tensor.label)
     rank = b.shape[0] if b.shape else 0
     wide, high, *above = (*target.shape, 0, 0)[: max(len(target.shape), 2)]
-    wanted: list[list[int]] = [[wide, rank, *above], [rank, high, *above]]
+    expected: list[list[int]] = [[wide, rank, *above], [rank, high, *above]]
     if name == _EMBEDDING:  # the rows of A are looked up, not multiplied with
-        wanted = [[rank, high], [rank, wide]]
-    found = [list(one.shape) for one in pair]
-    if found != wanted or not rank * wide * high:
-        what = f"the shapes {found[0]} and {found[1]} do not fit {list(target.shape)}"
+        expected = [[rank, high], [rank, wide]]
+    shapes = [list(tensor.shape) for tensor in pair]
+    if shapes != expected or not rank * wide * high:
+        what = f"the shapes {shapes[0]} and {shapes[1]} do not fit {list(target.shape)}"
         raise UnsupportedError(what, field=quoted(name), hint="check that this is its base model")
 
 
@@ -153,10 +152,10 @@ _INSTEAD: dict[str, str] = {
 
 
 class ModelHeader:
-    """A model file that can be loaded, as far as its head tells."""
+    """The head of a model file that can be loaded."""
 
     def __init__(self, model: str | Source, lora: Sequence[str] = ()) -> None:
-        """Read the head of a model's file, and those of the LoRA adapters that run with it."""
+        """Read the head of a model's file and of its LoRA adapters."""
         self.file = open_gguf(model)
         self.path = path = self.file.name
         self.files = all_files(self.file)
@@ -167,26 +166,22 @@ class ModelHeader:
 
     @property
     def multiplied(self) -> tuple[Tensor, ...]:
-        """All that a batch is multiplied with, adapters among them."""
-        return (*self.tensors, *(one for added in self.adapters for one in added.file.tensors))
+        """All tensors that a batch is multiplied with: the model's and its adapters'."""
+        return (*self.tensors, *(t for adapter in self.adapters for t in adapter.file.tensors))
 
     @property
     def n_ctx_train(self) -> int:
-        """Tokens of context that it was trained with; 0 where it does not say."""
+        """Tokens of context that it was trained with; 0 if unknown."""
         architecture = self.file.metadata["general.architecture"]
         value = self.file.metadata.get(f"{architecture}.context_length")
         return value if type(value) is int and value > 0 else 0
 
     def plan(self, settings: PlanSettings) -> Plan:
-        """Say what running it takes."""
+        """Return what running it takes."""
         return make_plan(self.file.metadata, self.tensors, settings)
 
     def check(self, settings: PlanSettings) -> Plan:
-        """Say what running it takes.
-
-        Raises:
-            ResourceError: It does not fit the memory.
-        """
+        """Return what running it takes; raise if that does not fit the memory."""
         plan = self.plan(settings)
         check_fits(plan, self.path)
         return plan

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _ROWS = 64
-"""Squared at once: what they take stays in the cache."""
+"""Rows squared at once: their squares stay in the cache."""
 
 
 class ColumnSums:
@@ -44,8 +44,8 @@ class ColumnSums:
         self._entries: dict[str, tuple[Any, Any]] = {}
         self._scratch = np.empty(0, np.float32)
 
-    def counted(self, size: int) -> int:
-        """Return how many windows of that size have entered, by their counts."""
+    def count_windows(self, size: int) -> int:
+        """Return how many windows of that size the counts amount to."""
         return max((int(counts.max()) for _, counts in self._entries.values()), default=0) // size
 
     def add(self, other: Importance, path: str) -> None:
@@ -59,12 +59,12 @@ class ColumnSums:
             own_counts += counts
         self.datasets += other.datasets
 
-    def take(self, name: str, axes: tuple[int, int], entering: Any, chosen: Any) -> None:
-        """Add what enters a matrix; as ``Products`` shows it."""
+    def take(self, name: str, axes: tuple[int, int], entering: Any, experts_of: Any) -> None:
+        """Add what enters a matrix, as ``Products`` passes it."""
         import numpy as np
 
         width = entering.shape[-1]
-        if chosen is None:
+        if experts_of is None:
             outer, inner = axes
             sums, counts = self._entry(name, 1, outer * inner * width)
             rows = sums.reshape(outer, inner, width)
@@ -73,9 +73,9 @@ class ColumnSums:
             counts += entering[..., 0].size // (outer * inner)
             return
         sums, counts = self._entry(name, axes[1], width)
-        tokens = len(chosen)
-        # The first choices of all tokens come before the second ones, as there.
-        experts = chosen.T.ravel()
+        tokens = len(experts_of)
+        # As in llama-imatrix, the first choices of all tokens come before the second ones.
+        experts = experts_of.T.ravel()
         for expert in np.unique(experts):
             choice, token = divmod(np.flatnonzero(experts == expert), tokens)
             self._add(sums[expert], entering[0, token, choice % entering.shape[2]])
@@ -85,17 +85,17 @@ class ColumnSums:
         """Return the sums and counts of a tensor; one count stands for all experts alike."""
         import numpy as np
 
-        found = self._entries.get(name)
-        if found is None:
-            found = np.zeros((experts, width), np.float32), np.zeros(experts, np.int64)
-        sums, counts = found
+        entry = self._entries.get(name)
+        if entry is None:
+            entry = np.zeros((experts, width), np.float32), np.zeros(experts, np.int64)
+        sums, counts = entry
         if sums.shape != (experts, width):
             if sums.size != experts * width or (counts != counts[0]).any():
                 what = f"has {sums.shape[1]} columns in the matrix to add to, {width} in this model"
                 raise UsageError(what, field=name, hint="use an --in-file of the same model")
-            found = sums.reshape(experts, width), np.resize(counts, experts)
-        self._entries[name] = found
-        return found
+            entry = sums.reshape(experts, width), np.resize(counts, experts)
+        self._entries[name] = entry
+        return entry
 
     def _add(self, sums: Any, rows: Any) -> None:
         """Add the squares of rows, one after the other: in 32 bits the order counts.
@@ -122,9 +122,9 @@ class ColumnSums:
             if not np.isfinite(sums).all():
                 what = "the model computes values that are not finite numbers"
                 raise UnsupportedError(what, field=name, source=path)
-        made = Importance(self._entries, tuple(self.datasets), self.chunks, size)
-        write_importance(path, made, force=force)
-        return made
+        matrix = Importance(self._entries, tuple(self.datasets), self.chunks, size)
+        write_importance(path, matrix, force=force)
+        return matrix
 
 
 def importance_matrix(
@@ -145,15 +145,15 @@ def importance_matrix(
 ) -> Importance:
     """Write the importance matrix of a model, and return it.
 
-    The file is written now and then, whole each time, so that ``resume`` can go on with it.
+    The file is written every ``save_every`` windows, whole each time, for ``resume`` to go on with.
 
     Args:
         settings: The model, the size of a window, how many tokens are computed in one batch.
-        texts: Name and content of each; a name that is empty or "-" is not told in the file. If
-            there are none, ``in_files`` are added up alone.
-        resume: Go on where the run ended that wrote ``target``; from the beginning if it wrote
+        texts: Name and content of each; a name that is empty or "-" does not go into the file. If
+            there are none, ``in_files`` are only added up.
+        resume: Go on where the run that wrote ``target`` ended, from the beginning if there is
             none. The other arguments have to be the same.
-        progress: Is told how much is done, 0 to 1.
+        progress: Called with the part that is done, 0 to 1.
     """
     force = force or resume
     check_target(target, force=force)
@@ -161,37 +161,37 @@ def importance_matrix(
     for path in in_files:
         sums.add(read_importance(path), path)
     if not texts:
-        sums.chunks = sums.counted(size)
+        sums.chunks = sums.count_windows(size)
         return sums.write(target, size, force=force)
     datasets = [*sums.datasets, *(name for name, _ in texts if name not in ("", "-"))]
     with open_model(settings, loading, n_ctx=WINDOW) as runner:
         size = runner.n_ctx
-        before = sums.chunks = sums.counted(size)
+        before = sums.chunks = sums.count_windows(size)
         if resume and os.path.exists(target):
             sums = _read_partial_sums(target, size, datasets)
         sums.datasets = datasets
-        done = sums.chunks - before
+        n_resumed = sums.chunks - before
         products = Products(sums.take, with_output=with_output)
         context = open_windows(
-            runner, lambda *given: SlotContext(*given, watched_by=products.callback)
+            runner, lambda *arguments: SlotContext(*arguments, watched_by=products.callback)
         )
         products.is_on = True
         ids = [_text_ids(runner.model, *text, size, parse_special) for text in texts]
-        left = sum(len(one) // size for one in ids) - skip - done
-        left = left if chunks is None else min(left, chunks - done)
-        if left + done < 1:
+        n_left = sum(len(text_ids) // size for text_ids in ids) - skip - n_resumed
+        n_left = n_left if chunks is None else min(n_left, chunks - n_resumed)
+        if n_left + n_resumed < 1:
             raise UsageError("no windows of the text are left", hint="lower --from-chunk")
-        unsaved, total = 0, left
+        unsaved, total = 0, n_left
         progress(0.0)
-        for windows in _text_windows(context, ids, skip + done, left):
+        for windows in _text_windows(context, ids, skip + n_resumed, n_left):
             for _ in compute(context, windows, 0):
                 if products.error is not None:
                     raise products.error
             sums.chunks += len(windows)
-            left -= len(windows)
+            n_left -= len(windows)
             unsaved += len(windows)
-            progress(1 - left / total)
-            if unsaved >= save_every > 0 and left:
+            progress(1 - n_left / total)
+            if unsaved >= save_every > 0 and n_left:
                 sums.write(target, size, force=force)
                 force, unsaved = True, 0
         progress(1.0)
@@ -199,17 +199,17 @@ def importance_matrix(
 
 
 def _read_partial_sums(target: str, size: int, datasets: Sequence[str]) -> ColumnSums:
-    """Return what a run that was ended has written."""
-    found = read_importance(target)
-    if found.chunk_size != size or list(found.datasets) != list(datasets):
-        what = f"was made from {', '.join(found.datasets) or 'no text'} in windows of"
+    """Return the sums of an interrupted run."""
+    matrix = read_importance(target)
+    if matrix.chunk_size != size or list(matrix.datasets) != list(datasets):
+        what = f"was made from {', '.join(matrix.datasets) or 'no text'} in windows of"
         raise UsageError(
-            f"{what} {found.chunk_size}, not as now", source=target,
+            f"{what} {matrix.chunk_size}, not as now", source=target,
             hint="repeat that run's texts and --ctx, or start over with --force",
         )  # fmt: skip
     sums = ColumnSums()
-    sums.add(found, target)
-    sums.chunks = found.chunks
+    sums.add(matrix, target)
+    sums.chunks = matrix.chunks
     return sums
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtkit.gguf.types import TensorType
 
 _TYPES = ("Q8_0", "BF16", "F16", "F32")
-"""Of the matrices of a file; the first that is there is the file's."""
+"""Types of a file's matrices; the first that occurs is the file's."""
 _LEAST = 0.005
 """Deviation that is always allowed, in standard deviations of the logits."""
 _TIMES = 2.0
@@ -36,12 +36,12 @@ _LENGTHS = (12, 48)
 
 
 class ModelCheck(Record):
-    """What was compared.
+    """How far llama.cpp and the folder are apart.
 
     Attributes:
-        deviation: Of llama.cpp from the folder as the file rounds it: root of the mean square over
-            the vocabulary, in standard deviations of the logits; the largest of the prompts.
-        rounding: Of the folder so rounded from the folder itself, likewise.
+        deviation: Of llama.cpp from the folder as the file rounds it: root mean square over the
+            vocabulary, in standard deviations of the logits; the largest of the prompts.
+        rounding: Of the rounded folder from the folder itself, likewise.
     """
 
     prompts: int
@@ -57,31 +57,31 @@ def verify_model(
     Args:
         gguf: The file made of it: F32, F16, BF16 or Q8_0.
         prompts: Ids; None: two of 12 and 48.
-        name: What the file is to be called where logits differ; empty: its path.
+        name: What an error calls the file; empty: its path.
     """
     import numpy as np
 
-    read = model_folder.read(folder)
-    plain = Decoder(read)
+    model = model_folder.read(folder)
+    plain = Decoder(model)
     kind = _type(ModelHeader(gguf))
     if prompts is None:
         prompts = _prompts(plain.vocab)
-    rounded = Decoder(read, kind).last_logits(prompts)
+    rounded = Decoder(model, kind).last_logits(prompts)
     exact = plain.last_logits(prompts)
     rounding = max(map(_distance, rounded, exact))
     allowed = _LEAST + _TIMES * rounding
-    found = _logits(gguf, prompts)
-    for number, (got, wanted) in enumerate(zip(found, rounded, strict=True)):
-        mean, farthest = _distance(got, wanted), np.abs(got - wanted).max() / wanted.std()
-        if not (mean <= allowed and farthest <= _FARTHEST * allowed):  # NaN is no answer, too
+    logits = compute_logits(gguf, prompts)
+    for number, (row, expected) in enumerate(zip(logits, rounded, strict=True)):
+        mean, farthest = _distance(row, expected), np.abs(row - expected).max() / expected.std()
+        if not (mean <= allowed and farthest <= _FARTHEST * allowed):  # NaN fails, too
             raise AnswerNo(
                 f"llama.cpp computes other logits than the folder gives: {mean:.2%} of their"
                 f" deviation apart (one {farthest:.0%}) behind prompt {number + 1} of"
                 f" {format_count(len(prompts[number]), 'token')}, rounding explains {allowed:.2%};"
-                f" the next token is {int(got.argmax())}, not {int(wanted.argmax())}",
+                f" the next token is {int(row.argmax())}, not {int(expected.argmax())}",
                 source=name or gguf,
             )
-    return ModelCheck(len(prompts), max(map(_distance, found, rounded)), rounding)
+    return ModelCheck(len(prompts), max(map(_distance, logits, rounded)), rounding)
 
 
 def _prompts(vocab: int) -> list[list[int]]:
@@ -94,7 +94,7 @@ def _prompts(vocab: int) -> list[list[int]]:
 
 
 def _type(header: ModelHeader) -> TensorType:
-    types = {one.type.name: one.type for one in header.tensors if len(one.shape) > 1}
+    types = {tensor.type.name: tensor.type for tensor in header.tensors if len(tensor.shape) > 1}
     other = sorted(set(types) - set(_TYPES))
     if other:
         what = f"has matrices in {', '.join(other)}, whose rounding is not known"
@@ -103,23 +103,23 @@ def _type(header: ModelHeader) -> TensorType:
     return next((types[name] for name in _TYPES if name in types), TENSOR_TYPES[0])
 
 
-def _logits(path: str, prompts: Sequence[Sequence[int]]) -> list[Any]:
+def compute_logits(path: str, prompts: Sequence[Sequence[int]]) -> list[Any]:
     """Return llama.cpp's logits behind each prompt: float32 of shape (vocabulary,)."""
     size = max(map(len, prompts))
     # Flash attention computes in F16, whatever the model.
-    context = ContextSettings(n_ctx=size, kv_type="f32", flash_attention="off", n_batch=size)
-    found = []
-    with open_model(ModelSettings(path, context)) as runner:
-        opened = runner.open_context(size)
+    settings = ContextSettings(n_ctx=size, kv_type="f32", flash_attention="off", n_batch=size)
+    logits = []
+    with open_model(ModelSettings(path, settings)) as runner:
+        context = runner.open_context(size)
         for ids in prompts:
-            opened.clear()
-            opened.decode(ids)
-            found.append(opened.logits().copy())
-    return found
+            context.clear()
+            context.decode(ids)
+            logits.append(context.logits().copy())
+    return logits
 
 
-def _distance(one: Any, other: Any) -> float:
+def _distance(logits: Any, reference: Any) -> float:
     """Return the root of the mean square of a difference, in standard deviations of the other."""
     import numpy as np
 
-    return float(np.sqrt(np.square(one - other).mean()) / other.std())
+    return float(np.sqrt(np.square(logits - reference).mean()) / reference.std())

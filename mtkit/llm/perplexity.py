@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _MOST_EXPONENT = 700
-"""A greater one is beyond a 64-bit float."""
+"""The power of e is beyond a 64-bit float above it."""
 
 
 class Perplexity(Record):
@@ -51,10 +51,7 @@ class Perplexity(Record):
 
 
 def perplexity(
-    context: SlotContext,
-    ids: list[int],
-    *,
-    progress: Callable[[float], object] = lambda _: None,
+    context: SlotContext, ids: list[int], *, progress: Callable[[float], object] = lambda _: None
 ) -> Perplexity:
     """Compute the perplexity of a text; a slot's size is the window's.
 
@@ -101,7 +98,7 @@ def log_total(logits: Any, scratch: Any) -> float:
 
 
 class Losses:
-    """Losses added up."""
+    """Sums of losses and of their squares."""
 
     def __init__(self) -> None:
         self.windows = 0
@@ -114,7 +111,7 @@ class Losses:
         self._squares += loss * loss
 
     def perplexity(self, n_ctx: int, stride: int | None, seconds: float) -> Perplexity:
-        """Return what they come to."""
+        """Return the perplexity of all tokens so far."""
         mean = self._losses / self._count
         value, error = _of_mean(self._count, mean, self._squares)
         return Perplexity(self._count, mean, value, error, self.windows, n_ctx, stride, seconds)
@@ -125,16 +122,16 @@ def combine(parts: Sequence[Perplexity]) -> Perplexity:
     first, *others = parts
     if not others:
         return first
-    count = sum(one.tokens for one in parts)
-    mean = sum(one.loss * one.tokens for one in parts) / count
+    count = sum(part.tokens for part in parts)
+    mean = sum(part.loss * part.tokens for part in parts) / count
     squares = 0.0
-    for one in parts:
-        deviation = one.error / one.perplexity if one.perplexity < float("inf") else 0.0
-        variance = deviation * deviation * max(one.tokens - 1, 0)
-        squares += one.tokens * (variance + one.loss * one.loss)
+    for part in parts:
+        deviation = part.error / part.perplexity if part.perplexity < float("inf") else 0.0
+        variance = deviation * deviation * max(part.tokens - 1, 0)
+        squares += part.tokens * (variance + part.loss * part.loss)
     value, error = _of_mean(count, mean, squares)
-    windows = sum(one.windows for one in parts)
-    seconds = sum(one.seconds for one in parts)
+    windows = sum(part.windows for part in parts)
+    seconds = sum(part.seconds for part in parts)
     return Perplexity(count, mean, value, error, windows, first.n_ctx, first.stride, seconds)
 
 

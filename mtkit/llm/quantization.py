@@ -36,14 +36,14 @@ _NOT_WRITTEN = frozenset({"I8", "I16", "I32", "I64", "F64", "Q8_1", "Q8_K"})
 
 
 _LEAST_DIMENSIONS = 2
-"""Of a tensor that llama.cpp quantizes."""
+"""A tensor of fewer is not quantized by llama.cpp."""
 
 
 class TensorKinds(Record):
-    """Types that the mix does not choose.
+    """Types of single tensors, in place of what the mix says.
 
     Attributes:
-        tensors: Each PATTERN=TYPE; a pattern is found anywhere in a name.
+        tensors: Each PATTERN=TYPE; a pattern matches anywhere in a name.
     """
 
     tensors: Sequence[str] = ()
@@ -51,7 +51,7 @@ class TensorKinds(Record):
     embedding: str = ""
 
     def numbers(self) -> dict[str, object]:
-        """Return what llama.cpp is told: patterns with the numbers of their types, and two more."""
+        """Return llama.cpp's arguments: patterns with the numbers of their types, and two more."""
         return {
             "tensor_types": [
                 (pattern.lower(), _number(kind, "--tensor-type"))
@@ -62,17 +62,17 @@ class TensorKinds(Record):
         }
 
     def without_effect(self, file: GgufFile) -> Iterator[str]:
-        """Say of each pattern that is found in no name, or in those of tensors of one dimension."""
+        """Yield what to say of each pattern that matches no tensor, or none that is quantized."""
         for text in self.tensors:
             pattern = _halves(text)[0].lower()
             try:
-                found = [tensor for tensor in file.tensors if re.search(pattern, tensor.name)]
+                matches = [tensor for tensor in file.tensors if re.search(pattern, tensor.name)]
             except re.error:
                 continue  # llama.cpp has regular expressions of its own
-            if not found:
+            if not matches:
                 yield f"no tensor's name has {pattern!r}"
-            elif all(len(tensor.shape) < _LEAST_DIMENSIONS for tensor in found):
-                first = found[0]
+            elif all(len(tensor.shape) < _LEAST_DIMENSIONS for tensor in matches):
+                first = matches[0]
                 yield f"{first.name} has one dimension and stays {first.type.name}: {pattern!r}"
 
 
@@ -85,16 +85,16 @@ def _halves(text: str) -> tuple[str, str]:
 
 
 def _number(kind: str, option: str) -> int:
-    known = {one.name: one.number for one in TENSOR_TYPES.values() if one.name not in _NOT_WRITTEN}
-    if kind.upper() not in known:
-        hint = f"one of {' '.join(known)}"
+    numbers = {t.name: t.number for t in TENSOR_TYPES.values() if t.name not in _NOT_WRITTEN}
+    if kind.upper() not in numbers:
+        hint = f"one of {' '.join(numbers)}"
         raise UsageError(f"{kind!r} is not a tensor type", field=option, hint=hint)
-    return known[kind.upper()]
+    return numbers[kind.upper()]
 
 
 TYPES = MIXES
 SHORT = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M", "MXFP4": "MXFP4_MOE"}
-"""Names of llama-quantize besides -> ours."""
+"""Further names of llama-quantize -> ours."""
 _FLOATS = frozenset({"F32", "F16", "BF16", "F64"})
 
 
@@ -102,18 +102,18 @@ def file_type(name: str) -> int:
     """Return the number of a mix."""
     from difflib import get_close_matches
 
-    wanted = SHORT.get(name.upper(), name.upper())
-    if wanted not in TYPES:
-        near = get_close_matches(wanted, TYPES, n=1)
-        known = f"is it {near[0]}?" if near else f"one of {' '.join(TYPES)}"
-        raise UsageError(f"--type {name!r} is not known", hint=known)
-    return TYPES[wanted]
+    mix = SHORT.get(name.upper(), name.upper())
+    if mix not in TYPES:
+        near = get_close_matches(mix, TYPES, n=1)
+        hint = f"is it {near[0]}?" if near else f"one of {' '.join(TYPES)}"
+        raise UsageError(f"--type {name!r} is not known", hint=hint)
+    return TYPES[mix]
 
 
 def quantized_types(file: GgufFile) -> list[str]:
     """Return the types of matrices that are already quantized, by name."""
-    found = {t.type.name for t in file.tensors if t.type.block > 1 and len(t.shape) > 1}
-    return sorted(found)
+    names = {t.type.name for t in file.tensors if t.type.block > 1 and len(t.shape) > 1}
+    return sorted(names)
 
 
 def quantize(
@@ -138,9 +138,9 @@ def quantize(
     Args:
         kind: The mix, as ``general.file_type`` numbers them.
         imatrix_from: Instead of one: name and content of the texts to make it from.
-        threads: 0 for as many as there are cores.
+        threads: 0 for one on each core.
         dry_run: Let llama.cpp go through the model and write nothing.
-        progress: Is told how much is done, 0 to 1.
+        progress: Called with the part that is done, 0 to 1.
 
     Raises:
         UsageError: The model is already quantized, an edit of it was cut short, the target exists,
@@ -166,8 +166,8 @@ def quantize(
             new = stack.enter_context(WholeFiles([target], force=force))
             job["target"] = new.part(target)  # a folder that takes none is named before the work
         if imatrix_from:
-            made = temporary_matrix(source, imatrix_from, progress=imatrix_progress)
-            job["imatrix"] = stack.enter_context(made)
+            matrix = temporary_matrix(source, imatrix_from, progress=imatrix_progress)
+            job["imatrix"] = stack.enter_context(matrix)
         _run(job, progress)
         if new is not None:
             _compare(file, open_gguf(str(job["target"])))
@@ -178,10 +178,10 @@ def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
     refuse_unfinished(file)
     if not file.tensors:
         raise UsageError("holds no tensors to quantize", source=source)
-    found = quantized_types(file)
-    if found and not allow_requantize:
+    types = quantized_types(file)
+    if types and not allow_requantize:
         raise UsageError(
-            f"is already quantized ({', '.join(found)}), and quantizing twice loses more",
+            f"is already quantized ({', '.join(types)}), and quantizing twice loses more",
             source=source,
             hint="use the original model, or add --allow-requantize",
         )
@@ -205,8 +205,8 @@ def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
         try:
             assert process.stdout is not None
             for line in process.stdout:
-                done, total = map(int, line.split())
-                progress(min(done - 1, total) / max(total, 1))
+                count, total = map(int, line.split())
+                progress(min(count - 1, total) / max(total, 1))
             code = process.wait()
         except BaseException:
             process.kill()
@@ -214,12 +214,13 @@ def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
         finally:
             progress(1)
         errors.seek(0)
-        said = " ".join(errors.read().decode("utf-8", "replace").split())
+        message = " ".join(errors.read().decode("utf-8", "replace").split())
     if code in KINDS:
-        raise KINDS[code](said.removeprefix("mtkit: "))
-    if code < 0 or code:
+        raise KINDS[code](message.removeprefix("mtkit: "))
+    if code:
+        reason = f": {message}" if message else ""
         raise FormatError(
-            f"ends llama.cpp's quantizer (code {code}){': ' * bool(said)}{said}", source=source,
+            f"ends llama.cpp's quantizer (code {code}){reason}", source=source,
             hint="mtkit check FILE --deep finds the problem",
         )  # fmt: skip
 

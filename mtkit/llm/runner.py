@@ -1,11 +1,8 @@
-"""Open a model and run it: one sequence of tokens, fed and asked for what follows.
+"""Open a model and run it on one sequence of tokens.
 
-``open_model`` finds the file, sees that it can run and fits, and loads it.
-
-The memory of what was computed is kept between prompts: a prompt that begins as the last one did,
-as every turn of a chat does, costs only what is new. The last sampled token is never computed
-before it is needed, as in llama.cpp's example. ``TextStream`` makes text of tokens: whole
-characters, and an end where a stop string begins.
+``open_model`` finds the file, checks that it can run and fits, and loads it. ``Runner`` keeps the
+cache between prompts: a prompt that begins as the last one did, as every turn of a chat does, costs
+only what is new. ``TextStream`` makes text of tokens.
 """
 
 from __future__ import annotations
@@ -35,15 +32,15 @@ if TYPE_CHECKING:
 
     End = Literal["", "eog", "length", "stop", "grammar", "interrupted", "context"]
 
-    Chosen = Generator[tuple[int, Any], None, None]
-
-    """Tokens one by one, -1 where a grammar takes none, each with a copy of its logits or None."""
+    Choices = Generator["Choice", None, None]
 
     class Speculation(Protocol):
-        """Chooses tokens in another way than one by one (``mtkit.llm.speculative``)."""
+        """Chooses several tokens from one batch (``mtkit.speculative``)."""
 
-        def chosen(self, runner: Runner, sampler: Sampler, limit: int, *, logprobs: bool) -> Chosen:
-            """Choose tokens; whoever takes one adds it to the runner's ``ids``."""
+        def choose(
+            self, runner: Runner, sampler: Sampler, limit: int, *, logprobs: bool
+        ) -> Choices:
+            """Choose tokens; the caller appends each to the runner's ``ids``."""
             ...
 
         def reset(self) -> None:
@@ -51,15 +48,29 @@ if TYPE_CHECKING:
             ...
 
 
-class TextStream:
-    """Takes the bytes of tokens, gives text that cannot change any more.
-
-    The bytes of a character that is not complete wait for the next token, text that may be the
-    beginning of a stop string for what follows it. Only the end of the text is searched, so a
-    token costs the same however long the text is.
+class Choice:
+    """The token chosen to come next.
 
     Attributes:
-        stopped: The stop string that was found; None before.
+        token_id: -1 where the grammar takes no token.
+        logits: Those it was chosen by, a copy, float32 of shape (n_vocab,); None if not wanted.
+    """
+
+    __slots__ = ("logits", "token_id")
+
+    def __init__(self, token_id: int, logits: Any = None) -> None:
+        self.token_id, self.logits = token_id, logits
+
+
+class TextStream:
+    """Turns the bytes of tokens into text that can no longer change.
+
+    The bytes of an incomplete character wait for the next token, and so does text that may be the
+    beginning of a stop string. Only the end of the text is searched, so a token costs the same
+    however long the text is.
+
+    Attributes:
+        stopped: The stop string that ended the text; None before.
     """
 
     def __init__(self, stops: Sequence[str] = ()) -> None:
@@ -88,9 +99,9 @@ class TextStream:
         if self.stopped is not None:
             return ""
         text = self._held + new
-        found = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
-        if found:
-            at, self.stopped = min(found)
+        matches = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
+        if matches:
+            at, self.stopped = min(matches)
             self._held = ""
             return text[:at]
         cut = len(text) - max(_overlap(text, stop) for stop in self._stops)
@@ -99,7 +110,7 @@ class TextStream:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Length of the longest end of a text that a stop string begins with."""
+    """Return the length of the longest end of a text that is the beginning of a stop string."""
     for size in range(min(len(text), len(stop) - 1), 0, -1):
         if text.endswith(stop[:size]):
             return size
@@ -111,8 +122,8 @@ class Token:
 
     Attributes:
         piece: The bytes that it stands for.
-        text: What of the text is settled since the token before: whole characters, often none.
-        logprob: Natural logarithm of its probability before any sampler; None unless asked for.
+        text: Text that is settled since the token before: whole characters, often none.
+        logprob: Natural logarithm of its probability before sampling; None unless asked for.
     """
 
     __slots__ = ("id", "logprob", "piece", "text")
@@ -127,14 +138,12 @@ class Token:
 class Runner(Closeable):
     """A model, its context and the tokens in it; close it, or use it in ``with``.
 
-    ``mtkit.llm.runner`` makes one.
-
     Attributes:
-        context: Its context; None before ``open_context``.
+        context: None before ``open_context``.
         ids: Tokens of the sequence; the last may not be computed yet.
         end: Why the last generation ended: "eog", "length", "stop", "grammar", "interrupted" or
             "context"; empty before.
-        stop_asked: Set by somebody else, ends the generation before its next token.
+        stop_requested: Set from outside to end the generation before its next token.
     """
 
     def __init__(
@@ -153,8 +162,8 @@ class Runner(Closeable):
         start = time.perf_counter()
         self.model = Model(header.path, settings.load, progress=on_progress)
         try:
-            for one in header.adapters:
-                self.model.adapt(one.path, one.scale)
+            for adapter in header.adapters:
+                self.model.adapt(adapter.path, adapter.scale)
         except BaseException:
             self.model.close()
             raise
@@ -162,14 +171,14 @@ class Runner(Closeable):
         self.context: Context | None = None
         self.ids: list[int] = []
         self.end: End = ""
-        self.stop_asked = False
+        self.stop_requested = False
         self.prompt_seconds = 0.0
         self.computed = 0
 
     def open_context(
         self, n_ctx: int | None = None, kind: Callable[[Model, ContextSettings], Context] = Context
     ) -> Context:
-        """Make the context, of so many tokens or as many as the model was opened for."""
+        """Make the context; without ``n_ctx``, of the size that the model was opened for."""
         model = self.model
         if not model.has_decoder:
             raise UnsupportedError("cannot generate: it is an encoder", source=model.path)
@@ -191,7 +200,7 @@ class Runner(Closeable):
         return context
 
     def resume(self, ids: Sequence[int], state: memoryview) -> None:
-        """Take a state that has seen all but the last of these tokens, or fewer."""
+        """Restore a state that has seen these tokens except the last, or fewer."""
         context = self._opened()
         context.restore(state)
         self.ids = list(ids)
@@ -200,7 +209,7 @@ class Runner(Closeable):
         """Make a prompt the sequence, so that the next token can be chosen.
 
         Args:
-            hold_last: Do not compute its last token yet; nothing can be chosen then.
+            hold_last: Leave the last token to be computed later; nothing can be chosen before.
         """
         context = self._opened()
         if not ids:
@@ -214,11 +223,11 @@ class Runner(Closeable):
             ids = [self.model.decoder_start]
             context.decode(ids)
         else:
-            kept = self._keep(ids)
-            self.ids = list(ids[:kept])
-            self.computed = len(ids) - kept
+            n_reused = self._keep(ids)
+            self.ids = list(ids[:n_reused])
+            self.computed = len(ids) - n_reused
             try:
-                context.decode(ids[kept : len(ids) - hold_last])
+                context.decode(ids[n_reused : len(ids) - hold_last])
             except BaseException:
                 self.ids = list(ids[: context.n_past])
                 raise
@@ -257,13 +266,14 @@ class Runner(Closeable):
         piece_of, is_eog = self.model.piece, self.model.is_eog
         ids, text = self.ids, TextStream(stops)
         self.end = "length"
-        chosen = (
-            self._chosen(sampler, logprobs=logprobs)
+        choices = (
+            self._choose(sampler, logprobs=logprobs)
             if speculation is None
-            else speculation.chosen(self, sampler, limit, logprobs=logprobs)
+            else speculation.choose(self, sampler, limit, logprobs=logprobs)
         )
-        with closing(chosen):
-            for token_id, row in islice(chosen, limit):
+        with closing(choices):
+            for choice in islice(choices, limit):
+                token_id, row = choice.token_id, choice.logits
                 if token_id < 0:
                     self.end = "grammar"
                     break
@@ -282,18 +292,18 @@ class Runner(Closeable):
         if rest:
             yield Token(-1, b"", rest, None)
 
-    def _chosen(self, sampler: Sampler, *, logprobs: bool) -> Chosen:
-        """Choose token after token; whoever takes one adds it to ``ids``."""
+    def _choose(self, sampler: Sampler, *, logprobs: bool) -> Choices:
+        """Choose token after token; the caller appends each to ``ids``."""
         context = self._opened()
         ids, sample = self.ids, sampler.sample
-        while not self.stop_asked:
+        while not self.stop_requested:
             if context.n_past < len(ids):
                 if context.n_past >= context.n_ctx:
                     self.end = "context"
                     return
-                context.step(ids[-1])
+                context.step(ids[-1])  # the last token, not before its successor is wanted
             row = context.logits().copy() if logprobs else None
-            yield sample(), row
+            yield Choice(sample(), row)
         self.end = "interrupted"
 
     def _opened(self) -> Context:
@@ -328,7 +338,7 @@ def logprob(row: Any, token_id: int) -> float:
 
 
 def plan_settings(settings: ModelSettings, n_ctx: int) -> PlanSettings:
-    """Return what the plan of a model's memory has to know."""
+    """Return the settings for the plan of a model's memory."""
     context = settings.context
     return PlanSettings(
         n_ctx=n_ctx,
@@ -344,17 +354,17 @@ def plan_settings(settings: ModelSettings, n_ctx: int) -> PlanSettings:
     )
 
 
-def context_tokens(n_prompt: int, n_predict: int, asked: int | None, trained: int) -> int:
-    """Return the tokens that a context needs; as in llama.cpp, the last is not computed."""
-    if asked is None:
-        asked = n_prompt + max(n_predict, 1) - 1 if n_predict >= 0 else max(trained, n_prompt + 1)
-    if n_prompt > asked:
+def context_tokens(n_prompt: int, n_predict: int, n_ctx: int | None, trained: int) -> int:
+    """Return the size that a context needs; as in llama.cpp, the last token is not computed."""
+    if n_ctx is None:
+        n_ctx = n_prompt + max(n_predict, 1) - 1 if n_predict >= 0 else max(trained, n_prompt + 1)
+    if n_prompt > n_ctx:
         raise ResourceError(
-            f"the context holds {format_count(asked, 'token')}, "
+            f"the context holds {format_count(n_ctx, 'token')}, "
             f"but the prompt alone has {n_prompt}",
             hint=f"--ctx {n_prompt + max(n_predict, 1) - 1} holds them, or shorten the prompt",
         )
-    return max(asked, 1)
+    return max(n_ctx, 1)
 
 
 def open_model(

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from mtkit.settings import SamplerSettings
 
 MOST_SECONDS, MOST_OF_ANSWER = 1.0, 30.0
-"""CPU time that a grammar may take for one token, and for all tokens of an answer."""
+"""Seconds of CPU time that a grammar may take for a token, and for all tokens of an answer."""
 MOST_LOCKED = 0.02
-"""CPU time of a token that llguidance may take while no other thread of Python can run."""
+"""Seconds of a token in which llguidance may hold Python's lock."""
 _QUICK = 0.001
-"""Such time from which on it is not asked about single tokens: all of them cost no lock."""
+"""Above it, llguidance masks all tokens at once, which takes no lock, not single ones."""
 DRY_BREAKERS = ("\n", ":", '"', "*")
 
 
@@ -37,19 +37,15 @@ class Sampler(Closeable):
     """Chooses tokens of one context; close it, or use it in ``with``.
 
     Attributes:
-        seed: Of the random numbers: the settings', else one that nobody knows.
+        seed: The settings', else drawn from the system.
         sample: Returns the token behind a row of the last batch, by default the last one; -1
-            where a grammar takes none.
+            where the grammar takes none.
     """
 
     def __init__(
         self, context: Context, settings: SamplerSettings, *, distributions: bool = False
     ) -> None:
-        """Make the samplers.
-
-        Args:
-            distributions: ``distribution`` says how likely each would be chosen.
-        """
+        """Make the samplers; ``distribution`` needs ``distributions``."""
         self._context = context
         model = context.model
         self._chain: Chain | None = None
@@ -78,13 +74,13 @@ class Sampler(Closeable):
             self._cuts = cuts(context, settings) if distributions else None
         else:
             self.steps.append("greedy")
-        self.sample: Callable[..., int] = self._greedy
+        self.sample: Callable[..., int] = self._sample_greedy
         if self._grammar:
-            self.sample = self._with_grammar
+            self.sample = self._sample_grammar
         elif self._chain:
-            self.sample = self._sampled
+            self.sample = self._sample_chain
         elif self._bias:
-            self.sample = self._biased
+            self.sample = self._sample_biased
 
     def _logits(self, row: int) -> Any:
         logits = self._context.logits(row)
@@ -93,13 +89,13 @@ class Sampler(Closeable):
             logits[ids] += values
         return logits
 
-    def _greedy(self, row: int = -1) -> int:
+    def _sample_greedy(self, row: int = -1) -> int:
         return int(self._context.logits(row).argmax())
 
-    def _biased(self, row: int = -1) -> int:
+    def _sample_biased(self, row: int = -1) -> int:
         return int(self._logits(row).argmax())
 
-    def _sampled(self, row: int = -1) -> int:
+    def _sample_chain(self, row: int = -1) -> int:
         assert self._chain is not None
         self._logits(row)  # the bias goes into the buffer that llama.cpp reads
         token_id = self._chain.sample(self._context, row)
@@ -110,12 +106,12 @@ class Sampler(Closeable):
     def distribution(self, row: int = -1) -> tuple[Any, Any]:
         """Return ids and logits of the tokens that could be chosen.
 
-        Their softmax is the distribution that drawing follows. ``accept`` takes what was chosen.
+        Their softmax is the distribution that drawing follows; pass the choice to ``accept``.
         """
         assert self._cuts is not None
         return self._cuts.cut(self._logits(row))
 
-    def _with_grammar(self, row: int = -1) -> int:
+    def _sample_grammar(self, row: int = -1) -> int:
         return self.follow(self._logits(row))
 
     def copied(self, row: int) -> Any:
@@ -123,35 +119,35 @@ class Sampler(Closeable):
         return self._logits(row).copy()
 
     def follow(self, logits: Any) -> int:
-        """Return the token that the grammar takes, which may be asked for in any thread.
+        """Return the token that the grammar takes; may be called in any thread.
 
         Args:
             logits: Of shape (n_vocab,), changed in place.
         """
         grammar, chain = self._grammar, self._chain
         assert grammar is not None
-        begun = time.thread_time()
+        start = time.thread_time()
         token = self._choose(logits)
         if self._locked > _QUICK or not grammar.allows(token) or logits[token] == float("-inf"):
             if not grammar.mask(logits):
                 return -1
             token = self._choose(logits)
-            if logits[token] == float("-inf"):  # a sampler left nothing but what was forbidden
+            if logits[token] == float("-inf"):  # the samplers left no token that is allowed
                 return -1
-        chosen = time.thread_time()
+        choice_end = time.thread_time()
         grammar.accept(token)
         if chain:
             chain.accept(token)
-        ended = time.thread_time()
-        taken, self._locked = ended - begun, ended - chosen
-        self._followed += taken
-        if taken > MOST_SECONDS or self._locked > MOST_LOCKED:  # the next takes longer
-            what = f"a token took {taken:.2f} s: the text can follow it in too many ways"
-            raise ResourceError(what, field="grammar")
-        if self._followed > MOST_OF_ANSWER:
-            what = (
-                f"the tokens took {self._followed:.0f} s: the text can follow it in too many ways"
-            )
+        end = time.thread_time()
+        seconds, self._locked = end - start, end - choice_end
+        self._followed += seconds
+        slow = ""
+        if seconds > MOST_SECONDS or self._locked > MOST_LOCKED:  # the next takes longer still
+            slow = f"a token took {seconds:.2f} s"
+        elif self._followed > MOST_OF_ANSWER:
+            slow = f"the tokens took {self._followed:.0f} s"
+        if slow:
+            what = f"{slow}: the text can follow it in too many ways"
             raise ResourceError(what, field="grammar")
         return token
 
@@ -159,7 +155,7 @@ class Sampler(Closeable):
         return self._chain.choose(logits) if self._chain else int(logits.argmax())
 
     def accept(self, ids: Sequence[int]) -> None:
-        """Let the penalties know tokens that they did not choose, as those of a prompt."""
+        """Count tokens for the penalties that were not sampled here, such as a prompt's."""
         for chain in self._chains():
             for token_id in ids:
                 chain.accept(token_id)
@@ -189,16 +185,16 @@ def cuts(context: Context, settings: SamplerSettings) -> Chain:
 
 
 def _biases(model: Model, settings: SamplerSettings) -> list[tuple[int, float]]:
-    """Return ids and what is added to their logits; a text stands for all its tokens."""
-    found: list[tuple[int, float]] = []
+    """Return ids and their biases; a text stands for all its tokens."""
+    biases: list[tuple[int, float]] = []
     for name, value in settings.logit_bias:
         ids = [name] if isinstance(name, int) else model.tokenize(name, add_special=False)
-        found += [(token_id, value) for token_id in ids]
-    return found
+        biases += [(token_id, value) for token_id in ids]
+    return biases
 
 
 def _arrays(biases: list[tuple[int, float]]) -> Any:
-    """Return ids, each once, and what is added to their logits."""
+    """Return ids, each once, and the sum of their biases."""
     import numpy as np
 
     total: dict[int, float] = {}
@@ -210,15 +206,15 @@ def _arrays(biases: list[tuple[int, float]]) -> Any:
 def _chain(
     context: Context, settings: SamplerSettings, steps: list[str], *, draws: bool = True
 ) -> Chain:
-    """Make llama.cpp's chain; what does nothing is left out."""
+    """Make llama.cpp's chain, without samplers that would do nothing."""
     import ctypes
 
     chain = Chain()
     s = settings
 
-    def add(shown: str, name: str, *arguments: Any) -> None:
+    def add(step: str, name: str, *arguments: Any) -> None:
         chain.add(name, *arguments)
-        steps.append(shown)
+        steps.append(step)
 
     vocab, n_vocab = context.model.vocab, context.model.n_vocab
     if s.repeat_penalty != 1 or s.frequency_penalty or s.presence_penalty:
@@ -240,11 +236,11 @@ def _chain(
         return chain
     if s.mirostat:
         add(f"temperature {s.temperature or 1:g}", "temp", s.temperature or 1.0)
-        shown = f"mirostat {s.mirostat} tau={s.mirostat_tau:g} eta={s.mirostat_eta:g}"
+        text = f"mirostat {s.mirostat} tau={s.mirostat_tau:g} eta={s.mirostat_eta:g}"
         if s.mirostat == 1:
-            add(shown, "mirostat", n_vocab, s.seed, s.mirostat_tau, s.mirostat_eta, 100)
+            add(text, "mirostat", n_vocab, s.seed, s.mirostat_tau, s.mirostat_eta, 100)
         else:
-            add(shown, "mirostat_v2", s.seed, s.mirostat_tau, s.mirostat_eta)
+            add(text, "mirostat_v2", s.seed, s.mirostat_tau, s.mirostat_eta)
         return chain
     if s.top_n_sigma > 0:
         add(f"top-n-sigma {s.top_n_sigma:g}", "top_n_sigma", s.top_n_sigma)

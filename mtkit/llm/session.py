@@ -1,4 +1,4 @@
-"""Session files: what a model remembers of a text, to go on from there later.
+"""Session files: a model's state after a text, to go on from there later.
 
 Layout, little-endian: 8 bytes ``MTKITSES``, u32 version, u32 length of the head, the head as JSON
 (model hash, tokens, how many of them are computed, the context's settings), llama.cpp's state, and
@@ -39,7 +39,7 @@ class Session(Record):
     """A session as read from its file.
 
     Attributes:
-        n_past: How many of them the state has seen; fewer than all.
+        n_past: How many of the ids the state has seen; fewer than all.
     """
 
     model_hash: str
@@ -51,33 +51,33 @@ class Session(Record):
 
 
 def model_hash(header: ModelHeader) -> str:
-    """Return the hash of a model: of every byte of its files, in parts that all cores share.
+    """Return the SHA-256 of a model: of all its files' bytes, in parts that all cores share.
 
-    Adapters count with their scales, which follow their bytes.
+    The bytes of an adapter are followed by its scale.
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    def hashed(part: memoryview) -> bytes:
+    def hash_part(part: memoryview) -> bytes:
         return hashlib.sha256(part).digest()
 
     whole = hashlib.sha256()
-    added = [(one.file, repr(one.scale).encode()) for one in header.adapters]
-    for file, behind in (*((file, b"") for file in header.files), *added):
+    adapters = [(adapter.file, repr(adapter.scale).encode()) for adapter in header.adapters]
+    for file, suffix in (*((file, b"") for file in header.files), *adapters):
         data = memoryview(file.data)
         parts = [data[at : at + _PART_BYTES] for at in range(0, len(data), _PART_BYTES)]
         with ThreadPoolExecutor(cores()) as pool:
             try:
-                for digest in pool.map(hashed, parts):
+                for digest in pool.map(hash_part, parts):
                     whole.update(digest)
             except BaseException:  # Ctrl-C does not wait for gigabytes
                 pool.shutdown(cancel_futures=True)
                 raise
-        whole.update(behind)
+        whole.update(suffix)
     return whole.hexdigest()
 
 
-def save_session(path: str, runner: Runner, found_hash: str, *, force: bool = False) -> None:
-    """Write what a runner remembers; the file appears whole or not at all."""
+def save_session(path: str, runner: Runner, model_digest: str, *, force: bool = False) -> None:
+    """Write a runner's state; the file appears whole or not at all."""
     from mtkit.base.files import write_files
 
     context = runner.context
@@ -87,7 +87,7 @@ def save_session(path: str, runner: Runner, found_hash: str, *, force: bool = Fa
     if context.n_past >= len(ids) and not context.truncate(len(ids) - 1):
         raise UnsupportedError("the last token cannot be undone, so the session cannot be saved")
     head = {
-        "model": found_hash,
+        "model": model_digest,
         "ids": ids,
         "n_past": context.n_past,
         "kv_type": context.settings.kv_type,
@@ -147,9 +147,9 @@ def _session(head: Any, state: memoryview) -> Session:
     return Session(head["model"], ids, n_past, context.kv_type, context.flash_attention, state)
 
 
-def check_model(session: Session, found_hash: str, path: str) -> None:
+def check_model(session: Session, digest: str, path: str) -> None:
     """Check that a session belongs to a model."""
-    if session.model_hash != found_hash:
+    if session.model_hash != digest:
         raise UnsupportedError(
             "belongs to another model", source=path, hint="use the model that it was saved with"
         )

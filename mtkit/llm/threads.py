@@ -1,11 +1,11 @@
 """How many threads compute, and how they wait for each other.
 
 Every node of the graph ends with all threads waiting for the last. libgomp's threads spin while
-they wait, some milliseconds long, and sleep then. Where another process has one of the cores, what
-spins keeps the last one from ending: tokens took up to 100 times as long. Where threads sleep at
-once, waking them takes longer than they wait. Some microseconds of spinning for each core cover
-most waits, and cost little where cores are busy, so nothing has to know what else runs.
-The number of threads is measured on the loaded model. What the user sets counts always.
+they wait, for some milliseconds, and then sleep. Where another process has one of the cores,
+spinning keeps the last one from finishing: tokens took up to 100 times as long. Where threads sleep
+at once, waking them takes longer than the wait. Some microseconds of spinning for each core cover
+most waits and cost little where cores are busy, so it does not matter what else runs.
+The number of threads is measured on the loaded model. The user's own setting always wins.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import time
 
 from mtkit.llama import library
-from mtkit.memory_plan.limits import allowed_cores
+from mtkit.memory_plan.plan import allowed_cores
 from mtkit.settings import MOST_THREADS
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ _PROMPT = 32
 
 
 def cores() -> int:
-    """Return how many cores this process may use, the share of its control groups counted."""
+    """Return how many cores this process may use, within the share of its control groups."""
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows
@@ -54,23 +54,23 @@ def cores() -> int:
 
 
 def choose_waiting(waiting: Waiting = "auto") -> str:
-    """Choose how threads wait, as long as llama.cpp is not loaded; returns what and why."""
+    """Choose how threads wait, if llama.cpp is not loaded yet; returns what and why."""
     if "llama_cpp.llama_cpp" in sys.modules:
         return "as when llama.cpp was loaded"
     if waiting in ("active", "passive"):
         _load_with("OMP_WAIT_POLICY", waiting)
         return f"{waiting}, as asked"
-    given = [name for name in _VARIABLES if os.environ.get(name)]
-    if waiting == "default" or given:
-        return f"as {given[0]} says" if given else "the OpenMP library's default, as asked"
+    variables = [name for name in _VARIABLES if os.environ.get(name)]
+    if waiting == "default" or variables:
+        return f"as {variables[0]} says" if variables else "the OpenMP library's default, as asked"
     _load_with("GOMP_SPINCOUNT", str(_SPINS * cores()))
     return "they spin some microseconds, then sleep"
 
 
 def _load_with(name: str, value: str) -> None:
-    """Load the library with a variable in the environment, which is as before then.
+    """Load the library with a variable in the environment, which is then restored.
 
-    The OpenMP library reads it once; programs that this process starts shall not find it.
+    The OpenMP library reads it once; child processes shall not inherit it.
     """
     before = os.environ.get(name)
     os.environ[name] = value
@@ -103,7 +103,7 @@ def measure(context: Context, token_id: int) -> int:
 
 
 def _seconds(context: Context, token_id: int) -> float:
-    """Shortest time of computing one token (of an encoder, a short prompt)."""
+    """Return the shortest time of computing one token (of an encoder, a short prompt)."""
     context.clear()
     shortest = float("inf")
     begin = time.perf_counter()

@@ -1,10 +1,10 @@
 """A model file is tried in a child process before it runs for the first time.
 
-Where a file contradicts itself llama.cpp asserts, or reads beyond its arrays: either ends the
+Where a file contradicts itself, llama.cpp asserts or reads beyond its arrays: either ends the
 process, and no check of ours can know every such place. The child loads the file, maps it, and
 computes a prompt and a token on the CPU; where layers are for GPUs, it builds the graph without the
-weights, which need not fit the main memory. What passed is remembered as an empty file in the cache
-folder, named by a hash of llama.cpp's library and of header, size and time of every shard.
+weights, which need not fit the main memory. The cache folder has an empty file for each file that
+passed, named by a hash of llama.cpp's library and of header, size and time of every shard.
 
 ``LoadSettings.trial`` or ``MTKIT_TRIAL=0`` leaves it out.
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from mtkit.settings import LoadSettings
 
 _VERSION = 1
-"""Of what the child does: with another one, every file is tried again."""
+"""Of the trial: when it changes, every file is tried again."""
 _SECONDS, _BYTES_A_SECOND = 10, 50_000_000
-"""CPU time that a child may take: some 20 times what it does take."""
+"""CPU time that a child may take: some 20 times what it usually does."""
 _WALL = 20
-"""How many times its CPU time a child may take that waits for its disk."""
+"""Times its CPU time that a child may take by the wall clock, to wait for its disk."""
 _ROOM = 1 << 30
 """Memory that it may take besides the size of the file, for vocabulary, context and computing."""
 _MOST_REMEMBERED = 1000
@@ -61,7 +61,7 @@ def _file_stamps(header: ModelHeader) -> list[tuple[int, int, int, int]]:
     """Return size, time and identity of every file."""
     from stat import S_ISREG
 
-    found = []
+    stamps = []
     for file in header.files:
         try:
             now = os.stat(file.name)
@@ -73,21 +73,18 @@ def _file_stamps(header: ModelHeader) -> list[tuple[int, int, int, int]]:
                 source=file.name,
                 hint="save it to a file",
             )
-        found.append((now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino))
-    return found
+        stamps.append((now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino))
+    return stamps
 
 
 def _has_interpreter() -> bool:
-    """Whether a child can be had: a program that embeds Python would start itself."""
+    """Whether a child can be started: a program that embeds Python would start itself."""
     name = os.path.basename(sys.executable or "").lower()
     return name.startswith(("python", "pypy")) and not hasattr(sys, "frozen")
 
 
-# -- what is remembered
-
-
 def trial_folder() -> str:
-    """Return where it is remembered which files have passed."""
+    """Return the folder of the markers of files that passed."""
     return process.cache_folder("tried")
 
 
@@ -97,8 +94,8 @@ def _marker(header: ModelHeader, stamps: list[tuple[int, int, int, int]], *, wei
     from mtkit.llama import library_file
 
     library = os.stat(library_file())
-    tested = _VERSION, library.st_size, library.st_mtime_ns, weights
-    whole = hashlib.sha256(repr(tested).encode())
+    test = _VERSION, library.st_size, library.st_mtime_ns, weights
+    whole = hashlib.sha256(repr(test).encode())
     for file, (size, time_ns, *_) in zip(header.files, stamps, strict=True):
         head = file.data[: file.data_offset]
         whole.update(repr((size, time_ns, len(head))).encode())
@@ -121,16 +118,13 @@ def _remember(marker: str) -> None:
                 os.unlink(path)
 
 
-# -- the child
-
-
 def _passes_trial(header: ModelHeader, backends: str | None, *, weights: bool) -> bool:
     """Run the child; returns False where there can be none."""
     from mtkit.llm.threads import cores
 
     size = sum(len(file.data) for file in header.files)
     seconds = _SECONDS + size // _BYTES_A_SECOND
-    ended = run_child(
+    outcome = run_child(
         (
             header.path,
             backends or "",
@@ -141,15 +135,15 @@ def _passes_trial(header: ModelHeader, backends: str | None, *, weights: bool) -
         ),
         _WALL * seconds,
     )
-    if ended is None:
+    if outcome is None:
         raise _timeout_error(header.path, _WALL * seconds)
-    code, stages, raw = ended
-    said = raw.decode("utf-8", "replace").strip()
+    code, stages, raw = outcome
+    message = raw.decode("utf-8", "replace").strip()
     if code in KINDS:
-        raise KINDS[code](said.removeprefix("mtkit: "))
+        raise KINDS[code](message.removeprefix("mtkit: "))
     stage = stages.decode("ascii", "replace").split("\n")[-2:][0]
     if code not in (0, 1) or (code == 0 and stage != "done"):
-        raise _crash_error(header.path, code, stage, said, seconds)
+        raise _crash_error(header.path, code, stage, message, seconds)
     return not code
 
 
@@ -163,7 +157,7 @@ def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, byt
     import subprocess
 
     try:
-        done = subprocess.run(  # noqa: S603  this interpreter
+        child = subprocess.run(  # noqa: S603  this interpreter
             command_line("mtkit.llama.trial", arguments),
             stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=seconds,
             env={"OMP_WAIT_POLICY": "passive", **os.environ},
@@ -172,10 +166,10 @@ def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, byt
         return 1, b"", b""
     except subprocess.TimeoutExpired:
         return None
-    return done.returncode, done.stdout, done.stderr
+    return child.returncode, child.stdout, child.stderr
 
 
-def _crash_error(path: str, code: int, stage: str, said: str, seconds: int) -> Exception:
+def _crash_error(path: str, code: int, stage: str, message: str, seconds: int) -> Exception:
     """Return the error for a child that a signal ended."""
     import signal
 
@@ -189,7 +183,7 @@ def _crash_error(path: str, code: int, stage: str, said: str, seconds: int) -> E
         return ResourceError(
             f"llama.cpp was killed while {stage}", source=path, hint="it may have run out of memory"
         )
-    reason = f": {' '.join(said.split())}" if said else ""
+    reason = f": {' '.join(message.split())}" if message else ""
     return FormatError(f"ends llama.cpp with {name} while {stage}{reason}", source=path, hint=_HINT)
 
 

@@ -1,13 +1,13 @@
 """A smaller vocabulary for a model and its tokenizer together: ``mtkit trim``.
 
-Embedding, head and vocabulary keep the rows of some ids, byte for byte, with what those tokens are
-made of, bytes, special tokens and every id that a key names. Texts whose tokens are all kept have
-the same tokens then, which is tried before anything is written: with each kept token, with mixtures
-of them, and with what the caller gives.
+Embedding, head and vocabulary keep the rows of some ids, byte for byte, along with what those
+tokens are made of, bytes, special tokens and every id that a key names. Texts whose tokens are all
+kept then have the same tokens, which is checked before anything is written: with each kept token,
+with mixtures of them, and with the caller's texts.
 
 ``TokenParts``: merging never looks beyond the ends of what becomes one token, so a token comes
-about in every text as it does alone: by the same merges of the same parts. A vocabulary that has
-these parts and merges gives the same tokens, wherever all tokens that come out are in it.
+about in every text as it does alone: by the same merges of the same parts. A vocabulary with these
+parts and merges gives the same tokens, wherever all tokens that come out are in it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MOST_CHARACTERS = 4096
 
 
 class TokenParts:
-    """What tokens are made of."""
+    """The tokens that tokens are merged from."""
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         """Take the keys of a model."""
@@ -68,19 +68,19 @@ class TokenParts:
             self._scores = list(scores or [0.0] * len(self._tokens))
             self._rank = self._by_score
 
-    def closed(self, ids: Iterable[int]) -> set[int]:
-        """Return ids with all that they are made of."""
-        found: set[int] = set()
+    def closure(self, ids: Iterable[int]) -> set[int]:
+        """Return ids and all that they are made of."""
+        closure: set[int] = set()
         for token_id in ids:
-            if token_id not in found:
-                found.add(token_id)
-                found.update(self._of(self._tokens[token_id]))
-        return found
+            if token_id not in closure:
+                closure.add(token_id)
+                closure.update(self._parts_of(self._tokens[token_id]))
+        return closure
 
-    def merges(self, merges: Iterable[str], kept: set[int]) -> list[str]:
-        """Return the merges that a smaller vocabulary has: of nothing that it lacks."""
-        gone = {token for number, token in enumerate(self._tokens) if number not in kept}
-        gone -= {self._tokens[number] for number in kept}
+    def merges(self, merges: Iterable[str], ids: set[int]) -> list[str]:
+        """Return the merges that a smaller vocabulary keeps: those of its own tokens."""
+        gone = {token for number, token in enumerate(self._tokens) if number not in ids}
+        gone -= {self._tokens[number] for number in ids}
         return [
             merge
             for merge in merges
@@ -91,7 +91,7 @@ class TokenParts:
         number = self._ids.get(left + right)
         return None if number is None else -self._scores[number]
 
-    def _of(self, token: str) -> Iterable[int]:
+    def _parts_of(self, token: str) -> Iterable[int]:
         if self._rank is None or len(token) < 2:
             return ()
         if len(token) > _MOST_CHARACTERS:
@@ -134,24 +134,24 @@ class Trimmed(Record):
 
 
 def frequent_ids(path: str, texts: Iterable[str], coverage: float) -> list[int]:
-    """Return the ids that make up a part of all tokens of texts, the most frequent first."""
+    """Return the most frequent ids that cover so much of the tokens of texts."""
     if not 0 < coverage <= 1:  # NaN is neither
         raise UsageError(f"is {coverage}, but must be above 0 and at most 1", field="coverage")
     counts = frequencies.count_texts(load_source(Source.open(path)), texts)
-    wanted, seen = coverage * counts.total(), 0
+    limit, seen = coverage * counts.total(), 0
     if not counts:
         raise UsageError("nothing to count in the corpus")
-    found = []
-    for token_id, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
-        if seen >= wanted:
+    ids = []
+    for token_id, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if seen >= limit:
             break
-        found.append(token_id)
+        ids.append(token_id)
         seen += count
-    return found
+    return ids
 
 
 def read_texts(path: str) -> Iterable[str]:
-    """Yield the text of a file, some of its lines at a time."""
+    """Yield the text of a file, a megabyte of lines at a time."""
     try:
         with TextIOWrapper(open_input(path), encoding="utf-8", newline="") as file:
             while lines := file.readlines(_TEXT_BYTES):
@@ -161,7 +161,7 @@ def read_texts(path: str) -> Iterable[str]:
 
 
 def trim(
-    path: str, wanted: Sequence[int], *, multiple: int = ROWS_MULTIPLE, texts: Iterable[str] = ()
+    path: str, keep: Sequence[int], *, multiple: int = ROWS_MULTIPLE, texts: Iterable[str] = ()
 ) -> Trimmed:
     """Cut a model to some of its ids.
 
@@ -174,13 +174,13 @@ def trim(
     if len(tokens) != n_vocab:
         raise UsageError(f"has {len(tokens)} tokens and {n_vocab} rows", source=path)
     _check_columns(file, n_vocab)
-    outside = next((i for i in wanted if not 0 <= i < n_vocab), None)
+    outside = next((i for i in keep if not 0 <= i < n_vocab), None)
     if outside is not None:
         raise UsageError(f"there is no id {outside}", source=path)
     old = load_source(Source.open(path))
     parts = TokenParts(file.metadata)
-    kept = parts.closed([*_required_ids(file, old), *wanted])
-    ids = sorted(_fill_up(kept, parts, wanted, n_vocab, multiple))
+    closure = parts.closure([*_required_ids(file, old), *keep])
+    ids = sorted(_fill_up(closure, parts, keep, n_vocab, multiple))
     draft = Draft.of(file)
     draft.keys = {key.name: key for key in _trimmed_keys(file, draft, ids, parts)}
     draft.tensors = {tensor.name: tensor for tensor in cut_rows(file, ids)}
@@ -191,7 +191,7 @@ def trim(
 
 
 def _check_columns(file: GgufFile, n_vocab: int) -> None:
-    """Check what is cut beside the tokens, which the tokenizer may not need."""
+    """Check the arrays that are cut along with the tokens, which the tokenizer may not need."""
     for name in (*sorted(_BY_ID), PREFIX + "merges"):
         value = file.metadata.get(name)
         if value is None:
@@ -201,26 +201,26 @@ def _check_columns(file: GgufFile, n_vocab: int) -> None:
 
 
 def _required_ids(file: GgufFile, tokenizer: Tokenizer) -> set[int]:
-    """Return the ids that every vocabulary keeps."""
+    """Return the ids that every smaller vocabulary keeps."""
     metadata, spec = file.metadata, tokenizer.spec
     size = len(metadata[PREFIX + "tokens"])
-    found = {*frequencies.required_ids(metadata), *_defaults(metadata).values()}
-    found.update(token.id for token in spec.added_tokens.tokens)
+    ids = {*frequencies.required_ids(metadata), *_defaults(metadata).values()}
+    ids.update(token.id for token in spec.added_tokens.tokens)
     for name, value in metadata.items():
         if name.endswith("_token_id") and type(value) is int:
-            found.add(value)
+            ids.add(value)
     if metadata[PREFIX + "model"] == "rwkv":
-        found.update(i for i, piece in enumerate(spec.vocabulary.pieces) if len(piece) == 1)
+        ids.update(i for i, piece in enumerate(spec.vocabulary.pieces) if len(piece) == 1)
     if metadata[PREFIX + "model"] == "t5":
         # An unknown character costs ten more than the worst token does.
         scores, types = metadata.get(PREFIX + "scores"), metadata.get(PREFIX + "token_type")
         normal = [i for i in range(size) if not types or types[i] == _NORMAL]
-        found.update([min(normal, key=lambda i: scores[i] if scores else 0)] if normal else [])
-    return {i for i in found if 0 <= i < size}
+        ids.update([min(normal, key=lambda i: scores[i] if scores else 0)] if normal else [])
+    return {i for i in ids if 0 <= i < size}
 
 
 def _defaults(metadata: Mapping[str, Any]) -> dict[str, int]:
-    """Return key -> id that llama.cpp takes as no key says one: ids change, so one has to."""
+    """Return the ids that llama.cpp assumes without a key: as ids change, keys must name them."""
     kind = KINDS[metadata[PREFIX + "model"]]
     usual = default_ids(kind, NAMES.get(metadata.get(PREFIX + "pre", "")),
                         len(metadata[PREFIX + "tokens"]))  # fmt: skip
@@ -229,19 +229,19 @@ def _defaults(metadata: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _fill_up(
-    kept: set[int], parts: TokenParts, wanted: Sequence[int], n_vocab: int, multiple: int
+    required: set[int], parts: TokenParts, keep: Sequence[int], n_vocab: int, multiple: int
 ) -> set[int]:
-    """Return ids with more of them, up to a multiple."""
-    size = min(n_vocab, -(-len(kept) // multiple) * multiple)
-    found = set(kept)
-    for candidate in (*wanted, *range(n_vocab)):
-        if len(found) == size:
+    """Return ids with more of them, up to a multiple of ``multiple``."""
+    size = min(n_vocab, -(-len(required) // multiple) * multiple)
+    ids = set(required)
+    for candidate in (*keep, *range(n_vocab)):
+        if len(ids) == size:
             break
-        if candidate not in found:
-            more = parts.closed([candidate]) - found
-            if len(found) + len(more) <= size:
-                found |= more
-    return found
+        if candidate not in ids:
+            more = parts.closure([candidate]) - ids
+            if len(ids) + len(more) <= size:
+                ids |= more
+    return ids
 
 
 def _trimmed_keys(
@@ -270,8 +270,8 @@ def _trimmed_keys(
 
 
 def _verify_texts(old: Tokenizer, new: Tokenizer, ids: Sequence[int], texts: Iterable[str]) -> int:
-    """Compare the tokens of texts; returns how many texts have kept tokens alone."""
-    renamed = {number: at for at, number in enumerate(ids)}
+    """Compare the tokens of texts; returns how many texts consist of kept tokens."""
+    new_ids = {number: at for at, number in enumerate(ids)}
     unknown = old.unk_id
     random, checked = Random(len(ids)), 0  # noqa: S311  the same texts each time
     mixtures = (old.decode(random.choices(ids, k=_MIXED)) for _ in range(_MIXTURES))
@@ -281,14 +281,14 @@ def _verify_texts(old: Tokenizer, new: Tokenizer, ids: Sequence[int], texts: Ite
             before = old.encode_ids(text)
         except NoToken:
             continue
-        if unknown in before or any(number not in renamed for number in before):
+        if unknown in before or any(number not in new_ids for number in before):
             continue
         checked += 1
         after = new.encode_ids(text)
-        if after != [renamed[number] for number in before]:
+        if after != [new_ids[number] for number in before]:
             raise AnswerNo(
                 f"{text[:40]!r} would have other tokens: {after[:8]},"
-                f" not {[renamed[number] for number in before[:8]]}",
+                f" not {[new_ids[number] for number in before[:8]]}",
                 source=old.source,
             )
     return checked

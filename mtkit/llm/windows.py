@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mtkit.llm.runner import Runner
 
 WINDOW = 512
-"""Tokens, where neither the settings nor the model say less."""
+"""Tokens, unless the settings or the model say less."""
 
 
 def open_windows(runner: Runner, kind: Callable[..., SlotContext] = SlotContext) -> SlotContext:
@@ -31,20 +31,15 @@ def open_windows(runner: Runner, kind: Callable[..., SlotContext] = SlotContext)
         raise UnsupportedError(what, source=runner.model.path)
     size = runner.n_ctx
     n_seq = min(max(runner.settings.context.n_batch // size, 1), MOST_SLOTS)
-    made = runner.open_context(
+    context = runner.open_context(
         size * n_seq, lambda model, settings: kind(model, replace(settings, n_seq=n_seq))
     )
-    assert isinstance(made, SlotContext)
-    return made
+    assert isinstance(context, SlotContext)
+    return context
 
 
 def token_ids(
-    model: Model,
-    text: bytes,
-    size: int,
-    *,
-    parse_special: bool = False,
-    windows: int | None = None,
+    model: Model, text: bytes, size: int, *, parse_special: bool = False, windows: int | None = None
 ) -> list[int]:
     """Return the ids of a text, or of its first windows, without a line feed at its end."""
     ids = model.tokenize(text.removesuffix(b"\n"), parse_special=parse_special)
@@ -55,19 +50,19 @@ def token_ids(
 
 
 def batches(context: SlotContext, ids: list[int], skip: int = 0) -> Iterator[list[list[int]]]:
-    """Yield the windows of a text, from one on, in lists of as many as fit a batch."""
+    """Yield the windows of a text behind the first ``skip``, in lists that fit a batch."""
     size, model = context.n_slot, context.model
-    made: list[list[int]] = []
+    windows: list[list[int]] = []
     for at in range(skip * size, len(ids) - size + 1, size):
         window = ids[at : at + size]
         if model.add_bos:
             window[0] = model.bos
-        made.append(window)
-        if len(made) == context.n_slots:
-            yield made
-            made = []
-    if made:
-        yield made
+        windows.append(window)
+        if len(windows) == context.n_slots:
+            yield windows
+            windows = []
+    if windows:
+        yield windows
 
 
 def compute(
@@ -83,9 +78,9 @@ def compute(
     size = len(windows[0])
     for at in range(0, size, context.n_batch):
         end = min(at + context.n_batch, size)
-        wanted = min(max(end - first, 0), end - at)
-        parts = [(slot, at, window[at:end], wanted) for slot, window in enumerate(windows)]
-        yield end, [(row, wanted) for row in context.compute(parts)]
+        n_outputs = min(max(end - first, 0), end - at)
+        parts = [(slot, at, window[at:end], n_outputs) for slot, window in enumerate(windows)]
+        yield end, [(row, n_outputs) for row in context.compute(parts)]
 
 
 def second_half_logits(context: SlotContext, windows: list[list[int]]) -> Iterator[tuple[Any, int]]:
@@ -94,7 +89,7 @@ def second_half_logits(context: SlotContext, windows: list[list[int]]) -> Iterat
     The logits are a view, float32 of shape (n_vocab,), valid until the next one.
     """
     for end, rows in compute(context, windows, len(windows[0]) // 2):
-        for window, (last, wanted) in zip(windows, rows, strict=True):
-            following = window[end - wanted + 1 : end + 1]
-            for row, target in enumerate(following, last - wanted + 1):
+        for window, (last, n_outputs) in zip(windows, rows, strict=True):
+            following = window[end - n_outputs + 1 : end + 1]
+            for row, target in enumerate(following, last - n_outputs + 1):
                 yield context.logits(row), target

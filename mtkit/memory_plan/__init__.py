@@ -1,4 +1,4 @@
 """The memory that running a model takes, before it is loaded.
 
-``plan`` says what it takes, ``cache`` what of it each layer remembers, ``limits`` what there is.
+``plan`` says what it takes and whether it fits, ``cache`` what each layer adds to it.
 """

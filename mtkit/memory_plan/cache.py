@@ -1,4 +1,4 @@
-"""What each layer of a model remembers of the tokens it has seen, and in which types.
+"""The cache of each layer of a model: its kind, its size, and the types of its elements.
 
 * attention: key and value of every key/value head, over the whole context or the last window of it
 * attention with a compressed cache (MLA): one latent vector and the rotary part, no values
@@ -10,10 +10,7 @@ llama-model.cpp ``load_hparams`` and llama-kv-cache.cpp of llama.cpp.
 
 from __future__ import annotations
 
-from typing import (
-    Literal,  # at run time: settings read their choices from it
-    get_args,  # at run time: settings read their choices from it
-)
+from typing import Literal, get_args  # at run time: settings read their choices from it
 
 from mtkit.base.record import Record
 from mtkit.errors import UsageError
@@ -29,7 +26,7 @@ KvType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "
 
 
 def element_type(kv_type: str) -> TensorType:
-    """Return the type of the elements."""
+    """Return the tensor type of a cache."""
     from mtkit.gguf.types import TENSOR_TYPES
 
     for kind in TENSOR_TYPES.values():
@@ -55,11 +52,13 @@ _BOTH = {"falcon-h1"}
 
 
 class Layer(Record):
-    """The memory of one layer.
+    """The cache of one layer.
 
     Attributes:
         kind: "attention", "window", "compressed", "recurrent" or "attention and recurrent".
+        key: Elements of the keys of a token; ``value`` likewise.
         window: Tokens that it looks back; 0 for all.
+        state: Elements of the recurrent state of a sequence.
     """
 
     index: int
@@ -71,7 +70,7 @@ class Layer(Record):
 
 
 class _Keys:
-    """The metadata of one architecture, numbers alone."""
+    """The numbers in the metadata of an architecture."""
 
     def __init__(self, metadata: Any) -> None:
         self._metadata = metadata
@@ -110,14 +109,12 @@ def model_layers(metadata: Any) -> tuple[Layer, ...]:
 
 
 def cache_per_token(metadata: Any) -> int | None:
-    """Return what one more token of context takes in 16 bits; None where the metadata lacks it.
+    """Return the bytes of one more token of context in 16 bits; None if the metadata lacks it.
 
-    A layer with a window takes it only as long as the window is not full, or with ``swa_full``.
+    A layer with a window takes them only until the window is full, or with ``swa_full``.
     """
-    return (
-        stored_bytes(sum(layer.key + layer.value for layer in model_layers(metadata)), "f16")
-        or None
-    )
+    elements = sum(layer.key + layer.value for layer in model_layers(metadata))
+    return stored_bytes(elements, "f16") or None
 
 
 def _layer(keys: _Keys, index: int) -> Layer:
@@ -129,10 +126,10 @@ def _layer(keys: _Keys, index: int) -> Layer:
     kv_heads = keys.at("attention.head_count_kv", index, heads)
     window = _window(keys, index)
     width = keys.number("embedding_length")
-    each = width // heads if heads else 0
+    head_width = width // heads if heads else 0
     suffix = "_swa" if window and keys.number("attention.key_length_swa") else ""
-    key = keys.number(f"attention.key_length{suffix}", each)
-    value = keys.number(f"attention.value_length{suffix}", each)
+    key = keys.number(f"attention.key_length{suffix}", head_width)
+    value = keys.number(f"attention.value_length{suffix}", head_width)
     if keys.number("attention.key_length_mla"):
         return Layer(index, "compressed", key * kv_heads, 0, window, 0)
     kind = "attention and recurrent" if state else "window" if window else "attention"
@@ -146,13 +143,12 @@ def _has_attention(keys: _Keys, index: int, *, is_recurrent: bool) -> bool:
     if not is_recurrent or architecture in _BOTH:
         return True
     if architecture in _FULL_ATTENTION:
-        every = keys.number("full_attention_interval", _FULL_ATTENTION[architecture])
-        return bool(every) and (index + 1) % every == 0
+        return _is_full(keys, index)
     return keys.at("attention.head_count_kv", index, 1) > 0
 
 
 def _state(keys: _Keys, index: int) -> int:
-    """Elements of a layer's recurrent state: the short convolution's and the long one's."""
+    """Return the elements of a layer's recurrent state: of the short convolution and the SSM."""
     width = keys.number("embedding_length")
     if keys.architecture in _FULL_ATTENTION and _is_full(keys, index):
         return 0

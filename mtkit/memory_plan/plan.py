@@ -1,35 +1,40 @@
-"""What running a model will take: weights, memory of the tokens, room to compute.
+"""The memory that a model will take (weights, cache, compute buffer), and whether there is as much.
 
-All of it from the metadata and the tensor table. Weights and the memory of the tokens are what
-llama.cpp will allocate; the room to compute is an estimate.
-
-The graph's memory is reused from step to step, so it is as large as what lives at its widest
-moment: at the feed-forward part with its three matrices, at the attention, or at the logits. The
-mask, which says what each token may look at, lives as long as any layer. What the allocator leaves
-unused between its pieces is not predicted.
+``make_plan`` reads the metadata and the tensor table alone. Weights and cache are what llama.cpp
+will allocate; the compute buffer is an estimate. The graph reuses its memory from step to step, so
+the buffer is as large as the graph at its widest: at the feed-forward part with its three matrices,
+at the attention, or at the logits. The attention mask lives as long as any layer. What the
+allocator leaves unused between its pieces is not predicted.
 Source: the "compute buffer size" of llama.cpp's log; ``tests/memory_plan/test_plan.py`` compares.
 
-Some matrices llama.cpp lays out anew for the processor when it loads a model on the CPU: blocks of
-several rows are woven together, in memory of their own; a mapped file keeps its pages beside that.
-Matrices of other types, or with another number of rows, stay as they are.
+On the CPU llama.cpp repacks some matrices when it loads them: blocks of several rows are
+interleaved, in memory of their own; a mapped file keeps its pages beside that. Matrices of other
+types, or with another number of rows, stay as they are.
 Source: ggml-cpu/repack.cpp of ggml (``ggml_repack_get_optimal_repack_type``).
+
+Limits (``memory_limits``) come from the address space, the control groups and the machine. A
+process is in a group and in all groups around it; each may limit memory and cores. Version 2 has
+one tree of folders for all controllers, version 1 one for each. In a container the root is often
+the container's own group.
+Source: cgroups(7) and the kernel's admin-guide/cgroup-v2.rst.
 """
 
 from __future__ import annotations
 
+import os
 import platform
+import sys
 from functools import cache
 from itertools import takewhile
-from operator import itemgetter, mul
+from operator import mul
 
 from mtkit.base.record import Record
 from mtkit.errors import ResourceError
 from mtkit.memory_plan.cache import Layer, model_layers, stored_bytes
-from mtkit.memory_plan.limits import available_memory, memory_limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from collections.abc import Set as AbstractSet
     from typing import Any
 
@@ -51,15 +56,15 @@ def compute_bytes(
     n_outputs: int,
     flash_attention: bool,
 ) -> int:
-    """Estimate the room to compute ``n_ubatch`` tokens at once.
+    """Estimate the compute buffer for ``n_ubatch`` tokens at once.
 
     llama.cpp reserves it for the logits of all of them; what is not computed stays untouched.
 
     Args:
-        layers: What they remember; none where that is not known.
-        cells: Of them, those that a cache holds, for layers of each kind; each has a mask.
-        n_ubatch: Tokens computed at once; an encoder takes the whole context.
-        flash_attention: Attention in one kernel, without a score for each pair of tokens.
+        layers: None where the metadata does not say.
+        cells: Cells of the cache for each kind of layer; each kind has a mask.
+        n_ubatch: Ignored for an encoder, which takes the whole context at once.
+        flash_attention: One kernel, without a score for each pair of tokens.
     """
     name = metadata.get("general.architecture")
 
@@ -98,30 +103,30 @@ _WOVEN_ROWS = {
         "Q4_0": 4, "Q4_K": 8, "Q5_K": 8, "Q6_K": 8, "Q8_0": 4, "Q1_0": 4, "IQ4_NL": 4, "MXFP4": 4,
     },
 }  # fmt: skip
-"""What a processor can do -> type of the elements -> what the number of rows is a multiple of."""
+"""Feature of the processor -> type of the weights -> what the number of rows is a multiple of."""
 _LOOKED_UP = ("token_embd.weight", "position_embd.weight", "per_layer_token_embd.weight")
-"""Rows are read out of them; nothing is multiplied with them."""
+"""Tables whose rows are read; nothing is multiplied with them."""
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 _PROCESSORS = {"AMD64": "avx2", "x86_64": "avx2", "arm64": "asimddp", "aarch64": "asimddp"}
-"""Architecture -> what its processors can do, where the system does not say."""
+"""Architecture -> feature of its processors, where the system does not say."""
 
 
 @cache
 def processor_features() -> frozenset[str]:
-    """Return what this machine's processor can do, as the kernel names it."""
+    """Return the features of this machine's processor, as the kernel names them."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:
-                name, _, said = line.partition(":")
+                name, _, features = line.partition(":")
                 if name.strip() in ("flags", "Features"):
-                    return frozenset(said.split())
+                    return frozenset(features.split())
     except OSError:
         pass
     return frozenset({_PROCESSORS.get(platform.machine(), "")})
 
 
 def is_repacked(tensor: Tensor, features: AbstractSet[str]) -> bool:
-    """Tell whether a matrix that is multiplied with gets another layout."""
+    """Tell whether llama.cpp repacks a matrix for these processor features."""
     rows = tensor.shape[1] if len(tensor.shape) in (2, 3) else 0
     return rows > 0 and any(
         rows % kinds.get(tensor.type.name, rows + 1) == 0
@@ -131,29 +136,22 @@ def is_repacked(tensor: Tensor, features: AbstractSet[str]) -> bool:
 
 
 def repacked_bytes(tensors: tuple[Tensor, ...], features: AbstractSet[str], *, mapped: bool) -> int:
-    """Return what the new layouts take besides the weights.
+    """Return the memory of repacked matrices besides the weights of the file.
 
     Args:
-        mapped: The file is mapped; a file that is read has one layout of each matrix alone, but for
-            an embedding that is the head as well.
+        mapped: The file is mapped; of a file that is read, only an embedding that is the head as
+            well exists in both layouts.
     """
     is_tied = all(tensor.name != _HEAD for tensor in tensors)
-    new = [is_repacked(tensor, features) for tensor in tensors]
-    moved = [
-        found and tensor.name not in _LOOKED_UP for found, tensor in zip(new, tensors, strict=True)
-    ]
-    heads = (one.n_bytes for found, one in zip(new, tensors, strict=True) if found and is_tied
-             and one.name == _EMBEDDING)  # fmt: skip
-    copies = sum(heads)
+    repacked = [tensor for tensor in tensors if is_repacked(tensor, features)]
+    copies = sum(t.n_bytes for t in repacked if is_tied and t.name == _EMBEDDING)
     if mapped:
-        copies += sum(one.n_bytes for found, one in zip(moved, tensors, strict=True) if found)
-        copies -= _returned_bytes(tensors, moved) + _returned_bytes(tensors[::-1], moved[::-1])
+        moved = {t.name for t in repacked if t.name not in _LOOKED_UP}
+        copies += sum(t.n_bytes for t in repacked if t.name in moved)
+        # llama.cpp unmaps the pages of moved matrices at both ends of the file.
+        for ordered in (tensors, tensors[::-1]):
+            copies -= sum(t.n_bytes for t in takewhile(lambda t: t.name in moved, ordered))
     return max(copies, 0)
-
-
-def _returned_bytes(tensors: tuple[Tensor, ...], moved: list[bool]) -> int:
-    """Return the bytes of those at an end of a file, whose pages are given back."""
-    return sum(one.n_bytes for one, _ in takewhile(itemgetter(1), zip(tensors, moved, strict=True)))
 
 
 CELLS = 256
@@ -165,7 +163,7 @@ _TOKEN_BYTES, _MERGE_BYTES = 181, 154
 
 
 class PlanSettings(Record):
-    """What the plan is made for.
+    """How the model is to run.
 
     Attributes:
         n_ctx: Tokens of context; None for what the model was trained with.
@@ -173,7 +171,7 @@ class PlanSettings(Record):
         kv_unified: Each may take all of it, instead of an equal part.
         swa_full: Layers with a window keep the whole context, too.
         mmap: The file is mapped; None: as llama.cpp does.
-        features: What the processor can do; None: this machine's.
+        features: Of the processor; None: this machine's.
     """
 
     n_ctx: int | None = None
@@ -190,7 +188,7 @@ class PlanSettings(Record):
 
 
 class LayerPlan(Record):
-    """What the memory of one layer takes."""
+    """The cache of one layer."""
 
     layer: Layer
     cells: int
@@ -202,8 +200,8 @@ class Plan(Record):
     """What running a model takes, in bytes.
 
     Attributes:
-        layers: The memory of each layer; empty where the metadata does not say.
-        repacked: Weights that llama.cpp lays out anew, besides.
+        layers: The cache of each layer; empty where the metadata does not say.
+        repacked: Copies of weights that llama.cpp repacks.
     """
 
     n_ctx: int
@@ -217,66 +215,66 @@ class Plan(Record):
 
     @property
     def cache(self) -> int:
-        """Memory of all layers."""
+        """The cache of all layers."""
         return sum(layer.n_bytes for layer in self.layers)
 
     @property
     def host(self) -> int:
-        """What the main memory holds while a prompt of half a batch is computed."""
+        """Main memory while a prompt of half a batch is computed."""
         on_gpu = sum(layer.n_bytes for layer in self.layers if layer.is_on_gpu)
         weights = self.weights - self.weights_on_gpu + self.repacked
         return weights + self.cache - on_gpu + self.batch // 2 + self.process
 
     @property
     def most(self) -> int:
-        """What it may have to hold: all that is reserved."""
+        """Main memory if all that is reserved is used."""
         return self.host - self.batch // 2 + self.compute
 
     @property
     def gpu(self) -> int:
-        """What the GPUs have to hold, the room to compute left out."""
+        """Memory of the GPUs, without the compute buffer."""
         on_gpu = sum(layer.n_bytes for layer in self.layers if layer.is_on_gpu)
         return self.weights_on_gpu + on_gpu
 
 
 def make_plan(metadata: Any, tensors: tuple[Tensor, ...], settings: PlanSettings) -> Plan:
-    """Say what running a model takes."""
-    found = model_layers(metadata)
+    """Return the memory that running a model takes."""
+    layers = model_layers(metadata)
     architecture = metadata.get("general.architecture")
     trained = metadata.get(f"{architecture}.context_length")
     n_ctx = settings.n_ctx or (trained if type(trained) is int and 0 < trained < 1 << 40 else 512)
     streams = 1 if settings.kv_unified else settings.n_seq
     rounded = _round_up(n_ctx // streams or 1)
-    first_on_gpu = _first_on_gpu(len(found), settings.gpu_layers)
-    planned = tuple(
+    first_on_gpu = _first_on_gpu(len(layers), settings.gpu_layers)
+    layer_plans = tuple(
         _layer_plan(layer, rounded, streams, settings, is_on_gpu=layer.index >= first_on_gpu)
-        for layer in found
+        for layer in layers
     )
-    kinds = {bool(one.layer.window): one.cells // streams for one in planned if one.layer.key}
+    cells_by_kind = {bool(x.layer.window): x.cells // streams for x in layer_plans if x.layer.key}
     weights = sum(tensor.n_bytes for tensor in tensors)
-    on_gpu = sum(t.n_bytes for t in tensors if _is_on_gpu(t, len(found), settings.gpu_layers))
+    on_gpu = sum(t.n_bytes for t in tensors if _is_on_gpu(t, len(layers), settings.gpu_layers))
     n_ubatch = min(settings.n_ubatch, n_ctx)
     compute, batch = (
         compute_bytes(
             metadata,
             tensors,
-            found,
+            layers,
             n_ctx=rounded,
-            cells=list(kinds.values()),
+            cells=list(cells_by_kind.values()),
             n_ubatch=n_ubatch,
             n_outputs=n_outputs,
             flash_attention=settings.flash_attention,
         )
         for n_outputs in (n_ubatch, min(settings.n_seq, n_ubatch))
     )
-    on_cpu = tuple(t for t in tensors if not _is_on_gpu(t, len(found), settings.gpu_layers))
+    on_cpu = tuple(t for t in tensors if not _is_on_gpu(t, len(layers), settings.gpu_layers))
     features = processor_features() if settings.features is None else settings.features
     repacked = repacked_bytes(on_cpu, features, mapped=settings.mmap is not False)
     return Plan(
         rounded * streams,
         weights,
         on_gpu,
-        planned,
+        layer_plans,
         compute,
         repacked if settings.repack else 0,
         batch,
@@ -287,7 +285,7 @@ def make_plan(metadata: Any, tensors: tuple[Tensor, ...], settings: PlanSettings
 def _vocabulary_bytes(metadata: Any) -> int:
     """Return the bytes that llama.cpp's vocabulary takes."""
     tokens, merges = (metadata.get(f"tokenizer.ggml.{name}") for name in ("tokens", "merges"))
-    sizes = (len(one) if hasattr(one, "__len__") else 0 for one in (tokens, merges))
+    sizes = (len(entries) if hasattr(entries, "__len__") else 0 for entries in (tokens, merges))
     return sum(map(mul, sizes, (_TOKEN_BYTES, _MERGE_BYTES)))
 
 
@@ -298,22 +296,22 @@ def _round_up(tokens: int) -> int:
 def _layer_plan(
     layer: Layer, n_ctx: int, streams: int, settings: PlanSettings, *, is_on_gpu: bool
 ) -> LayerPlan:
-    """Say what a layer remembers of ``streams`` that do not share cells, each of ``n_ctx`` tokens.
+    """Return the cache of a layer for separate ``streams`` of ``n_ctx`` tokens each.
 
     Source: llama-kv-cache-iswa.cpp of llama.cpp.
     """
     cells = n_ctx * streams
     if layer.window and not settings.swa_full:
-        wanted = layer.window * settings.n_seq // streams + settings.n_ubatch
-        cells = min(n_ctx, _round_up(wanted)) * streams
+        tokens = layer.window * settings.n_seq // streams + settings.n_ubatch
+        cells = min(n_ctx, _round_up(tokens)) * streams
     cache = stored_bytes((layer.key + layer.value) * cells, settings.kv_type)
     state = layer.state * 4 * settings.n_seq
-    shown = cells if layer.key else settings.n_seq
-    return LayerPlan(layer, shown, cache + state, is_on_gpu)
+    n_cells = cells if layer.key else settings.n_seq
+    return LayerPlan(layer, n_cells, cache + state, is_on_gpu)
 
 
 def _first_on_gpu(count: int, gpu_layers: int) -> int:
-    """The last layers go to GPUs; the output counts as one layer behind them."""
+    """Return the first layer on GPUs: the last ones go there, the output counts as one more."""
     return 0 if gpu_layers < 0 else max(count + 1 - gpu_layers, 0)
 
 
@@ -322,6 +320,146 @@ def _is_on_gpu(tensor: Tensor, count: int, gpu_layers: int) -> bool:
     if tensor.block is not None:
         return tensor.block >= first
     return tensor.name.startswith("output") and first <= count and gpu_layers != 0
+
+
+CGROUP_ROOT = "/sys/fs/cgroup"
+CGROUP_MEMBERSHIP = "/proc/self/cgroup"
+_UNLIMITED = 1 << 60
+
+
+def free_in_groups(own_bytes: int) -> list[int]:
+    """Return the free bytes of each group that has a limit.
+
+    Args:
+        own_bytes: Memory of this process, for groups that do not say how much is in use.
+    """
+    free = []
+    for folder, is_second in _group_folders("memory"):
+        most, now = (
+            ("memory.max", "memory.current")
+            if is_second
+            else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        )
+        allowed, used = _read_number(folder, most), _read_number(folder, now)
+        if allowed is None or allowed >= _UNLIMITED:
+            continue
+        # Cached files count as in use, but give way.
+        cached = _cache_bytes(folder, "file" if is_second else "total_cache")
+        in_use = own_bytes if used is None or cached is None else used - cached
+        free.append(max(allowed - max(in_use, 0), 0))
+    return free
+
+
+def allowed_cores() -> float:
+    """Return how many cores the groups give; infinite where none has a limit."""
+    least = float("inf")
+    for folder, is_second in _group_folders("cpu"):
+        if is_second:
+            quota, _, period = _read_text(folder, "cpu.max").partition(" ")
+        else:
+            quota, period = (
+                _read_text(folder, "cpu.cfs_quota_us"),
+                _read_text(folder, "cpu.cfs_period_us"),
+            )
+        if quota.strip().isdecimal() and period.strip().isdecimal() and int(period):
+            least = min(least, int(quota) / int(period))
+    return least
+
+
+def _group_folders(controller: str) -> Iterator[tuple[str, bool]]:
+    """Yield the folder of each group of this process, and whether it is of version 2."""
+    for line in [*_read_text("", CGROUP_MEMBERSHIP).splitlines(), f"1:{controller}:/", "0::/"]:
+        _, _, rest = line.partition(":")
+        names, _, path = rest.partition(":")
+        if names and controller not in names.split(","):
+            continue
+        top = os.path.join(CGROUP_ROOT, controller) if names else CGROUP_ROOT
+        parts = [part for part in path.split("/") if part]
+        for count in range(len(parts), -1, -1) if ".." not in parts else ():
+            folder = os.path.join(top, *parts[:count])
+            if os.path.isdir(folder):
+                yield folder, not names
+
+
+def _cache_bytes(folder: str, name: str) -> int | None:
+    """Return the bytes of files in the cache of a group."""
+    for line in _read_text(folder, "memory.stat").splitlines():
+        key, _, value = line.partition(" ")
+        if key == name and value.isdecimal():
+            return int(value)
+    return None
+
+
+def _read_number(folder: str, name: str) -> int | None:
+    text = _read_text(folder, name).strip()
+    return int(text) if text.isdecimal() else None
+
+
+def _read_text(folder: str, name: str) -> str:
+    try:
+        with open(os.path.join(folder, name), encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+_LIBRARIES = 100 << 20
+"""Address space that numpy and llama.cpp take when they are loaded (measured: 85 and 10 MB)."""
+
+
+class Limit(Record):
+    """A limit on memory, and what it leaves."""
+
+    name: str
+    free: int
+
+
+def memory_limits() -> list[Limit]:
+    """Return the limits in force."""
+    return [*_address_space(), *_control_groups(), *_machine()]
+
+
+def _address_space() -> list[Limit]:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return []
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY or soft >= _UNLIMITED:
+        return []
+    used = (_proc_bytes("self/status", "VmSize") or 0) + ("numpy" not in sys.modules) * _LIBRARIES
+    return [Limit("the limit of the address space (ulimit -v)", max(soft - used, 0))]
+
+
+def _control_groups() -> list[Limit]:
+    free = free_in_groups(_proc_bytes("self/status", "VmRSS") or 0)
+    return [Limit("the control group", min(free))] if free else []
+
+
+def _machine() -> list[Limit]:
+    total = _proc_bytes("meminfo", "MemTotal")
+    return [] if total is None else [Limit("this machine", total)]
+
+
+def available_memory() -> int | None:
+    """Return the free bytes, cached files counted as free; None where the system does not say."""
+    free = [limit.free for limit in memory_limits()]
+    available = _proc_bytes("meminfo", "MemAvailable")
+    if available is not None:
+        free.append(available)
+    return min(free, default=None)
+
+
+def _proc_bytes(file_name: str, name: str) -> int | None:
+    """Return the kilobytes on a line of a file of /proc, as bytes; None where there is none."""
+    try:
+        with open(f"/proc/{file_name}", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith(name + ":"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
 
 
 def check_fits(plan: Plan, source: str, *, hint: str = "") -> None:
@@ -343,14 +481,14 @@ def _megabytes(n_bytes: int) -> str:
 
 
 _SPARE_PART = 8
-"""One part of so many is left to others."""
+"""One eighth of the free memory is left to other programs."""
 
 
 def fitting_context(plan: Callable[[int], Plan], most: int, least: int) -> int:
-    """Return how many tokens of context fit, a multiple of what a cache is rounded to.
+    """Return how many tokens of context fit, a multiple of ``CELLS``.
 
     Args:
-        least: Tokens that are returned though they may not fit.
+        least: Returned even if it does not fit.
     """
     free = available_memory()
     if free is None or plan(most).most <= free - free // _SPARE_PART:

@@ -1,7 +1,7 @@
-"""The table of settings: how a model is loaded, what it remembers, how its tokens are chosen.
+"""The table of settings: how a model is loaded, computed, sampled, drafted for and served.
 
-Every setting stands here and nowhere else; declaration.py says what follows from a line. Further
-spellings are llama.cpp's, as its own tools take them.
+Every setting is declared here and nowhere else; declaration.py says what follows from it. The names
+under ``also`` are those of llama.cpp's own tools.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GREATEST_FLOAT32 = float((1 << 128) - (1 << 104))
 _ID_DIGITS = 20
 _ANY = 1 << 20
 HEADINGS = ("Serving", "Text", "Sampling", "Drafting", "Context", "Computing", "Session")
-"""In the order in which they are shown."""
+"""In the order of help and docs."""
 
 
 class LoadSettings(Settings, heading="Computing"):
@@ -35,13 +35,9 @@ class LoadSettings(Settings, heading="Computing"):
         "auto", "How threads wait for each other: auto, active, passive, default.", metavar="POLICY"
     )
     gpu_layers: int = setting(
-        0,
-        "Layers to offload to GPUs; -1: all.",
-        -1,
-        _MOST,
-        option="-ngl --gpu-layers",
+        0, "Layers to offload to GPUs; -1: all.", -1, _MOST, option="-ngl --gpu-layers",
         also="--n-gpu-layers",
-    )
+    )  # fmt: skip
     devices: tuple[str, ...] = setting(
         (), "Device to use; repeatable.", option="--device", also="-dev", metavar="NAME"
     )
@@ -62,11 +58,11 @@ class LoadSettings(Settings, heading="Computing"):
 
 
 class ContextSettings(Settings, heading="Context"):
-    """What a context is made with.
+    """How a context is made.
 
     Attributes:
-        embeddings: Give hidden states as well.
-        pooling: How they become one vector; None: the model's way.
+        embeddings: Compute hidden states as well.
+        pooling: How they become one vector; None: as the model says.
         n_seq: Sequences that share ``n_ctx``.
         kv_unified: Each may take all of it, instead of an equal part.
     """
@@ -89,13 +85,9 @@ class ContextSettings(Settings, heading="Context"):
         False, "Keep a full-size cache for sliding-window layers, so that any prefix can be reused."
     )
     threads: int | None = setting(
-        None,
-        "Number of threads; default: measured.",
-        1,
-        MOST_THREADS,
-        also="-t",
+        None, "Number of threads; default: measured.", 1, MOST_THREADS, also="-t",
         heading="Computing",
-    )
+    )  # fmt: skip
     embeddings: bool = False
     pooling: Pooling | None = None
     n_seq: int = 1
@@ -109,7 +101,7 @@ class ContextSettings(Settings, heading="Context"):
 
 
 class ChatContextSettings(ContextSettings, heading="Context"):
-    """What a context is made with that a conversation fills."""
+    """How the context of a conversation is made."""
 
     n_ctx: int | None = setting(
         None, "Context size in tokens; default: 4096, at most the trained context.", 1, _MOST,
@@ -118,7 +110,7 @@ class ChatContextSettings(ContextSettings, heading="Context"):
 
 
 class SharedContextSettings(ContextSettings, heading="Context"):
-    """What a context is made with that slots share."""
+    """How the context that slots share is made."""
 
     n_ctx: int | None = setting(
         None, "Context size of all slots together, in tokens; auto: the trained size, as far as "
@@ -127,7 +119,7 @@ class SharedContextSettings(ContextSettings, heading="Context"):
 
 
 class WindowSettings(ContextSettings, heading="Context"):
-    """What a context is made with that computes windows of a text, several in one batch."""
+    """How a context is made that computes windows of a text, several in one batch."""
 
     n_ctx: int | None = setting(
         None, "Window size in tokens; default: 512, at most the trained context.",
@@ -158,23 +150,16 @@ class SamplerSettings(Settings, heading="Sampling"):
     )  # fmt: skip
     top_k: int = setting(40, "Keep the K most likely tokens; 0: all.", 0, 1 << 30, metavar="K")
     top_p: float = setting(
-        0.95,
-        "Keep the most likely tokens up to a total probability of P; 1: all.",
-        0,
-        1,
+        0.95, "Keep the most likely tokens up to a total probability of P; 1: all.", 0, 1,
         metavar="P",
-    )
+    )  # fmt: skip
     min_p: float = setting(
         0.05, "Keep tokens with at least P times the highest probability.", 0, 1, metavar="P"
     )
     typical: float = setting(
-        1.0,
-        "Locally typical sampling with parameter P; 1: off.",
-        0,
-        1,
-        also="--typical-p",
+        1.0, "Locally typical sampling with parameter P; 1: off.", 0, 1, also="--typical-p",
         metavar="P",
-    )
+    )  # fmt: skip
     top_n_sigma: float = setting(
         0.0, "Keep logits within X standard deviations of the maximum; 0: all.", 0, 1_000_000,
         also="--top-nsigma",
@@ -200,12 +185,9 @@ class SamplerSettings(Settings, heading="Sampling"):
         2, "DRY: longest repetition without a penalty.", 1, _ANY, also="--dry-allowed-length"
     )
     dry_last: int = setting(
-        -1,
-        "DRY: how many recent tokens to look at; -1: the context.",
-        -1,
-        _ANY,
+        -1, "DRY: how many recent tokens to look at; -1: the context.", -1, _ANY,
         also="--dry-penalty-last-n",
-    )
+    )  # fmt: skip
     xtc: float = setting(
         0.0, "XTC: probability of removing the most likely tokens.", 0, 1,
         also="--xtc-probability", metavar="P",
@@ -219,11 +201,9 @@ class SamplerSettings(Settings, heading="Sampling"):
     )
     mirostat_eta: float = setting(0.1, "Mirostat: learning rate.", 0, 1000, also="--mirostat-lr")
     grammar: str | None = setting(
-        None,
-        "Constrain the text to a GBNF grammar: file or text.",
-        also="--grammar-file",
+        None, "Constrain the text to a GBNF grammar: file or text.", also="--grammar-file",
         metavar="GBNF",
-    )
+    )  # fmt: skip
     json_schema: str | None = setting(
         None, "Constrain the text to a JSON schema: file or text.",
         also="-j -jf --json-schema-file", metavar="SCHEMA",
@@ -257,7 +237,7 @@ class SamplerSettings(Settings, heading="Sampling"):
 
     @property
     def has_penalties(self) -> bool:
-        """Whether tokens seen before count."""
+        """Whether earlier tokens have an influence."""
         return bool(
             self.repeat_penalty != 1
             or self.frequency_penalty
@@ -266,7 +246,7 @@ class SamplerSettings(Settings, heading="Sampling"):
         )
 
     def unused(self) -> list[str]:
-        """Return the fields that say how to choose at random, where nothing is."""
+        """Return the fields that have no effect because sampling is greedy."""
         return [
             name
             for name in _AT_RANDOM
@@ -287,7 +267,7 @@ _AT_RANDOM = ("top_k", "top_p", "min_p", "typical", "top_n_sigma", "xtc", "xtc_t
 
 
 class DraftSettings(Settings, heading="Drafting"):
-    """How tokens are drafted that the model then verifies together (speculative decoding)."""
+    """How tokens are drafted for the model to verify together (speculative decoding)."""
 
     draft: str | None = setting(
         None, "Draft model: file, folder or ORG/NAME.", also="-md --model-draft",
@@ -349,14 +329,12 @@ class ServedDraftSettings(DraftSettings, heading="Drafting"):
 
 
 class ModelSettings(Settings):
-    """What opening a model takes."""
+    """How a model is opened."""
 
     model: str | None = setting(
-        None,
-        "Model: file, folder or ORG/NAME; default: the bundled one.",
-        option="-m --model",
+        None, "Model: file, folder or ORG/NAME; default: the bundled one.", option="-m --model",
         metavar="GGUF",
-    )
+    )  # fmt: skip
     context: ContextSettings = ContextSettings()
     load: LoadSettings = LoadSettings()
     lora: tuple[str, ...] = setting(
@@ -366,13 +344,13 @@ class ModelSettings(Settings):
 
 
 class TextSettings(ModelSettings):
-    """What going through a text in windows takes."""
+    """How a text is computed in windows."""
 
     context: ContextSettings = WindowSettings()
 
 
 class AnswerSettings(ModelSettings, heading="Text"):
-    """What an answer is made with."""
+    """How an answer is generated."""
 
     n_predict: int = setting(
         -1, "Maximum number of tokens; -1: until the model stops.", -1, _MOST,
@@ -382,35 +360,31 @@ class AnswerSettings(ModelSettings, heading="Text"):
         (), "Stop at this text. Repeatable.", option="--stop", metavar="TEXT"
     )
     parse_special: bool = setting(
-        False,
-        "Parse special tokens in the text.",
-        option="--parse-special/--no-parse-special",
+        False, "Parse special tokens in the text.", option="--parse-special/--no-parse-special",
         also="--allow-special",
-    )
+    )  # fmt: skip
     sampler: SamplerSettings = SamplerSettings()
     drafting: DraftSettings = DraftSettings()
 
 
 class ChatSettings(AnswerSettings, heading="Text"):
-    """What a conversation is made with."""
+    """How the answers of a conversation are generated."""
 
     context: ContextSettings = ChatContextSettings()
     sampler: SamplerSettings = ChatSamplerSettings()
 
 
 class GenerateSettings(AnswerSettings, heading="Text"):
-    """What a generation is made with."""
+    """How a text is generated."""
 
     n_predict: int = setting(
         128, "Maximum number of tokens; -1: until the model stops.", -1, _MOST,
         option="-n --n-predict", also="--predict --tokens",
     )  # fmt: skip
     parse_special: bool = setting(
-        True,
-        "Parse special tokens in the text.",
-        option="--parse-special/--no-parse-special",
+        True, "Parse special tokens in the text.", option="--parse-special/--no-parse-special",
         also="--allow-special",
-    )
+    )  # fmt: skip
     add_special: bool = setting(
         True, "Add special tokens (BOS, EOS …) as the tokenizer does.",
         off="Do not add special tokens (BOS, EOS …) to the prompt.", option="--no-special",
@@ -430,7 +404,7 @@ class GenerateSettings(AnswerSettings, heading="Text"):
 
 
 class ServeSettings(ModelSettings, heading="Serving"):
-    """What a model is served with; the sampler's are what a request does not say."""
+    """How a model is served; the sampler's settings are the defaults of requests."""
 
     host: str = setting(
         "127.0.0.1", "Address to listen on, or several separated by commas; a non-local one needs "

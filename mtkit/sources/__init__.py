@@ -1,1 +1,1 @@
-"""Which file a name stands for: settings, the hub's local cache, folders."""
+"""Which file a name stands for: the user's settings, caches of other programs, folders, servers."""

@@ -1,4 +1,4 @@
-"""The user's settings: a small TOML file in the configuration folder.
+"""The user's settings: a TOML file in the configuration folder.
 
 Keys: ``tokenizer`` and ``model``, each a path or name that commands take when none is given. The
 environment (``MTKIT_TOKENIZER``, ``MTKIT_MODEL``) wins over the file, an option over both.
@@ -18,7 +18,7 @@ KEYS = {
 
 
 def path() -> str:
-    """Return where the settings are: XDG_CONFIG_HOME, APPDATA or ~/.config."""
+    """Return the path of the settings: in XDG_CONFIG_HOME, APPDATA or ~/.config."""
     base = os.environ.get("XDG_CONFIG_HOME")
     if not base and sys.platform == "win32":
         base = os.environ.get("APPDATA")
@@ -28,11 +28,7 @@ def path() -> str:
 
 
 def read() -> dict[str, str]:
-    """Return the settings in the file; empty where there is none.
-
-    Raises:
-        FormatError: The file is not valid TOML or a value is not a string.
-    """
+    """Return the settings in the file; empty where there is none."""
     try:
         with open(path(), "rb") as file:
             text = file.read()
@@ -55,7 +51,7 @@ def read() -> dict[str, str]:
 
 
 def find(key: str) -> tuple[str | None, str]:
-    """Return a setting and what it comes from: a variable of the environment, or the file."""
+    """Return a setting and its origin: an environment variable, or the file."""
     value = os.environ.get(_variable(key))
     if value:
         return value, _variable(key)
@@ -93,7 +89,7 @@ def _key(name: str) -> str:
 
 
 def _quote(text: str) -> str:
-    """Spell a TOML basic string: JSON's escapes are a subset of TOML's."""
+    """Render a TOML basic string: JSON's escapes are a subset of TOML's."""
     import json
 
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,14 +1,11 @@
-"""Published encodings of tiktoken by name: of which models they are, where their rank files lie.
+"""Published encodings of tiktoken by name: the models that use them, and their rank files.
 
-Which published encoding a model of OpenAI has: the names that tiktoken knows. Where tiktoken is
-installed, its own tables count: it may know of newer models.
+``cl100k_base`` names an encoding, ``gpt-4`` the one of that model. Where tiktoken is installed, its
+own table of models counts, which may be newer. tiktoken's cache names a file by the SHA-1 of the
+address that it was fetched from.
 
-Published encodings by name: where tiktoken keeps their rank files on this machine. A file of the
-cache is named by the SHA-1 of the address it was fetched from. ``cl100k_base`` names an encoding,
-``gpt-4`` the one of that model.
-
-Source: openai/tiktoken 0.14, model.py.
-Source: openai/tiktoken, load.py (``read_file_cached``), tiktoken_ext/openai_public.py.
+Source: openai/tiktoken 0.14, model.py, load.py (``read_file_cached``),
+tiktoken_ext/openai_public.py.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-_MODEL_BEGINNINGS = {
+_MODEL_PREFIXES = {
     "o200k_base": ("o1- o3- o4-mini- gpt-5 gpt-4.5- gpt-4.1- chatgpt-4o- gpt-4o- ft:gpt-4o"),
     "cl100k_base": (
         "gpt-4- gpt-3.5-turbo- gpt-35-turbo- ft:gpt-4 ft:gpt-3.5-turbo ft:davinci-002 "
@@ -29,7 +26,7 @@ _MODEL_BEGINNINGS = {
     ),
     "o200k_harmony": "gpt-oss-",
 }
-"""Encoding -> what names of its models begin with; of two that fit the first counts."""
+"""Encoding -> prefixes of its models' names; of two that match the first counts."""
 _MODEL_NAMES = {
     "o200k_base": "o1 o3 o4-mini gpt-5 gpt-4.1 gpt-4o",
     "cl100k_base": (
@@ -54,17 +51,17 @@ _MODEL_NAMES = {
 
 
 def own_model_tables() -> tuple[dict[str, str], dict[str, str]]:
-    """Return model -> encoding and beginning of a model's name -> encoding, as they stand here."""
-    names, beginnings = (
+    """Return model -> encoding and prefix of a model's name -> encoding, as of mtkit itself."""
+    names, prefixes = (
         {name: encoding for encoding, listed in table.items() for name in listed.split()}
-        for table in (_MODEL_NAMES, _MODEL_BEGINNINGS)
+        for table in (_MODEL_NAMES, _MODEL_PREFIXES)
     )
-    return names, beginnings
+    return names, prefixes
 
 
 @lru_cache(1)
 def model_tables() -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return the two tables that count: tiktoken's where it is installed."""
+    """Return tiktoken's two tables where it is installed, else our own."""
     try:
         from tiktoken.model import MODEL_PREFIX_TO_ENCODING, MODEL_TO_ENCODING
     except ImportError:
@@ -74,10 +71,11 @@ def model_tables() -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 def model_encoding(name: str) -> str | None:
     """Return the encoding of a model; None where none is known."""
-    names, beginnings = model_tables()
+    names, prefixes = model_tables()
     if name in names:
         return names[name]
-    return next((beginnings[one] for one in beginnings if name.startswith(one)), None)
+    matches = (prefixes[prefix] for prefix in prefixes if name.startswith(prefix))
+    return next(matches, None)
 
 
 _RANK_FILES = {
@@ -101,21 +99,20 @@ def encoding_of(name: str) -> str | None:
     """Return the published encoding that a name stands for: its own, or a model's."""
     if name in _RANK_FILES:
         return name
-    if "/" in name:  # a repository; tiktoken need not be asked for its table
+    if "/" in name:  # a repository: spares the import of tiktoken
         return None
-
     encoding = model_encoding(name)
     return encoding if encoding in _RANK_FILES else None
 
 
 def rank_folder() -> str:
-    """Return the folder in which tiktoken keeps what it fetched."""
+    """Return the folder of tiktoken's cache."""
     from tempfile import gettempdir
 
-    found = os.path.join(gettempdir(), "data-gym-cache")
+    folder = os.path.join(gettempdir(), "data-gym-cache")
     for variable in ("DATA_GYM_CACHE_DIR", "TIKTOKEN_CACHE_DIR"):
-        found = os.environ.get(variable, found)
-    return found
+        folder = os.environ.get(variable, folder)
+    return folder
 
 
 def find_ranks(encoding: str) -> str | None:

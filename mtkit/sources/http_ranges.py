@@ -1,8 +1,8 @@
 """Ranges of a file over HTTP, whatever the server does.
 
-No answer may take longer than its time or more bytes than were asked for. The standard library's
-own timeout begins anew with each byte, which a server can give for ever: a line of its head, or one
-"100 Continue" after the other. So every read of an answer waits as long as there is left.
+No response may take longer than the timeout or have more bytes than requested. The standard
+library's own timeout starts anew with each byte, which a server can drip for ever: a header line,
+or one "100 Continue" after the other. So every read of a response waits for the rest of the time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SAVE = "download the file and name it"
 
 
 class _Timed(io.RawIOBase):
-    """What a socket gives within a time."""
+    """Reads from a socket within a total time."""
 
     def __init__(self, sock: socket, seconds: float) -> None:
         self._socket, self._raw = sock, sock.makefile("rb", 0)
@@ -60,8 +60,8 @@ class _Timed(io.RawIOBase):
         super().close()
 
 
-class _Answer(HTTPResponse):
-    """An answer that comes within the timeout of its connection, all of it."""
+class _Response(HTTPResponse):
+    """A response whose last byte, too, comes within the timeout of the connection."""
 
     def __init__(self, sock: socket, *args: Any, **more: Any) -> None:
         super().__init__(sock, *args, **more)
@@ -70,11 +70,11 @@ class _Answer(HTTPResponse):
 
 
 class _Connection(HTTPConnection):
-    response_class = _Answer
+    response_class = _Response
 
 
 class _SecureConnection(HTTPSConnection):
-    response_class = _Answer
+    response_class = _Response
 
 
 class _Http(HTTPHandler):
@@ -89,22 +89,13 @@ class _Https(HTTPSHandler):
 
 class _Redirects(HTTPRedirectHandler):
     def redirect_request(self, req: Request, fp: Any, *rest: Any) -> Request | None:
-        fp.read = bytes  # the library would read the body whole, however long it is
+        fp.read = bytes  # the library would read the whole body, however long it is
         return super().redirect_request(req, fp, *rest)
 
 
 def fetcher(address: str, seconds: float) -> Fetch:
-    """Return what fetches ranges of the file at an address.
-
-    Args:
-        address: ``http://`` or ``https://``.
-
-    Raises, when it fetches:
-        UsageError: There is no such file, or the server gives no ranges.
-        FormatError: The server gives something else than it says.
-        ResourceError: It is too slow.
-    """
-    opener = OpenerDirector()  # http alone: no redirection leads to a file or another scheme
+    """Return a function that fetches ranges of the file at an http or https address."""
+    opener = OpenerDirector()  # without other handlers no redirect leads to a file
     for handler in (ProxyHandler, _Http, _Https, HTTPErrorProcessor, _Redirects,
                     HTTPDefaultErrorHandler):  # fmt: skip
         opener.add_handler(handler())
@@ -113,14 +104,14 @@ def fetcher(address: str, seconds: float) -> Fetch:
         headers = {"Range": f"bytes={offset}-{offset + count - 1}", "Accept-Encoding": "identity"}
         try:
             headers["User-Agent"] = "mtkit"
-            request = Request(address, headers=headers)  # noqa: S310  the opener has http alone
-            answer = opener.open(request, timeout=seconds)
-            if answer is None:
+            request = Request(address, headers=headers)  # noqa: S310  the opener has http only
+            response = opener.open(request, timeout=seconds)
+            if response is None:
                 raise UsageError(
                     "redirects to an address that is not http or https", source=address
                 )
-            with answer:
-                return _ranged(answer, address, offset, count)
+            with response:
+                return _read_range(response, address, offset, count)
         except HTTPError as error:
             error.close()
             what = f"the server says {error.code}"
@@ -132,32 +123,32 @@ def fetcher(address: str, seconds: float) -> Fetch:
             if isinstance(reason, TimeoutError):
                 what = f"the server did not answer within {seconds:g} s"
                 raise ResourceError(what, source=address) from None
-            raise UsageError(f"cannot be fetched: {one_line(reason)}", source=address) from None
+            raise UsageError(f"cannot be fetched: {format_error(reason)}", source=address) from None
 
     return fetch
 
 
-def _ranged(answer: Any, address: str, offset: int, count: int) -> tuple[bytes, int]:
-    """Read the answer to a request for a range, no byte more than was asked for."""
-    if answer.status != 206:
+def _read_range(response: Any, address: str, offset: int, count: int) -> tuple[bytes, int]:
+    """Read the response to a request for a range, and no byte more."""
+    if response.status != 206:
         what = "the server gives no ranges of the file, only all of it"
         raise UsageError(what, source=address, hint=_SAVE)
-    said = answer.headers.get("Content-Range", "")
-    found = re.fullmatch(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})", said.strip(), re.ASCII)
-    begin, last, size = map(int, found.groups()) if found else (-1, -1, -1)
-    wanted = min(count, size - offset)
-    if begin != offset or last != offset + wanted - 1:
-        what = f"asked for bytes {offset} to {offset + count - 1}, the server gives {said!r}"
+    text = response.headers.get("Content-Range", "")
+    match = re.fullmatch(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})", text.strip(), re.ASCII)
+    begin, last, size = map(int, match.groups()) if match else (-1, -1, -1)
+    length = min(count, size - offset)
+    if begin != offset or last != offset + length - 1:
+        what = f"asked for bytes {offset} to {offset + count - 1}, the server gives {text!r}"
         raise FormatError(what, source=address, hint=_SAVE)
     data = bytearray()
-    while len(data) < wanted and (piece := answer.read1(wanted - len(data))):
+    while len(data) < length and (piece := response.read1(length - len(data))):
         data += piece
-    if len(data) < wanted:
-        what = f"the server gives {len(data)} bytes and says {wanted}"
+    if len(data) < length:
+        what = f"the server gives {len(data)} bytes and says {length}"
         raise FormatError(what, source=address, offset=offset)
     return bytes(data), size
 
 
-def one_line(error: object) -> str:
-    """Return an error's text on one line; its name where it has none."""
+def format_error(error: object) -> str:
+    """Return an error's message on one line, or its class where it has none."""
     return shown(" ".join(str(error).split())) or type(error).__name__

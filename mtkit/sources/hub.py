@@ -1,8 +1,8 @@
-"""Model repositories by name: where the hub's client keeps them on this machine.
+"""Model repositories in the local cache of HuggingFace's client.
 
 ``ORG/NAME`` or ``ORG/NAME@REVISION`` is the folder ``models--ORG--NAME/snapshots/COMMIT`` of the
-cache; ``refs/REVISION`` holds the commit of a branch or tag. Looking it up needs no package and
-never the network; ``download`` does, and is only called where the user says so.
+cache; ``refs/REVISION`` holds the commit of a branch or tag. ``find`` needs no package and no
+network; ``download`` needs both, and is only called where the user says so.
 
 Source: huggingface_hub, constants.py (``HF_HUB_CACHE``), file_download.py
 (``repo_folder_name``).
@@ -35,20 +35,20 @@ TOKENIZER_FILES = (
     "tokenizer.txt",
     "*.mtok",
 )
-"""What ``download`` fetches: all that a tokenizer is read from, and no weights."""
+"""What ``download`` fetches: all files that a tokenizer is read from, and no weights."""
 MODEL_FILES = ("model*.safetensors", "model.safetensors.index.json", "README.md")
-"""What it fetches besides of a whole model."""
+"""What it fetches in addition for a whole model."""
 
 
 def parse(name: str) -> tuple[str, str] | None:
-    """Return repository and revision where the text can be a name on the hub, else None."""
+    """Return repository and revision; None for what cannot be a name on the hub."""
     import re
 
     part = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
-    found = re.fullmatch(rf"({part}(?:/{part})?)(?:@([A-Za-z0-9_][\w./-]*))?", name, re.ASCII)
-    if found is None or "--" in found[1] or ".." in name:
+    match = re.fullmatch(rf"({part}(?:/{part})?)(?:@([A-Za-z0-9_][\w./-]*))?", name, re.ASCII)
+    if match is None or "--" in match[1] or ".." in name:
         return None
-    return found[1], found[2] or MAIN
+    return match[1], match[2] or MAIN
 
 
 def cache_folder() -> str:
@@ -67,8 +67,8 @@ def cache_folder() -> str:
 def find(name: str) -> str | None:
     """Return the folder of a repository in the cache; None where it is not there.
 
-    Without ``refs/main`` (a download by commit) the only snapshot counts. ``NAME`` alone is the
-    only repository of that name, whoever's it is: the hub has given "gpt2" and others an owner.
+    Without ``refs/main`` (a download by commit) the only snapshot counts. ``NAME`` without an owner
+    is the only repository of that name: the hub has given "gpt2" and others an owner.
     """
     parsed = parse(name)
     if parsed is None:
@@ -86,9 +86,9 @@ def find(name: str) -> str | None:
         with open(os.path.join(folder, "refs", revision), encoding="ascii") as file:
             commit = file.read(128).strip()
     except (OSError, ValueError):
-        found = os.listdir(snapshots) if os.path.isdir(snapshots) else []
-        if revision == MAIN and len(found) == 1:
-            (commit,) = found
+        commits = os.listdir(snapshots) if os.path.isdir(snapshots) else []
+        if revision == MAIN and len(commits) == 1:
+            (commit,) = commits
     if not commit or os.path.basename(commit) != commit or commit in (os.curdir, os.pardir):
         return None
     snapshot = os.path.join(snapshots, commit)
@@ -102,10 +102,7 @@ def holds(path: str) -> bool:
 
 
 def name_of(path: str) -> str:
-    """Return the name, without its owner, of the repository that a file of the cache is from.
-
-    It is empty for a file that lies elsewhere; nothing is raised.
-    """
+    """Return the name, without owner, of the repository of a file in the cache; else ""."""
     if not holds(path):
         return ""
     folder = os.path.relpath(os.path.abspath(path), os.path.abspath(cache_folder()))

@@ -1,9 +1,9 @@
 """Which file a name stands for: a path, a folder, a model repository, or the user's default.
 
-Tokenizers and models are found alike: what is there under the name wins, then a repository
-(ORG/NAME) in the hub's local cache, then a model of Ollama or LM Studio, then a published encoding
-in tiktoken's; in a folder, the first of the files that can be meant. Without a name the user's
-setting counts, else the file that ships with mtkit.
+Tokenizers and models are looked up alike: a path that exists wins, then a repository (ORG/NAME) in
+the hub's local cache, then a model of Ollama or LM Studio, then a published encoding in tiktoken's
+cache; in a folder, the first file that qualifies. Without a name the user's setting counts, else
+the file that ships with mtkit.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 
 class FileKind(Record):
-    """What is looked for.
+    """A kind of file to locate.
 
     Attributes:
+        key: Its setting.
         shipped: File in ``data`` that ships with mtkit.
-        files: What stands for a folder, as published repositories call it: the first that is there.
+        files: Names, as published repositories use them, that stand for a folder; the first counts.
+        lacks: The error for a folder without one.
         hint: What to name where there is no such file.
+        fetch: How to download it.
         elsewhere: The same for commands without ``--download``; empty: as ``fetch``.
     """
 
@@ -83,8 +86,8 @@ class Location(Record):
     """The file that a name stands for.
 
     Attributes:
-        overrides: What reading it needs that only the name tells: which published encoding it is.
-        which: What a person is told of it where the name does not say which file it is, else "".
+        overrides: What reading it needs besides the file: which published encoding it is.
+        which: For people, where the name does not say which file it is; else empty.
     """
 
     path: str
@@ -93,67 +96,67 @@ class Location(Record):
 
 
 ADAPTER = "adapter_config.json"
-"""What tells a LoRA adapter's folder."""
+"""Marks the folder of a LoRA adapter."""
 _TENSOR_COUNT = slice(8, 16)
-"""Bytes of a GGUF's header that have the number of tensors."""
+"""Bytes of a GGUF's header that hold the number of tensors."""
 _PROJECTOR = "mmproj"
 """How llama.cpp's converter names the image half of a model, which is not a model by itself."""
 
 
 def locate(
-    name: str | None, wanted: FileKind = TOKENIZER, *, download: bool | None = None
+    name: str | None, kind: FileKind = TOKENIZER, *, download: bool | None = None
 ) -> Location:
     """Return the file that a name stands for.
 
     Args:
-        name: A path, a folder, ORG/NAME, "-" where that is taken; None for the user's default.
+        name: A path, a folder, ORG/NAME, "-" if the kind allows it; None for the user's default.
         download: Fetch the tokenizer of a repository that the hub's local cache lacks, or has
-            other files of; None: the command has no such option, which an error takes into account.
+            other files of; None: the command has no such option, which affects the error's hint.
     """
-    hint, origin = wanted.hint, ""
+    hint, origin = kind.hint, ""
     if name is None:
         from mtkit.sources import config
 
-        name, origin = config.find(wanted.key)
+        name, origin = config.find(kind.key)
         if name is None:
-            return Location(shipped(wanted), None, f"the {wanted.key} that ships with mtkit")
-        hint = f"the settings name it: mtkit config {wanted.key}, or MTKIT_{wanted.key.upper()}"
+            return Location(shipped(kind), None, f"the {kind.key} that ships with mtkit")
+        hint = f"the settings name it: mtkit config {kind.key}, or MTKIT_{kind.key.upper()}"
     path, overrides = os.path.expanduser(name), None
-    if name == "-" and wanted.takes_pipe:
+    if name == "-" and kind.takes_pipe:
         path = name
     elif not os.path.exists(path):
-        _check_way(path)
-        path, overrides = _in_cache(path, wanted, hint, download=download)
+        _check_access(path)
+        path, overrides = _find_in_caches(path, kind, hint, download=download)
     which = path if path != os.path.expanduser(name) else ""
     if os.path.isdir(path):
-        path = which = _of_folder(path, wanted)
+        path = which = _of_folder(path, kind)
         beside = sum(entry.endswith(".gguf") for entry in os.listdir(os.path.dirname(path)))
         if path.endswith(".gguf") and beside > 1:
             which += f", the first of {beside} .gguf files"
     return Location(path, overrides, f"{path} ({origin})" if origin else which)
 
 
-def _of_folder(name: str, wanted: FileKind) -> str:
+def _of_folder(name: str, kind: FileKind) -> str:
     """Return the file that stands for a folder."""
-    found = in_folder(name, wanted.files)
-    if found is None:
-        _check_way(os.path.join(name, ADAPTER))  # a folder may be listed that cannot be entered
+    path = in_folder(name, kind.files)
+    if path is None:
+        _check_access(os.path.join(name, ADAPTER))  # a folder may be listed that cannot be entered
         if os.path.isfile(os.path.join(name, ADAPTER)):
             hint = "mtkit convert FOLDER --to gguf --base MODEL converts it"
             raise UsageError("is the folder of a LoRA adapter", source=name, hint=hint)
         if not os.listdir(name):
             raise UsageError("is an empty folder", source=name)
-        raise UsageError(wanted.lacks, source=name, hint=f"looked for {', '.join(wanted.files)}")
-    return found
+        raise UsageError(kind.lacks, source=name, hint=f"looked for {', '.join(kind.files)}")
+    return path
 
 
-def shipped(wanted: FileKind) -> str:
+def shipped(kind: FileKind) -> str:
     """Return the path of the file that ships with mtkit."""
-    return package_file(wanted.shipped)
+    return package_file(kind.shipped)
 
 
-def _check_way(name: str) -> None:
-    """See that no folder on the way keeps the file back."""
+def _check_access(name: str) -> None:
+    """Check that every folder on the path may be entered."""
     try:
         os.stat(name)
     except PermissionError as error:
@@ -162,12 +165,12 @@ def _check_way(name: str) -> None:
         pass  # it is not there, or no name of a file
 
 
-def _in_cache(
-    name: str, wanted: FileKind, hint: str, *, download: bool | None
+def _find_in_caches(
+    name: str, kind: FileKind, hint: str, *, download: bool | None
 ) -> tuple[str, Mapping[str, object] | None]:
-    """Return the folder of a repository, or a published encoding and what reading it needs.
+    """Return the folder or file of a model in a cache, and what reading it needs.
 
-    ``hint`` is what to do where no name can be one.
+    ``hint`` is for a name that no cache can have.
     """
     from mtkit.sources import hub, stores
     from mtkit.sources.remote import is_remote
@@ -175,36 +178,51 @@ def _in_cache(
     if is_remote(name):
         what = "is a URL, which only mtkit inspect, check and dump read"
         raise UsageError(what, source=name, hint="download the file")
-    found = hub.find(name) or stores.find(name)
-    is_part = found and os.path.isdir(found) and in_folder(found, wanted.files) is None
-    if found is not None and not (download and is_part):
-        return found, None
+    path = hub.find(name) or stores.find(name)
+    is_part = path and os.path.isdir(path) and in_folder(path, kind.files) is None
+    if path is not None and not (download and is_part):
+        return path, None
     if hub.parse(name) is None:
         raise UsageError("no such file", source=name, hint=hint)
     if download:
-        made = hub.download(name)
-        if in_folder(made, wanted.files) is None:  # the client gives what it has where it is alone
-            what = "HuggingFace has no tokenizer for it, or cannot be reached"
-            raise UsageError(what, source=name, hint=f"looked for {', '.join(wanted.files)}")
-        return made, None
-    if wanted.takes_encodings:
-        from mtkit.sources import encodings
-
-        encoding = encodings.encoding_of(name)
-        path = encodings.find_ranks(encoding) if encoding is not None else None
-        if path is not None:  # the folder may be anybody's, as one in /tmp is: ranks are compared
+        return _download(name, kind), None
+    if kind.takes_encodings:
+        encoding, path = _find_encoding(name)
+        if path is not None:
             return path, {"encoding": encoding, "published": True}
-        if encoding is not None and name != "gpt2":  # which is a repository, too
-            what = f"no such file; tiktoken's local cache lacks the encoding {encoding}"
-            fetch = f"python -c 'import tiktoken; tiktoken.get_encoding(\"{encoding}\")' fetches it"
-            raise UsageError(what, source=name, hint=fetch)
-    how = (download is None and wanted.elsewhere) or wanted.fetch
+    how = (download is None and kind.elsewhere) or kind.fetch
     fetch = how.format(name=name if "/" in name else "ORG/NAME")
     if "/" not in name:
-        is_name = hint == wanted.hint and not os.path.splitext(name)[1]
+        is_name = hint == kind.hint and not os.path.splitext(name)[1]
         raise UsageError("no such file", source=name, hint=f"{hint}; {fetch}" if is_name else hint)
     what = "no such file, and no model of that name in the local HuggingFace cache"
     raise UsageError(what, source=name, hint=fetch)
+
+
+def _download(name: str, kind: FileKind) -> str:
+    from mtkit.sources import hub
+
+    folder = hub.download(name)
+    if in_folder(folder, kind.files) is None:  # offline, the client returns what its cache has
+        what = "HuggingFace has no tokenizer for it, or cannot be reached"
+        raise UsageError(what, source=name, hint=f"looked for {', '.join(kind.files)}")
+    return folder
+
+
+def _find_encoding(name: str) -> tuple[str | None, str | None]:
+    """Return the published encoding of a name, and its rank file in tiktoken's cache.
+
+    Anybody may have written that file, in a folder of /tmp for instance, so its ranks are compared.
+    """
+    from mtkit.sources import encodings
+
+    encoding = encodings.encoding_of(name)
+    path = encodings.find_ranks(encoding) if encoding is not None else None
+    if path is None and encoding is not None and name != "gpt2":  # gpt2 is a repository, too
+        what = f"no such file; tiktoken's local cache lacks the encoding {encoding}"
+        fetch = f"python -c 'import tiktoken; tiktoken.get_encoding(\"{encoding}\")' fetches it"
+        raise UsageError(what, source=name, hint=fetch)
+    return encoding, path
 
 
 def in_folder(folder: str, files: tuple[str, ...]) -> str | None:
@@ -212,13 +230,13 @@ def in_folder(folder: str, files: tuple[str, ...]) -> str | None:
     from fnmatch import fnmatchcase
 
     names = sorted(os.listdir(folder), key=lambda name: (name.startswith(_PROJECTOR), name))
-    if files == MODEL.files:  # one that mtkit convert wrote of the tokenizer is no model
+    if files == MODEL.files:  # what mtkit convert made of the tokenizer alone is no model
         names.sort(key=lambda name: _lacks_weights(os.path.join(folder, name)))
-    for wanted in files:
+    for pattern in files:
         for name in names:
             alone = name == "vocab.json" and "merges.txt" not in names  # others have one, too
             path = os.path.join(folder, name)
-            if fnmatchcase(name, wanted) and not alone and os.path.isfile(path):
+            if fnmatchcase(name, pattern) and not alone and os.path.isfile(path):
                 return path
     return None
 
@@ -231,3 +249,25 @@ def _lacks_weights(path: str) -> bool:
     except OSError:
         return False
     return len(head) == _TENSOR_COUNT.stop and not any(head[_TENSOR_COUNT])
+
+
+def models_of(name: str) -> list[str]:
+    """Return the models of a folder that holds nothing but models, else the name itself.
+
+    A set of shards is listed by its first file, or by all of them where that one is missing.
+    """
+    import re
+
+    folder = os.path.expanduser(name)
+    if not os.path.isdir(folder):
+        return [name]
+    first = in_folder(folder, TOKENIZER.files)
+    if first is None or not first.endswith(".gguf"):
+        return [name]
+    models = sorted(entry for entry in os.listdir(folder) if entry.endswith(".gguf"))
+    shard = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
+    return [
+        os.path.join(folder, entry)
+        for entry in models
+        if (start := shard.sub(r"-00001-of-\1.gguf", entry)) == entry or start not in models
+    ]

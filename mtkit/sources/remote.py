@@ -1,9 +1,9 @@
-"""Files on a server: only the beginning that says what is in them is fetched.
+"""Files on a server, of which only the head is fetched.
 
-A GGUF is read from ranges until its tensor table is whole, of safetensors the header, any other
-file whole. What was not fetched reads as zeros in a sparse file of the true length, so that places
-are checked against it; nothing may look at data of tensors. http and https need no package (answers
-are read up to a bound, which no client in between would keep); others are fsspec's.
+A GGUF is fetched in ranges until its tensor table is complete, of safetensors the header, any other
+file completely. The rest reads as zeros in a sparse file of the true length, against which offsets
+are checked; nothing may look at tensor data. http and https need no package (responses are read up
+to a bound, which no client library would keep); other schemes are fsspec's.
 """
 
 from __future__ import annotations
@@ -18,46 +18,47 @@ if TYPE_CHECKING:
     from mtkit.sources.http_ranges import Fetch
 
 PIECE_BYTES = 3 << 18
-"""Of one request: what is fetched in vain stays below 1 MB."""
+"""Of one request: less than 1 MB is fetched in vain."""
 MOST_BYTES = 1 << 26
 SECONDS = 20.0
-"""For a connection, and for each answer."""
+"""For a connection, and for each response."""
 _LONGEST = 1 << 46
-"""Bytes of a file; no disk holds more, and no file system lets a sparse file be longer."""
+"""Bytes of a file; no file system allows a longer sparse file."""
 _CUT = frozenset({"truncated", "count"})
-"""What ends the reading of a GGUF whose rest is not there yet."""
+"""Rules that a GGUF breaks whose rest is not fetched yet."""
 _MORE = "--max-fetch N allows more; or download the file and name it"
 _EXTRAS = {"hf": "hub", "s3": "remote"}
 
 
 def is_remote(name: str) -> bool:
     """Tell an address from a path."""
-    scheme, found, _ = name.partition("://")
-    return bool(found) and scheme.isalnum()
+    scheme, separator, _ = name.partition("://")
+    return bool(separator) and scheme.isalnum()
 
 
 def open_source(name: str, *, most: int = MOST_BYTES) -> Source:
-    """Open a path, or the beginning of the file at an address."""
+    """Open a path, or the head of the file at an address."""
     return open_remote(name, most=most) if is_remote(name) else Source.open(name)
 
 
 def open_remote(address: str, *, most: int = MOST_BYTES, seconds: float = SECONDS) -> Source:
-    """Fetch what is needed to tell what is in a file.
-
-    Args:
-        address: ``https://``, ``hf://``, ``s3://`` or another that fsspec knows.
-    """
+    """Fetch the head of a file: ``https://``, ``hf://``, ``s3://`` or another fsspec address."""
     scheme = address.partition("://")[0].lower()
-    fetch = _http(address, seconds) if scheme in ("http", "https") else _fsspec(address, scheme)
+    if scheme in ("http", "https"):
+        from mtkit.sources.http_ranges import fetcher  # late: http.client takes long to import
+
+        fetch = fetcher(address, seconds)
+    else:
+        fetch = _fsspec(address, scheme)
     begin, size = fetch(0, min(PIECE_BYTES, most))
     if not 0 < size <= _LONGEST:
         raise FormatError(f"has a reported size of {size} bytes", source=address)
     head = bytearray(begin)
-    while (wanted := _missing(head, size)) > 0:
+    while (length := _missing(head, size)) > 0:
         if len(head) >= most:
             what = f"has a header of more than {most} bytes"
             raise ResourceError(what, source=address, hint=_MORE)
-        more, now = fetch(len(head), min(wanted, most - len(head)))
+        more, now = fetch(len(head), min(length, most - len(head)))
         if now != size:
             what = f"was {size} bytes long and is now {now}"
             raise FormatError(what, source=address, hint="it changed in the meantime; try again")
@@ -66,7 +67,7 @@ def open_remote(address: str, *, most: int = MOST_BYTES, seconds: float = SECOND
 
 
 def _missing(head: bytearray, size: int) -> int:
-    """Return how many bytes to fetch next; 0: what is there is enough."""
+    """Return how many bytes to fetch next; 0: the head is complete."""
     left = size - len(head)
     if head[:4] == b"GGUF":
         from mtkit.gguf import open_gguf
@@ -81,12 +82,12 @@ def _missing(head: bytearray, size: int) -> int:
 
 
 def sparse(address: str, head: bytearray, size: int) -> mmap.mmap:
-    """Return the beginning of a file and zeros for what is not there, which take no room."""
+    """Return the head of a file followed by zeros, which take no room."""
     import tempfile
 
     try:
         with tempfile.TemporaryFile() as file:
-            file.write(head)  # where the disk is full this says so; a mapping ends the process
+            file.write(head)  # raises where the disk is full; a mapping would end the process
             file.flush()
             file.truncate(size)
             mapped = mmap.mmap(file.fileno(), size)
@@ -96,14 +97,8 @@ def sparse(address: str, head: bytearray, size: int) -> mmap.mmap:
     return mapped
 
 
-def _http(address: str, seconds: float) -> Fetch:
-    from mtkit.sources.http_ranges import fetcher  # late: what it needs takes long to import
-
-    return fetcher(address, seconds)
-
-
 def _fsspec(address: str, scheme: str) -> Fetch:
-    from mtkit.sources.http_ranges import one_line
+    from mtkit.sources.http_ranges import format_error
 
     extra = _EXTRAS.get(scheme, "remote")
     missing = MissingExtra(
@@ -122,18 +117,18 @@ def _fsspec(address: str, scheme: str) -> Fetch:
     except FileNotFoundError:
         raise UsageError("no such file", source=address) from None
     except Exception as error:  # noqa: BLE001  each file system has errors of its own
-        raise UsageError(f"cannot be fetched: {one_line(error)}", source=address) from None
+        raise UsageError(f"cannot be fetched: {format_error(error)}", source=address) from None
 
     def fetch(offset: int, count: int) -> tuple[bytes, int]:
         try:
             size = int(file.size)
-            wanted = max(min(count, size - offset), 0)
+            length = max(min(count, size - offset), 0)
             file.seek(offset)
-            data: bytes = file.read(wanted)
+            data: bytes = file.read(length)
         except Exception as error:  # noqa: BLE001  as above
-            raise UsageError(f"cannot be fetched: {one_line(error)}", source=address) from None
-        if len(data) != wanted:
-            what = f"gives {len(data)} bytes and says {wanted}"
+            raise UsageError(f"cannot be fetched: {format_error(error)}", source=address) from None
+        if len(data) != length:
+            what = f"gives {len(data)} bytes and says {length}"
             raise FormatError(what, source=address, offset=offset)
         return data, size
 

@@ -1,10 +1,10 @@
-"""Models that other programs keep on this machine, by the names that those use; only read.
+"""Models of Ollama and LM Studio on this machine, by the names that those use; only read.
 
 Ollama: ``manifests/HOST/NAMESPACE/MODEL/TAG`` is JSON that names layers by digest; the layer of the
-model is the file ``blobs/sha256-DIGEST``. LM Studio: ``models/PUBLISHER/REPOSITORY/*.gguf``.
-A manifest comes from a server: nothing of it becomes a path that was not held against a pattern.
-Source: ollama/ollama, types/model/name.go, manifest; LM Studio's folder, and the file
-``.lmstudio-home-pointer`` that says where it was moved to.
+model is the file ``blobs/sha256-DIGEST``. LM Studio: ``models/PUBLISHER/REPOSITORY/*.gguf``; the
+file ``.lmstudio-home-pointer`` says where the folder was moved to. A manifest comes from a server,
+so nothing of it becomes a path unless it matches a pattern.
+Source: ollama/ollama, types/model/name.go, manifest; LM Studio's folder.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _MOST_BYTES = 1 << 22
 def find(name: str) -> str | None:
     """Return the file or folder of a model that Ollama or LM Studio has; None: neither does.
 
-    ``ollama:NAME`` and ``lmstudio:NAME`` ask one of them alone.
+    ``ollama:NAME`` and ``lmstudio:NAME`` look in one of them only.
     """
     if name.startswith(OLLAMA):
-        found, hint = _ollama(name.removeprefix(OLLAMA)), "ollama pull fetches it"
+        path, hint = _ollama(name.removeprefix(OLLAMA)), "ollama pull fetches it"
     elif name.startswith(LM_STUDIO):
-        found, hint = _lm_studio(name.removeprefix(LM_STUDIO)), "PUBLISHER/REPOSITORY names it"
+        path, hint = _lm_studio(name.removeprefix(LM_STUDIO)), "PUBLISHER/REPOSITORY names it"
     else:
         return _ollama(name) or _lm_studio(name)
-    if found is None:
+    if path is None:
         program = "Ollama" if name.startswith(OLLAMA) else "LM Studio"
         raise UsageError(f"{program} has no model of that name here", source=name, hint=hint)
-    return found
+    return path
 
 
 def _parts(text: str) -> list[str] | None:
@@ -91,15 +91,15 @@ def _blob(manifest: str, folder: str) -> str:
         if not isinstance(layer, dict) or layer.get("mediaType") != _MODEL:
             continue
         field, digest, size = f"layers[{number}].digest", layer.get("digest"), layer.get("size")
-        found = re.fullmatch(r"sha256[:-]([0-9a-f]{64})", digest) if type(digest) is str else None
-        if found is None:
+        match = re.fullmatch(r"sha256[:-]([0-9a-f]{64})", digest) if type(digest) is str else None
+        if match is None:
             raise FormatError("is not a SHA-256", source=manifest, field=field)
-        path = os.path.join(folder, f"sha256-{found[1]}")
+        path = os.path.join(folder, f"sha256-{match[1]}")
         if not os.path.isfile(path):
             raise FormatError(f"{path} is missing", source=manifest, field=field)
-        there = os.path.getsize(path)
-        if type(size) is int and size != there:
-            what = f"{path} has {there} bytes, not {size}"
+        n_bytes = os.path.getsize(path)
+        if type(size) is int and size != n_bytes:
+            what = f"{path} has {n_bytes} bytes, not {size}"
             raise FormatError(what, source=manifest, field=field, hint="ollama pull it again")
         return path
     raise FormatError("names no model", source=manifest, field="layers")

@@ -1,9 +1,9 @@
-"""Decoding with and without drafts, prompt by prompt: who is how fast, and writes the same.
+"""Decoding with and without drafts, prompt by prompt: how fast is each, and is the text the same.
 
 All groups share one target and its context, and each prompt goes through all of them in turn, so
-that what else the machine does meets all alike. Every text is a session of its own: the vocabulary
-that it learnt is forgotten before the next, and a draft reads the prompt within the time that is
-measured. What drafts cost and how often they are right is remembered, as in any process.
+that other load on the machine affects all alike. Every text is a session of its own: a learned
+vocabulary is forgotten before the next, and the time includes reading the prompt with the draft.
+Costs and acceptance of drafts are kept, as in any process.
 
 The groups are those of the document that proposes ShenXing, and more:
 
@@ -17,7 +17,7 @@ C        the draft with a static vocabulary (FR-Spec)
 D        C with the trigger's search (ShenXing)
 D+       D that also learns the prompt's ids and all that are emitted
 E        C that learns those, without a search
-B@0.7    the draft's costs, with the target's own next token at this rate and another one else
+B@0.7    the draft's costs, but right at this rate: the target's own next token, or another one
 @0.7     the same without a draft's costs
 =======  =========================================================================================
 """
@@ -26,12 +26,14 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from operator import attrgetter
 from statistics import median, stdev
 
 from mtkit.base.record import Record, replace
+from mtkit.llm.runner import logprob
 from mtkit.llm.sampling import Sampler
-from mtkit.speculative import costs, exactness, setup
-from mtkit.speculative.costs import Costs
+from mtkit.speculative import exactness, setup
+from mtkit.speculative.costs import BATCH_SIZES, Costs, choose_clock, measure_batches
 from mtkit.speculative.draft_model import ModelDraft
 from mtkit.speculative.drafts import Lookup, Script
 from mtkit.speculative.policy import Policy
@@ -39,9 +41,10 @@ from mtkit.speculative.rounds import Speculation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
+    from mtkit.llama import Context
     from mtkit.llm.runner import Runner
     from mtkit.settings import DraftSettings, GenerateSettings
 
@@ -50,31 +53,31 @@ PLAIN, LOOKUP = "A", "lookup"
 
 
 def groups_of(drafting: DraftSettings) -> dict[str, DraftSettings | None]:
-    """Return what each group that these settings allow drafts with; None for nothing."""
+    """Return the drafting settings of each group that these settings allow; None: no drafting."""
     common = replace(
         drafting, draft=None, draft_lookup=False, sx_static_vocab=None, sx_quant_embd=None,
         sx_scales=None, sx_seed_prompt=False, sx_learn=False,
     )  # fmt: skip
-    found: dict[str, DraftSettings | None] = {
+    groups: dict[str, DraftSettings | None] = {
         PLAIN: None,
         LOOKUP: replace(common, draft_lookup=True),
     }
     if drafting.draft is None:
-        return found
-    found["B"] = whole = replace(common, draft=drafting.draft)
+        return groups
+    groups["B"] = whole = replace(common, draft=drafting.draft)
     if drafting.sx_static_vocab is None:
-        return found
-    found["C"] = static = replace(whole, sx_static_vocab=drafting.sx_static_vocab)
+        return groups
+    groups["C"] = static = replace(whole, sx_static_vocab=drafting.sx_static_vocab)
     if drafting.sx_quant_embd is not None:
         search = replace(static, sx_quant_embd=drafting.sx_quant_embd, sx_scales=drafting.sx_scales)
-        found["D"] = search
-        found["D+"] = replace(search, sx_seed_prompt=True, sx_learn=True)
-    found["E"] = replace(static, sx_seed_prompt=True, sx_learn=True)
-    return found
+        groups["D"] = search
+        groups["D+"] = replace(search, sx_seed_prompt=True, sx_learn=True)
+    groups["E"] = replace(static, sx_seed_prompt=True, sx_learn=True)
+    return groups
 
 
 _WARM_UP = 8
-"""Tokens that each group writes before anything is measured: memory is touched then."""
+"""Tokens that each group writes before anything is measured, to touch its memory."""
 
 
 class Run(Record):
@@ -82,9 +85,9 @@ class Run(Record):
 
     Attributes:
         temperature: 0 for greedy choice.
-        seconds: Time of writing them, by ``calibration.clock``.
-        log_likelihood: Of a token on average, by the target alone; None for greedy choice.
-        drafting: What was counted; None of the target alone.
+        seconds: By ``costs.choose_clock``.
+        log_likelihood: Mean over the tokens, by the target alone; None for greedy choice.
+        drafting: Counts of ``Statistics``; None of the target alone.
     """
 
     source: str
@@ -102,7 +105,8 @@ class Bench:
     """A target with its context open, and groups that write with it in turn.
 
     Attributes:
-        wide: The group of the target alone in several rows a token; empty where it takes one.
+        wide: The group of the target alone with several rows a token; empty if it takes one.
+        plain: Seconds of a token alone.
     """
 
     def __init__(
@@ -115,28 +119,28 @@ class Bench:
         """Take a target.
 
         Args:
-            settings: ``prepared``, with what all groups have in common.
-            groups: Name -> what drafts, of ``groups_of``.
-            rates: Acceptances to make up, for "B", "C" and no draft at all.
+            settings: Prepared (``setup.prepare_settings``), with what all groups have in common.
+            groups: As ``groups_of`` returns them.
+            rates: Acceptances to simulate, with the costs of "B", "C" and no draft at all.
         """
         self._runner, self._settings = runner, settings
         self._groups, self._rates = groups, rates
         assert runner.context is not None
         self._context = runner.context
-        self._now = costs.clock(self._context)
+        self._now = choose_clock(self._context)
         width = 1
         most = min(settings.drafting.draft_max, exactness.MOST_ROWS - 1)
         if settings.drafting.exact:
-            found = exactness.exact_rows(
+            exact = exactness.exact_rows(
                 runner.header.multiplied, settings.load, runner.model.path,
                 settings.drafting.draft_width,
             )  # fmt: skip
-            width, most = found.width, min(most, found.rows - 1)
+            width, most = exact.width, min(most, exact.rows - 1)
         self._most = min(most, self._context.n_batch - 1)
         self._width, self.wide = width, f"A{width}" if width > 1 else ""
         self.known = Costs()
-        sizes = [size for size in costs.BATCH_SIZES if size <= self._most + 1]
-        self.plain = costs.measure_batches(self._context, [*sizes, width], self.known)
+        sizes = [size for size in BATCH_SIZES if size <= self._most + 1]
+        self.plain = measure_batches(self._context, [*sizes, width], self.known)
 
     def runs(
         self, prompts: Sequence[tuple[str, int, list[int]]], temperature: float, limit: int
@@ -162,25 +166,25 @@ class Bench:
                     _, speculation, script = group
                     if script is not None:
                         script.ids = [*ids, *reference]
-                    written, seconds, wall = self._write(group, ids, limit)
+                    text, seconds, wall = self._write(group, ids, limit)
                     if name == (self.wide or PLAIN):
-                        reference = written
-                    seen = None if speculation is None else speculation.statistics.document()
-                    chance = self._log_likelihood(ids, written) if temperature else None
+                        reference = text
+                    counts = None if speculation is None else speculation.statistics.document()
+                    chance = mean_log_likelihood(self._context, ids, text) if temperature else None
                     yield Run(
-                        source, number, name, temperature, written, seconds, wall, chance, seen
+                        source, number, name, temperature, text, seconds, wall, chance, counts
                     )
-                order.append(order.pop(0))  # what ran before is in the caches
+                order.append(order.pop(0))  # the group before leaves its mark on the caches
 
     def _names(self, temperature: float) -> list[str]:
-        found = [
+        names = [
             PLAIN,
             *([self.wide] if self.wide else []),
             *(g for g in self._groups if g != PLAIN),
         ]
         if temperature:
-            return found
-        return found + [f"{name}@{rate:g}" for name in ("", "B", "C") for rate in self._rates
+            return names
+        return names + [f"{name}@{rate:g}" for name in ("", "B", "C") for rate in self._rates
                         if not name or name in self._groups]  # fmt: skip
 
     def _open(
@@ -213,15 +217,15 @@ class Bench:
         return sampler, speculation, script
 
     def _policy(self, most: int) -> Policy:
-        known = Costs()
-        known.take(self.known.document())
+        costs = Costs()
+        costs.take(self.known.document())
         auto = self._settings.drafting.draft_auto and most > 0
-        return Policy(most, known, width=self._width, auto=auto)
+        return Policy(most, costs, width=self._width, auto=auto)
 
     def _write(
         self, group: tuple[Sampler, Speculation | None, Script | None], ids: list[int], limit: int
     ) -> tuple[list[int], float, float]:
-        """Return the tokens behind a prompt, and the seconds that they took."""
+        """Return the tokens behind a prompt, and their seconds, by our clock and the wall clock."""
         sampler, speculation, script = group
         if speculation is not None:
             speculation.reset()
@@ -237,19 +241,17 @@ class Bench:
         seconds, wall = self._now() - start, time.perf_counter() - began
         return self._runner.ids[len(ids) :], seconds, wall
 
-    def _log_likelihood(self, prompt: list[int], written: list[int]) -> float:
-        """Return the mean logarithm of the tokens' probabilities."""
-        from mtkit.llm.runner import logprob
 
-        context = self._context
-        context.clear()
-        context.decode(prompt)
-        total = logprob(context.logits(), written[0])
-        for at in range(0, len(written) - 1, context.n_batch):
-            part = written[at : at + context.n_batch + 1]
-            context.decode(part[:-1], outputs="all")
-            total += sum(logprob(context.logits(row), i) for row, i in enumerate(part[1:]))
-        return total / len(written)
+def mean_log_likelihood(context: Context, prompt: list[int], text: list[int]) -> float:
+    """Return the mean logarithm of the probabilities of tokens behind a prompt."""
+    context.clear()
+    context.decode(prompt)
+    total = logprob(context.logits(), text[0])
+    for at in range(0, len(text) - 1, context.n_batch):
+        part = text[at : at + context.n_batch + 1]
+        context.decode(part[:-1], outputs="all")
+        total += sum(logprob(context.logits(row), i) for row, i in enumerate(part[1:]))
+    return total / len(text)
 
 
 ALL_SOURCES = "all"
@@ -259,46 +261,46 @@ _LARGEST_KEY = "largest"
 def summarize(
     runs: Sequence[Run], paired: str | None, static: Collection[int] | None
 ) -> list[dict[str, object]]:
-    """Return a row for each temperature, source and group; of several sources, one of all too.
+    """Return a row for each temperature, source and group, and for all sources together.
 
     Args:
-        paired: The group whose greedy text a text has to be that was not declined; None for A.
-        static: The static vocabulary, to say what of the text is outside; None without one.
+        paired: The group whose greedy text a drafted text should equal; None for A.
+        static: The static vocabulary, to count tokens outside; None without one.
     """
     sources = list(dict.fromkeys(run.source for run in runs))
-    found = []
+    rows = []
     for temperature in dict.fromkeys(run.temperature for run in runs):
         for source in [*sources, *[ALL_SOURCES] * (len(sources) > 1)]:
-            chosen = [
+            of_source = [
                 run
                 for run in runs
                 if run.temperature == temperature and source in (run.source, ALL_SOURCES)
             ]
             by_group = {
-                name: [run for run in chosen if run.group == name]
-                for name in dict.fromkeys(run.group for run in chosen)
+                name: [run for run in of_source if run.group == name]
+                for name in dict.fromkeys(run.group for run in of_source)
             }
             plain = by_group["A"]
-            for name, made in by_group.items():
+            for name, group in by_group.items():
                 row: dict[str, object] = {
                     "temperature": temperature, "source": source, "group": name,
-                    **_speeds(made, plain),
+                    **_speeds(group, plain),
                 }  # fmt: skip
                 if temperature:
-                    row |= _likelihood(made)
+                    row |= _likelihood(group)
                 else:
                     drafted = by_group[paired] if paired not in (None, name) else plain
                     row["identical"] = sum(
-                        run.ids == (one if _is_plain(run) else two).ids
-                        for run, one, two in zip(made, plain, drafted, strict=True)
+                        run.ids == (alone if _is_plain(run) else pair).ids
+                        for run, alone, pair in zip(group, plain, drafted, strict=True)
                     )
                 if static is not None:
-                    ids = [i for run in made for i in run.ids]
+                    ids = [i for run in group for i in run.ids]
                     row["outside"] = sum(i not in static for i in ids) / len(ids)
-                if made[0].drafting is not None:
-                    row["drafting"] = add_counts([run.drafting or {} for run in made])
-                found.append(row)
-    return found
+                if group[0].drafting is not None:
+                    row["drafting"] = add_counts([run.drafting or {} for run in group])
+                rows.append(row)
+    return rows
 
 
 def _is_plain(run: Run) -> bool:
@@ -306,38 +308,30 @@ def _is_plain(run: Run) -> bool:
     return run.drafting is None or bool(run.drafting["declined_texts"])
 
 
-def _speeds(made: Sequence[Run], plain: Sequence[Run]) -> dict[str, object]:
-    def rate(runs: Iterable[Run], seconds: Callable[[Run], float]) -> float:
-        runs = list(runs)
+def _speeds(group: Sequence[Run], plain: Sequence[Run]) -> dict[str, object]:
+    def rate(runs: Sequence[Run], seconds: Callable[[Run], float] = attrgetter("seconds")) -> float:
         return sum(len(run.ids) for run in runs) / sum(map(seconds, runs))
 
-    def own(run: Run) -> float:
-        return run.seconds
-
-    def wall(run: Run) -> float:
-        return run.wall_seconds
-
-    each = [rate([run], own) for run in made]
+    wall = attrgetter("wall_seconds")
+    rates = [rate([run]) for run in group]
     return {
-        "prompts": len(made),
-        "tokens": sum(len(run.ids) for run in made),
-        "seconds": sum(map(own, made)),
-        "wall_seconds": sum(map(wall, made)),
-        "tokens_per_second": rate(made, own),
-        "median_tokens_per_second": median(each),
-        "speed": rate(made, own) / rate(plain, own),
-        "median_speed": median(
-            one / rate([run], own) for one, run in zip(each, plain, strict=True)
-        ),
-        "wall_speed": rate(made, wall) / rate(plain, wall),
+        "prompts": len(group),
+        "tokens": sum(len(run.ids) for run in group),
+        "seconds": sum(run.seconds for run in group),
+        "wall_seconds": sum(map(wall, group)),
+        "tokens_per_second": rate(group),
+        "median_tokens_per_second": median(rates),
+        "speed": rate(group) / rate(plain),
+        "median_speed": median(x / rate([run]) for x, run in zip(rates, plain, strict=True)),
+        "wall_speed": rate(group, wall) / rate(plain, wall),
     }
 
 
-def _likelihood(made: Sequence[Run]) -> dict[str, object]:
+def _likelihood(group: Sequence[Run]) -> dict[str, object]:
     """Return the mean of the texts' log-likelihoods, and its standard error."""
-    found = [run.log_likelihood for run in made if run.log_likelihood is not None]
-    error = stdev(found) / len(found) ** 0.5 if len(found) > 1 else None
-    return {"log_likelihood": sum(found) / len(found), "log_likelihood_error": error}
+    likelihoods = [run.log_likelihood for run in group if run.log_likelihood is not None]
+    error = stdev(likelihoods) / len(likelihoods) ** 0.5 if len(likelihoods) > 1 else None
+    return {"log_likelihood": sum(likelihoods) / len(likelihoods), "log_likelihood_error": error}
 
 
 def add_counts(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -348,9 +342,9 @@ def add_counts(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
             if isinstance(value, dict):
                 total[key] = add_counts([total[key], value] if key in total else [value])
             elif isinstance(value, list):
-                had = total.get(key, [])
-                size = max(len(had), len(value))
-                total[key] = [sum(p) for p in zip(*(_padded(x, size) for x in (had, value)))]  # noqa: B905  both have the size
+                before = total.get(key, [])
+                size = max(len(before), len(value))
+                total[key] = [sum(p) for p in zip(*(_padded(x, size) for x in (before, value)))]  # noqa: B905  both have the size
             elif isinstance(value, str):
                 total[key] = value
             elif key == _LARGEST_KEY:
@@ -361,14 +355,14 @@ def add_counts(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
         total["acceptance"] = _ratio(total["accepted"], total["drafted"])
         total["tokens_per_round"] = _ratio(total["emitted"], total["rounds"])
         total["acceptance_by_place"] = [
-            _ratio(kept, tried)
-            for kept, tried in zip(total["accepted_by_place"], total["tried_by_place"], strict=True)
+            _ratio(*pair)
+            for pair in zip(total["accepted_by_place"], total["tried_by_place"], strict=True)
         ]
     return total
 
 
-def _ratio(some: float, of: float) -> float:
-    return some / of if of else 0.0
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
 
 
 def _padded(numbers: list[float], size: int) -> list[float]:

@@ -1,13 +1,13 @@
-"""What drafting costs on a machine, and how much is accepted: measured, and remembered in a file.
+"""The costs of drafting on a machine, and acceptance so far: measured, and saved in a file.
 
-Costs are in plain tokens: what a batch takes is held against a token alone of the same moment,
-since the least of each by itself are of moments when the machine was not equally busy. Of each the
-median of the last times counts. A small file in the cache folder remembers it all, under what costs
+Costs are in plain tokens: the time of a batch is divided by that of a token alone at the same
+moment, since the shortest times of each come from moments when the machine was not equally busy.
+The median of the last times counts. A file in the cache folder keeps them, named by what they
 depend on: both models' files, threads, cache, devices and the build of llama.cpp.
 
-``measure_batches`` and ``measure_draft`` measure where there is no text to measure in. How long a
-batch takes depends on weight type, kernels, cores and memory: between almost nothing and as many
-times longer as a batch has tokens.
+``measure_batches`` and ``measure_draft`` measure outside a text. A batch may take hardly longer
+than a token, or as many times longer as it has tokens, depending on weight type, kernels, cores and
+memory.
 """
 
 from __future__ import annotations
@@ -28,44 +28,43 @@ if TYPE_CHECKING:
 
 
 BATCH_SIZES = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16)
-"""Tokens in a batch whose costs a table shows."""
+"""Tokens in a batch, for a table of costs."""
 _TURNS, _SECONDS = 5, 1.0
 """Times that each is measured at most; seconds after which no further turn begins."""
 _PAST, _MANY = 32, 32
-"""Tokens that a batch stands behind; that a draft reads at once."""
+"""Tokens in the cache before a batch; tokens that a draft reads at once."""
 
 
-def clock(context: Context) -> Callable[[], float]:
-    """Return what to measure a context's work with: of one thread, the time that it was running.
+def choose_clock(context: Context) -> Callable[[], float]:
+    """Return the clock for a context's work: CPU time for one thread, else wall-clock time.
 
-    What else the machine does lengthens everything by the wall clock. Several threads wait for
-    each other, and a processor's time is not that of a graphics processor.
+    Other programs do not add to CPU time. But several threads wait for each other, and a GPU's work
+    is not in it.
     """
     alone = context.settings.threads == 1 and not context.model.settings.gpu_layers
     return time.process_time if alone else time.perf_counter
 
 
-def measure_batches(context: Context, sizes: Sequence[int], known: Costs) -> float:
+def measure_batches(context: Context, sizes: Sequence[int], costs: Costs) -> float:
     """Learn what batches cost; return the seconds of a token alone. Empties the context.
 
-    Args:
-        sizes: Tokens in a batch; those that do not fit are left out.
+    Sizes that do not fit are left out.
     """
-    now, bos = clock(context), max(context.model.bos, 0)
+    now, bos = choose_clock(context), max(context.model.bos, 0)
     past = min(_PAST, context.n_ctx // 2)
     room = min(context.n_ctx - past, context.n_batch)
     plain, began = [], time.perf_counter()
     context.clear()
     context.decode([bos] * past)
     for turn in range(_TURNS + 1):
-        # One behind another, as in plain decoding: llama.cpp then keeps the graph.
+        # Two in a row, as in plain decoding: llama.cpp then keeps the graph.
         batch_seconds(context, [bos], now)
         alone = batch_seconds(context, [bos], now)
         for size in sizes:
             if 1 < size <= room:
                 seconds = batch_seconds(context, [bos] * size, now)
                 if turn:  # the first touches memory for the first time
-                    known.saw_batch(size, seconds / alone)
+                    costs.saw_batch(size, seconds / alone)
         plain += [alone] * bool(turn)
         if plain and time.perf_counter() - began > _SECONDS:
             break
@@ -74,7 +73,7 @@ def measure_batches(context: Context, sizes: Sequence[int], known: Costs) -> flo
 
 
 def batch_seconds(context: Context, batch: Sequence[int], now: Callable[[], float]) -> float:
-    """Return the seconds of a batch behind what is there, which it leaves as it was."""
+    """Return the seconds of a batch; the context is left as it was."""
     past, start = context.n_past, now()
     context.decode(batch, outputs="all")
     context.logits(0)
@@ -83,47 +82,48 @@ def batch_seconds(context: Context, batch: Sequence[int], now: Callable[[], floa
     return seconds
 
 
-def measure_draft(context: Context, plain: float, known: Costs) -> None:
+def measure_draft(context: Context, plain: float, costs: Costs) -> None:
     """Learn what drafting and reading cost; empties the draft's context."""
-    now, bos = clock(context), max(context.model.bos, 0)
+    now, bos = choose_clock(context), max(context.model.bos, 0)
     many = max(min(_MANY, context.n_ctx - 1, context.n_batch), 1)
     for turn in range(_TURNS):
         context.clear()
         reading = batch_seconds(context, [bos] * many, now)
-        # A draft of two: the first comes behind the two tokens that the last round gave.
+        # A draft of two: before the first, it reads the two tokens of the last round.
         drafting = [batch_seconds(context, [bos] * size, now) for size in (min(2, many), 1)]
         if turn:
-            known.saw_reading(many, reading / plain)
-            known.saw_draft(2, sum(drafting) / plain)
+            costs.saw_reading(many, reading / plain)
+            costs.saw_draft(2, sum(drafting) / plain)
     context.clear()
 
 
 _KEPT = 15
 """Times of each kind that count."""
 _DAY = 24 * 3600
-"""Seconds after which it is measured anew: the machine may have been busy."""
+"""Seconds after which to measure anew: the machine may have been busy."""
 _FEW = 2
-"""Times that say little."""
+"""Up to so many times the least counts, not the median."""
 _MEMORY = 0.99
-"""What a round's acceptance counts against the next one's: a hundred are remembered."""
+"""Weight of a round's acceptance against the next one's: a hundred are remembered."""
 _MOST_TOKENS = 1e4
-"""Plain tokens that nothing takes: a file that says so is damaged."""
+"""Plain tokens that nothing costs: a file that says so is damaged."""
 
 
 class Costs:
     """Costs in plain tokens, and acceptance.
 
     Attributes:
-        tried: Places where a draft was right so far, or wrong for the first time.
-        accepted: Of them, where it was right; older rounds count less.
-        free: The same two of what cost nothing, where a lookup is asked before a model.
-        checked: Largest batch that was seen to give the bits of single tokens.
-        guess: Cost of a drafted token while none was seen: no draft is cheaper.
+        tried: Drafted tokens up to the first wrong one of each round; older rounds count less.
+        accepted: How many of them were right.
+        free: The same two of a lookup that drafts before a model.
+        checked: Largest batch that gave the bits of single tokens; -1 if one did not.
+        guess: Least cost of a drafted token, while none is measured.
+        changes: Grows whenever a cost changes.
     """
 
     def __init__(self, path: str | None = None) -> None:
-        """Begin with what a file remembers, with nothing where there is none."""
-        self._path, self._told = path, ""
+        """Read a file of costs, if there is one of today."""
+        self._path, self._saved_text = path, ""
         self._batches: dict[int, list[float]] = {}
         self._drafted: list[float] = []
         self._read: list[float] = []
@@ -137,13 +137,13 @@ class Costs:
                 open(path, encoding="utf-8") as file,
             ):
                 if time.time() - os.fstat(file.fileno()).st_mtime < _DAY:
-                    self._told = file.read()
-                    self.take(json.loads(self._told))
+                    self._saved_text = file.read()
+                    self.take(json.loads(self._saved_text))
 
     def take(self, document: Any) -> None:
-        """Take what ``document`` gave; nothing where that is damaged."""
+        """Take the values of a ``document()``; a damaged one changes nothing."""
         with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            batches = {int(size): _parse_times(each) for size, each in document["batches"].items()}
+            batches = {int(n): _parse_times(times) for n, times in document["batches"].items()}
             drafted, read = _parse_times(document["drafted"]), _parse_times(document["read"])
             tried, accepted = float(document["tried"]), float(document["accepted"])
             checked = int(document["checked"])
@@ -157,30 +157,30 @@ class Costs:
             self._sum_up()
 
     def document(self) -> dict[str, object]:
-        """Return everything for JSON."""
+        """Return all values for JSON."""
         return {
-            "batches": {str(size): each for size, each in sorted(self._batches.items())},
+            "batches": {str(size): times for size, times in sorted(self._batches.items())},
             "drafted": self._drafted, "read": self._read,
             "tried": self.tried, "accepted": self.accepted, "free": list(self.free),
             "checked": self.checked,
         }  # fmt: skip
 
     def save(self) -> None:
-        """Remember it, where it has a file and that can be written."""
-        told = json.dumps(self.document())
-        if self._path is None or told == self._told:
+        """Write the file, if there is one and it can be written."""
+        text = json.dumps(self.document())
+        if self._path is None or text == self._saved_text:
             return
         with suppress(OSError):
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
             part = f"{self._path}.{os.getpid()}"
             with open(part, "w", encoding="utf-8") as file:
-                file.write(told)
+                file.write(text)
             os.replace(part, self._path)
-            self._told = told
+            self._saved_text = text
 
     @property
     def sizes(self) -> Mapping[int, float]:
-        """Return tokens in a batch -> cost, as far as it was measured; 1 -> 1 always."""
+        """Tokens in a batch -> cost, of the batches measured; 1 -> 1 always."""
         return self._table
 
     @property
@@ -189,16 +189,16 @@ class Costs:
         return bool(self._drafted)
 
     def times(self, size: int) -> int:
-        """Return how often a batch was measured, as far as that is remembered."""
+        """Return how often a batch was measured, of the last times that are kept."""
         return len(self._batches.get(size, ()))
 
     def verify(self, size: int) -> float:
-        """Return the cost of a batch: straight between those known, beyond in proportion."""
+        """Return the cost of a batch: interpolated between sizes, proportional beyond the last."""
         table = self._table
         if size in table:
             return table[size]
-        below = max(known for known in table if known < size)
-        above = min((known for known in table if known > size), default=0)
+        below = max(measured for measured in table if measured < size)
+        above = min((measured for measured in table if measured > size), default=0)
         if not above:
             return table[below] * size / below
         part = (size - below) / (above - below)
@@ -211,22 +211,22 @@ class Costs:
         return count * (sum(self._drafted) / len(self._drafted) if self._drafted else self.guess)
 
     def reading(self, count: int) -> float:
-        """Return the cost of letting the draft read so many tokens."""
+        """Return the cost of reading so many tokens with the draft."""
         return count * (median(self._read) if self._read else self.guess / 4)
 
     def saw_batch(self, size: int, cost: float) -> None:
-        """Learn what a batch took."""
+        """Learn the cost of a batch."""
         self._batches.setdefault(size, []).append(round(cost, 4))
         del self._batches[size][:-_KEPT]
         self._sum_up()
 
     def saw_draft(self, count: int, cost: float) -> None:
-        """Learn what drafting so many tokens took; 0 where a text drafted them."""
+        """Learn the cost of drafting so many tokens."""
         self._drafted = [*self._drafted, round(cost / count, 4)][-_KEPT:]
         self.changes += 1
 
     def saw_reading(self, count: int, cost: float) -> None:
-        """Learn what reading so many tokens took."""
+        """Learn the cost of reading so many tokens."""
         self._read = [*self._read, round(cost / count, 4)][-_KEPT:]
 
     def saw_round(self, drafted: int, accepted: int, *, free: bool = False) -> None:
@@ -241,25 +241,25 @@ class Costs:
 
     def _sum_up(self) -> None:
         self.changes += 1
-        # Of one or two the least: what takes longer may be the first of its kind, or bad luck.
+        # Of one or two the least: the longer one may be a first run, or bad luck.
         self._table = {1: 1.0, **{
-            size: median(each) if len(each) > _FEW else min(each)
-            for size, each in self._batches.items()
+            size: median(times) if len(times) > _FEW else min(times)
+            for size, times in self._batches.items()
         }}  # fmt: skip
 
 
 def _parse_times(values: Sequence[object]) -> list[float]:
-    found = [float(value) for value in values]  # type: ignore[arg-type]
-    if not all(0 <= value < _MOST_TOKENS for value in found):
+    times = [float(value) for value in values]  # type: ignore[arg-type]
+    if not all(0 <= value < _MOST_TOKENS for value in times):
         raise ValueError
-    return found[-_KEPT:]
+    return times[-_KEPT:]
 
 
 def costs_path(target: ModelHeader, context: Context, more: Sequence[object]) -> str:
-    """Return where it is remembered.
+    """Return the path of the file of costs.
 
     Args:
-        more: What else costs depend on; a path of a file stands for its state, too.
+        more: What else costs depend on; for a path, the state of its file.
     """
     import hashlib
 
@@ -267,10 +267,10 @@ def costs_path(target: ModelHeader, context: Context, more: Sequence[object]) ->
     from mtkit.llama import library_file
 
     s, load = context.settings, context.model.settings
-    files = (target.path, library_file(), *(one.path for one in target.adapters))
+    files = (target.path, library_file(), *(adapter.path for adapter in target.adapters))
     key = (
         [_file_state(path) for path in files],
-        [_file_state(one) if isinstance(one, str) else one for one in more],
+        [_file_state(value) if isinstance(value, str) else value for value in more],
         s.threads, s.kv_type, s.flash_attention, s.n_ubatch,
         (load.gpu_layers, load.devices, load.tensor_split, load.repack, load.backends), 3,
     )  # fmt: skip
@@ -280,7 +280,7 @@ def costs_path(target: ModelHeader, context: Context, more: Sequence[object]) ->
 
 def _file_state(path: str) -> object:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return path
-    return os.path.abspath(path), found.st_size, found.st_mtime_ns
+    return os.path.abspath(path), status.st_size, status.st_mtime_ns

@@ -1,12 +1,11 @@
-"""The files of a draft: the model as it is, or pruned together with the one it was made of.
+"""The files of a draft: a whole model, or a pruned one together with its source.
 
 A pruned draft has fewer rows: its head and embedding are cut to a static vocabulary. llama.cpp
-refuses a model whose head has another number of rows than its vocabulary. So both are cut, and the
-file says that it has no vocabulary (``tokenizer.ggml.model`` is ``no_vocab``) but
-``{architecture}.vocab_size`` ids.
+refuses a model whose head and vocabulary differ in size. So the file says that it has no vocabulary
+(``tokenizer.ggml.model`` is ``no_vocab``) but ``{architecture}.vocab_size`` ids.
 
-Tokens outside the vocabulary enter as embeddings, from the file that it was made of: the pruned
-file names it, and which id each row had (``mtkit.draft.d2t``; d2t is llama.cpp's own name for it).
+Tokens outside the vocabulary enter as embeddings, which are read from the source: the pruned file
+names it, and which id each row had (``mtkit.draft.d2t``; d2t is llama.cpp's own name for it).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SOURCE_BYTES_KEY = "mtkit.draft.source_bytes"
 
 
 def prune(source: str, ids: Sequence[int], target: str, *, force: bool = False) -> None:
-    """Write a draft that has the rows of these ids alone."""
+    """Write a draft with the rows of these ids only."""
     file = open_gguf(source)
     if SOURCE_KEY in file.metadata:
         raise UsageError("is a pruned draft already", source=source)
@@ -69,17 +68,14 @@ def prune(source: str, ids: Sequence[int], target: str, *, force: bool = False) 
 
 
 _MOST_KEPT = 8
-"""Pruned drafts in the cache folder; the oldest leave first."""
+"""Most pruned drafts in the cache folder; the oldest leave first."""
 
 
 def find_draft(file: GgufFile, vocabulary: str | None) -> tuple[GgufFile, list[int] | None]:
-    """Return what a draft consists of.
+    """Return the file with all rows of a draft, and the ids of its static vocabulary; None: all.
 
     Args:
         vocabulary: A vocab.txt; None for all ids of the draft.
-
-    Returns:
-        The file with all rows, and the ids of the rows that the model to load has; None for all.
     """
     ids = _pruned_ids(file)
     if ids is not None:
@@ -96,15 +92,15 @@ def find_draft(file: GgufFile, vocabulary: str | None) -> tuple[GgufFile, list[i
 
 
 def model_path(file: GgufFile, ids: Sequence[int] | None) -> str:
-    """Return the model to load of a draft that was named; it is pruned first where it has to be."""
+    """Return the path of the model to load for a draft, after pruning it if need be."""
     return file.name if ids is None or IDS_KEY in file.metadata else _cached_path(file.name, ids)
 
 
 def _pruned_ids(file: GgufFile) -> list[int] | None:
-    found = file.metadata.get(IDS_KEY)
-    if found is None:
+    numbers = file.metadata.get(IDS_KEY)
+    if numbers is None:
         return None
-    ids = [int(i) for i in found]
+    ids = [int(i) for i in numbers]
     tensor = file.names.get(EMBEDDING)
     if tensor is None or tensor.shape[-1] != len(ids) or len(set(ids)) != len(ids) or min(ids) < 0:
         raise FormatError("does not fit the rows of the embedding", source=file.name, field=IDS_KEY)
@@ -112,27 +108,27 @@ def _pruned_ids(file: GgufFile) -> list[int] | None:
 
 
 def _source_of(file: GgufFile) -> str:
-    """Return the file that a pruned draft was made of, which lies beside it."""
+    """Return the source of a pruned draft, which has to be in the same folder."""
     name = os.path.basename(str(file.metadata.get(SOURCE_KEY, "")))
-    found = os.path.join(os.path.dirname(file.name), name)
-    if not name or not os.path.isfile(found):
+    path = os.path.join(os.path.dirname(file.name), name)
+    if not name or not os.path.isfile(path):
         raise UsageError(
             f"needs {name or 'the file that it was made of'} beside it", source=file.name,
             hint="tokens outside the vocabulary are read from the draft model there",
         )  # fmt: skip
-    if os.path.getsize(found) != file.metadata.get(SOURCE_BYTES_KEY):
+    if os.path.getsize(path) != file.metadata.get(SOURCE_BYTES_KEY):
         raise UsageError(f"was made of another {name} than lies beside it", source=file.name)
-    return found
+    return path
 
 
 def _cached_path(source: str, ids: Sequence[int]) -> str:
-    """Return the path of a pruned draft in the cache folder; it is made if it is not there yet."""
+    """Return the path of a pruned draft in the cache folder, after making it if need be."""
     import hashlib
 
     from mtkit.base.process import cache_folder
 
-    found = os.stat(source)
-    key = os.path.abspath(source), found.st_size, found.st_mtime_ns, list(ids)
+    status = os.stat(source)
+    key = os.path.abspath(source), status.st_size, status.st_mtime_ns, list(ids)
     name = hashlib.sha256(repr(key).encode()).hexdigest() + ".gguf"
     path = os.path.join(cache_folder("drafts"), name)
     if _is_whole(path):
@@ -150,7 +146,7 @@ def _cached_path(source: str, ids: Sequence[int]) -> str:
 
 
 def _is_whole(path: str) -> bool:
-    """Whether a pruned draft is there, and not cut."""
+    """Whether there is a pruned draft, complete."""
     try:
         return _pruned_ids(open_gguf(path)) is not None
     except (FormatError, UsageError):
@@ -159,11 +155,11 @@ def _is_whole(path: str) -> bool:
 
 def _make_room(folder: str) -> None:
     """Delete the oldest drafts; another process may be doing the same."""
-    kept = []
+    drafts = []
     for name in os.listdir(folder):
         if name.endswith(".gguf"):
             with suppress(OSError):
-                kept.append((os.path.getmtime(os.path.join(folder, name)), name))
-    for _, name in sorted(kept)[: max(len(kept) - _MOST_KEPT + 1, 0)]:
+                drafts.append((os.path.getmtime(os.path.join(folder, name)), name))
+    for _, name in sorted(drafts)[: max(len(drafts) - _MOST_KEPT + 1, 0)]:
         with suppress(OSError):
             os.unlink(os.path.join(folder, name))

@@ -1,7 +1,6 @@
-"""The model that drafts: loaded once, for one draft or for one in every slot.
+"""Drafts by a model, which is loaded once, for one draft or for one in every slot.
 
-``ModelDraft`` proposes what a smaller model with the same ids writes; ``DraftLoader`` makes drafts
-as settings say.
+``ModelDraft`` proposes the tokens of a smaller model; ``DraftLoader`` makes drafts as settings say.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ class ModelDraft:
     """Proposes the tokens that a model finds most likely, or draws them.
 
     Attributes:
-        learning: What changes its vocabulary between rounds; None for nothing.
-        script: Place in the text -> what is proposed there instead; for benchmarks.
+        learning: Changes its vocabulary between rounds, if not None.
+        script: Place in the text -> what to propose there instead; for benchmarks.
     """
 
     free = False
@@ -68,10 +67,9 @@ class ModelDraft:
         """Take a context of a model.
 
         Args:
-            least: Propose nothing more where not even the most likely token has this probability.
-                It may depend on what is likely, never on what was drawn: that would be biased.
-            cuts: What is done to the logits before a token is drawn from them; None to take the
-                most likely one.
+            least: Stop where even the most likely token has less than this probability. To depend
+                on the token that was drawn would be a bias.
+            cuts: Sampler chain to draw with; None to take the most likely token.
         """
         self.learning = learning
         self._least, self._cuts, self._random = least, cuts, random
@@ -86,15 +84,15 @@ class ModelDraft:
             self.learning.begin(ids)
 
     def behind(self, ids: Sequence[int]) -> int | None:
-        """Return how many tokens have to be computed; None where they do not fit."""
+        """Return how many tokens have to be computed first; None where they do not fit."""
         return None if len(ids) >= self._context.n_ctx else len(ids) - 1 - self._agree(ids)
 
     def read(self, ids: Sequence[int], most: int) -> None:
-        """Compute some of the tokens that it is behind."""
+        """Compute some of these tokens."""
         self._catch_up(ids[: self._agree(ids) + most])
 
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
-        """Propose tokens; none where they do not fit the draft's context, or it lacks an id."""
+        """Propose tokens; none if they do not fit the draft's context, or it lacks an id."""
         context = self._context
         most = min(most, context.n_ctx - len(ids))
         if most <= 0 or not self._catch_up(ids):
@@ -104,19 +102,20 @@ class ModelDraft:
         proposed: list[int] = []
         distributions: list[Distribution] = []
         vocabulary = self._vocabulary
-        known = vocabulary.ids
+        id_of_row = vocabulary.ids  # None: the rows are the ids
         while True:
             logits = vocabulary.logits()
             if self._cuts is None:
                 at = int(logits.argmax())
-                token_id = at if known is None else int(known[at])
+                token_id = at if id_of_row is None else int(id_of_row[at])
                 if self._least > 0 and _highest_probability(logits) < self._least:
                     break
                 if self.script is not None:
                     token_id = self.script(len(ids) + len(proposed))
             else:
-                rows, left = self._cuts.cut(logits)
-                distribution = Distribution.of_logits(rows if known is None else known[rows], left)
+                rows, cut_logits = self._cuts.cut(logits)
+                cut_ids = rows if id_of_row is None else id_of_row[rows]
+                distribution = Distribution.of_logits(cut_ids, cut_logits)
                 if distribution.chances.max() < self._least:
                     break
                 token_id = distribution.draw(self._random)
@@ -129,7 +128,7 @@ class ModelDraft:
         return Proposal(proposed, distributions if self._cuts else None)
 
     def _agree(self, ids: Sequence[int]) -> int:
-        """Return how many of these tokens are in the memory, from the start on."""
+        """Return how many of these tokens, from the first on, are in the cache."""
         at, fed = self._agreed, self._fed
         until = min(len(fed), len(ids) - 1)  # the last is computed anew, for its logits
         while at < until and fed[at] == ids[at]:
@@ -138,7 +137,7 @@ class ModelDraft:
         return at
 
     def _catch_up(self, ids: Sequence[int]) -> bool:
-        """Bring the memory to these tokens; False where the model does not know one of them."""
+        """Bring the cache to these tokens; False if the model lacks one of them."""
         at, fed = self._agree(ids), self._fed
         del fed[at:]
         self._context.truncate(at)
@@ -150,12 +149,12 @@ class ModelDraft:
         return True
 
     def saw(self, outcome: Outcome) -> None:
-        """Let the vocabulary grow; what was rejected is cut off with the next proposal."""
+        """Let the vocabulary learn; rejected tokens are cut with the next proposal."""
         if self.learning is not None:
             self.learning.saw(outcome)
 
     def reset(self) -> None:
-        """Forget every text, and what the vocabulary learnt."""
+        """Forget every text, and all that the vocabulary learned."""
         self._fed, self._agreed = [], 0
         self._context.clear()
         if self.learning is not None:
@@ -177,23 +176,23 @@ def _highest_probability(logits: Any) -> float:
 
 _CUT_TENSORS = (EMBEDDING, HEAD)
 _CONTEXT_TIMES = 3
-"""Times the target's context that a draft of another vocabulary has: it may need more tokens."""
+"""Context of a draft of another vocabulary, in times the target's: it may need more tokens."""
 
 
 class DraftLoader(Closeable):
-    """What settings say of drafting, checked at once and loaded with the first draft.
+    """Makes the drafts of settings, which it checks at once; loads the model with the first.
 
-    Close it behind its drafts.
+    Close it after its drafts.
 
     Attributes:
-        file: The draft that was named; None where the text alone drafts.
-        context: Of the model that drafted first; None before.
+        file: Of the draft model; None if only a lookup drafts.
+        context: Of the first draft; None before.
     """
 
     def __init__(
         self, runner: Runner, settings: AnswerSettings, n_ctx: int, count: int = 1
     ) -> None:
-        """Find the draft of a target, and see that it can be one.
+        """Find the draft model, and check that it fits the target.
 
         Args:
             count: How many drafts there will be, for the plan of the memory.
@@ -214,18 +213,18 @@ class DraftLoader(Closeable):
 
     @property
     def n_bytes(self) -> float:
-        """Return the bytes of weights that a drafted token needs; 0 where experts are chosen."""
+        """Return the bytes of weights that a drafted token reads; 0 (unknown) with experts."""
         if self.file is None or any(key.endswith(".expert_count") for key in self.file.metadata):
             return 0.0
-        kept = len(self._ids or ())
+        n_ids = len(self._ids or ())
         return sum(
             tensor.n_bytes
-            * (kept / tensor.shape[-1] if kept and tensor.name in _CUT_TENSORS else 1)
+            * (n_ids / tensor.shape[-1] if n_ids and tensor.name in _CUT_TENSORS else 1)
             for tensor in matrices(self._whole.tensors)
         )
 
     def _load(self) -> Runner:
-        """Return the model that drafts, loaded once."""
+        """Return the draft model, loaded once."""
         if self._small is not None:
             return self._small
         settings, ids = self._settings, self._ids
@@ -273,21 +272,21 @@ class DraftLoader(Closeable):
         """Make a draft, with a context and a vocabulary of its own.
 
         Args:
-            seed: Of what it draws; None to propose the most likely tokens.
+            seed: For drawing tokens; None to propose the most likely ones.
         """
         if self.file is None:
             return Lookup()
-        return self.before(self._made(seed))
+        return self.before(self._make(seed))
 
     def lazy(self, seed: int | None, pays: Callable[[], bool], clock: Callable[[], float]) -> Lazy:
-        """Return a draft by the model that is made when it is first asked (``drafts.Lazy``)."""
-        return Lazy(lambda: self._made(seed), pays, clock)
+        """Return a draft that is made at its first use (``drafts.Lazy``)."""
+        return Lazy(lambda: self._make(seed), pays, clock)
 
     def before(self, draft: Draft) -> Draft:
-        """Return a draft behind a lookup, where settings say so."""
+        """Return a draft with a lookup in front of it, if settings say so."""
         return FirstOf(Lookup(), draft) if self._settings.drafting.draft_lookup else draft
 
-    def _made(self, seed: int | None) -> Draft:
+    def _make(self, seed: int | None) -> Draft:
         small = self._load()
         if self.context is None:
             self.context = context = small.open_context(self._n_ctx)
@@ -333,19 +332,19 @@ class DraftLoader(Closeable):
 
 
 def _make_translation(runner: Runner, draft: Runner) -> Translation:
-    """Return what translates between the ids of a target and of a draft."""
+    """Return the translation between the ids of a target and of a draft."""
     from mtkit.tokenizer.load import load
 
     target, small = load(runner.model.path), load(draft.model.path)
     front = [draft.model.bos] if draft.model.add_bos else []
-    found = Translation(target, small, front)
-    if not found.shared:
+    translation = Translation(target, small, front)
+    if not translation.shared:
         raise UsageError("has no token that the model has", source=draft.model.path)
-    return found
+    return translation
 
 
 def _without_penalties(sampler: SamplerSettings) -> SamplerSettings:
-    """Return settings without what depends on the tokens before: a draft may ignore them."""
+    """Return settings without penalties, which depend on earlier tokens; a draft may skip them."""
     return replace(
         sampler, repeat_penalty=1.0, frequency_penalty=0.0, presence_penalty=0.0, dry=0.0
     )
@@ -362,14 +361,14 @@ def check_can_cut(runner: Runner) -> None:
 
 
 def _vocabulary_difference(target: Runner, draft: GgufFile) -> str:
-    """Return which id means something else in a draft; empty where none does that both have."""
+    """Return which id has another token in a draft; empty if all ids that both have agree."""
     key = "tokenizer.ggml.tokens"
     ours, theirs = (file.metadata.get(key) or () for file in (target.header.file, draft))
     if isinstance(ours, GgufArray) and isinstance(theirs, GgufArray):
         raw, other_raw = sorted((ours.raw_bytes(), theirs.raw_bytes()), key=len)
         if other_raw.startswith(raw):  # 0.12 s less than token by token, for 152,000
             return ""
-    for token_id, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        if one != other:
-            return f"id {token_id} is {other!r}, but the model's is {one!r}"
+    for token_id, (our_token, token) in enumerate(zip(ours, theirs, strict=False)):
+        if our_token != token:
+            return f"id {token_id} is {token!r}, but the model's is {our_token!r}"
     return ""

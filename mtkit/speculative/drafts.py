@@ -1,13 +1,12 @@
-"""What a draft is: something that proposes tokens behind those that there are.
+"""Drafts: what proposes the next tokens of a text.
 
-``Lookup``, a draft without a model: what stands behind an earlier occurrence of the last tokens is
-proposed again, which is right where a text repeats itself or its prompt: code that is edited, a
-summary that quotes. The occurrence is found by a suffix automaton (Blumer et al. 1985) over all
-tokens, which grows by one token in amortized constant time and always knows the longest suffix that
-occurred before.
+``Lookup`` needs no model: it proposes again what followed an earlier occurrence of the last tokens,
+which is right where a text repeats itself or its prompt: code that is edited, a summary that
+quotes. A suffix automaton (Blumer et al. 1985) over all tokens finds the occurrence; it grows by
+one token in amortized constant time and always knows the longest suffix that occurred before.
 
-``Script`` is right at a given rate, for what drafts cost apart from how good they are. ``Lazy`` and
-``FirstOf`` ask other drafts.
+``Script`` is right at a given rate, to measure costs apart from quality. ``Lazy`` and ``FirstOf``
+pass to other drafts.
 """
 
 from __future__ import annotations
@@ -30,33 +29,28 @@ if TYPE_CHECKING:
 
         @property
         def free(self) -> bool:
-            """Return whether what it proposes now costs nothing, unlike at other times."""
+            """Return whether its next proposal costs nothing, unlike others."""
             ...
 
         @property
         def learning(self) -> Learner | None:
-            """Return what changes its vocabulary."""
+            """Return what changes its vocabulary between rounds, if anything does."""
             ...
 
         def begin(self, ids: Sequence[int]) -> None:
-            """Take the tokens of a prompt: proposals go on behind them."""
+            """Take the tokens of a prompt."""
             ...
 
         def behind(self, ids: Sequence[int]) -> int | None:
-            """Return how many tokens it has to read before it can propose; None: it cannot."""
+            """Return how many tokens it has to read before it can propose; None if it cannot."""
             ...
 
         def read(self, ids: Sequence[int], most: int) -> None:
-            """Read so many of the tokens that it is behind, at most."""
+            """Read up to ``most`` of the tokens that it is behind."""
             ...
 
         def propose(self, ids: Sequence[int], most: int) -> Proposal:
-            """Propose tokens, ``most`` at most, perhaps none.
-
-            Args:
-                ids: Those that there are: what ``begin`` got, and what came behind it.
-                most: 1 or more.
-            """
+            """Propose up to ``most`` tokens (1 or more), perhaps none, behind the text so far."""
             ...
 
         def saw(self, outcome: Outcome) -> None:
@@ -64,7 +58,7 @@ if TYPE_CHECKING:
             ...
 
         def reset(self) -> None:
-            """Forget every text, and what was learnt from them."""
+            """Forget every text, and all that was learned from them."""
             ...
 
         def close(self) -> None:
@@ -73,7 +67,7 @@ if TYPE_CHECKING:
 
 
 class Lookup:
-    """Proposes what followed the last tokens when they occurred before."""
+    """Proposes what followed the last tokens at their latest earlier occurrence."""
 
     free = False
     learning = None
@@ -82,7 +76,7 @@ class Lookup:
         """Begin without tokens.
 
         Args:
-            shortest: Tokens that have to agree at least. What follows two or three is wrong half of
+            shortest: Least tokens that have to agree. What follows two or three is wrong half of
                 the time, in code and in prose.
         """
         self._shortest = shortest
@@ -91,62 +85,64 @@ class Lookup:
     def reset(self) -> None:
         """Forget all tokens."""
         self._ids: list[int] = []
-        # Of every state: where each token leads, the state of its longest proper suffix that is
-        # another state, its longest string, and behind which token an occurrence of it ended.
+        # Of every state: its successors by token, the state of its longest proper suffix in
+        # another state, the length of its longest string, and where an occurrence of it ended.
         self._next: list[dict[int, int]] = [{}]
         self._suffix, self._length, self._end = [-1], [0], [0]
-        self._whole = self._found = 0
+        # The state of the whole text, and the end of the earlier occurrence; 0 for none.
+        self._whole = self._match_end = 0
 
     def begin(self, ids: Sequence[int]) -> None:
-        """Take the tokens of a prompt; they are read when something is asked for."""
+        """Take the tokens of a prompt; they are read with the first proposal."""
         if self._ids != ids[: len(self._ids)]:
             self.reset()
 
     def behind(self, ids: Sequence[int]) -> int | None:
         """Return 0 where the last tokens occurred before."""
         self._read(ids)
-        return 0 if self._found else None
+        return 0 if self._match_end else None
 
     def read(self, ids: Sequence[int], most: int) -> None:  # noqa: ARG002  it takes no time
         """Take all tokens."""
         self._read(ids)
 
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
-        """Return what stands behind the longest suffix that occurred before."""
+        """Return what followed the longest suffix that occurred before."""
         self._read(ids)
-        return Proposal(list(ids[self._found : self._found + most]) if self._found else [])
+        end = self._match_end
+        return Proposal(list(ids[end : end + most]) if end else [])
 
     def _read(self, ids: Sequence[int]) -> None:
         for token_id in ids[len(self._ids) :]:
             self._add(token_id)
 
     def _add(self, token_id: int) -> None:
-        """Add a token, and find the place behind the last occurrence of the longest suffix."""
+        """Add a token, and find where the longest suffix that occurred before ended last."""
         following, suffix, length = self._next, self._suffix, self._length
         self._ids.append(token_id)
-        made = self._state({}, length[self._whole] + 1, len(self._ids))
+        state = self._state({}, length[self._whole] + 1, len(self._ids))
         at = self._whole
         while at >= 0 and token_id not in following[at]:
-            following[at][token_id] = made
+            following[at][token_id] = state
             at = suffix[at]
         if at < 0:
-            suffix[made] = 0
+            suffix[state] = 0
         else:
-            to = following[at][token_id]
-            if length[to] != length[at] + 1:
-                to = self._split(at, token_id, to)
-            suffix[made] = to
-        self._whole = made
-        before = suffix[made]
-        self._found = self._end[before] if length[before] >= self._shortest else 0
+            target = following[at][token_id]
+            if length[target] != length[at] + 1:
+                target = self._split(at, token_id, target)
+            suffix[state] = target
+        self._whole = state
+        before = suffix[state]
+        self._match_end = self._end[before] if length[before] >= self._shortest else 0
         self._end[before] = len(self._ids)
 
-    def _split(self, at: int, token_id: int, to: int) -> int:
-        """Make a state of its own of the shorter strings of a state; returns it."""
-        copy = self._state(dict(self._next[to]), self._length[at] + 1, self._end[to])
-        self._suffix[copy] = self._suffix[to]
-        self._suffix[to] = copy
-        while at >= 0 and self._next[at].get(token_id) == to:
+    def _split(self, at: int, token_id: int, state: int) -> int:
+        """Split a state: return a new one for its shorter strings."""
+        copy = self._state(dict(self._next[state]), self._length[at] + 1, self._end[state])
+        self._suffix[copy] = self._suffix[state]
+        self._suffix[state] = copy
+        while at >= 0 and self._next[at].get(token_id) == state:
             self._next[at][token_id] = copy
             at = self._suffix[at]
         return copy
@@ -159,14 +155,14 @@ class Lookup:
         return len(self._next) - 1
 
     def saw(self, outcome: Outcome) -> None:
-        """Learn nothing: a proposal is given all tokens."""
+        """Learn nothing: a proposal gets all tokens."""
 
     def close(self) -> None:
         """Free nothing: there is no model."""
 
 
 class Script:
-    """Proposes the tokens of a known text at a rate, and another token else."""
+    """Proposes the tokens of a given text at a rate, and otherwise a wrong token."""
 
     free = False
     learning = None
@@ -177,9 +173,9 @@ class Script:
         self.ids: Sequence[int] = ()
 
     def token(self, place: int) -> int:
-        """Return what to propose at a place of the text."""
-        known = self.ids[place] if place < len(self.ids) else 0
-        return known if self._random.random() < self._rate else abs(known - 1)
+        """Return the token to propose at a place of the text."""
+        token_id = self.ids[place] if place < len(self.ids) else 0
+        return token_id if self._random.random() < self._rate else abs(token_id - 1)
 
     def begin(self, ids: Sequence[int]) -> None:
         """Read nothing."""
@@ -192,7 +188,7 @@ class Script:
         """Read nothing."""
 
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
-        """Return what comes next, right at the rate."""
+        """Return the next tokens, right at the rate."""
         return Proposal([self.token(len(ids) + at) for at in range(most)])
 
     def saw(self, outcome: object) -> None:
@@ -207,11 +203,11 @@ class Script:
 
 
 class Lazy:
-    """A draft that is made when it is first asked: what is not worth it is never loaded.
+    """A draft that is made for its first proposal: one that is not worth it is never loaded.
 
     Attributes:
-        spent: Seconds that making it took, by ``clock``.
-        failed: Why it could not be made; empty where it could, or was not asked yet.
+        spent: Seconds that making it took, by ``clock``; ``wall_seconds`` by the wall clock.
+        failed: Why it could not be made; else empty.
     """
 
     free = False
@@ -219,11 +215,7 @@ class Lazy:
     def __init__(
         self, make: Callable[[], Draft], pays: Callable[[], bool], clock: Callable[[], float]
     ) -> None:
-        """Wait.
-
-        Args:
-            clock: What ``spent`` is measured with.
-        """
+        """Make it once ``pays`` says so."""
         self._make, self._pays, self._clock = make, pays, clock
         self._draft: Draft | None = None
         self._emitted: list[int] = []
@@ -231,7 +223,7 @@ class Lazy:
 
     @property
     def learning(self) -> Learner | None:
-        """Return what changes its vocabulary; None before it is made."""
+        """Return what changes its vocabulary; None before it is made, or without."""
         return None if self._draft is None else self._draft.learning
 
     def begin(self, ids: Sequence[int]) -> None:
@@ -240,7 +232,7 @@ class Lazy:
             self._draft.begin(ids)
 
     def behind(self, ids: Sequence[int]) -> int | None:
-        """Return how many tokens it has to read; None where it is not worth its cost."""
+        """Return how many tokens it has to read; None if it is not worth its cost."""
         if self._draft is not None:
             return self._draft.behind(ids)
         return None if self.failed or not self._pays() else len(ids) - 1
@@ -251,7 +243,7 @@ class Lazy:
             self._draft.read(ids, most)
 
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
-        """Propose tokens; made first."""
+        """Propose tokens; make the draft first."""
         if self._draft is None:
             if self.behind(ids) is None:
                 return Proposal([])
@@ -269,7 +261,7 @@ class Lazy:
         return self._draft.propose(ids, most)
 
     def saw(self, outcome: Outcome) -> None:
-        """Learn how a round went, also before it is made."""
+        """Learn how a round went; kept for the draft until it is made."""
         if self._draft is not None:
             self._draft.saw(outcome)
         else:
@@ -282,13 +274,13 @@ class Lazy:
             self._draft.reset()
 
     def close(self) -> None:
-        """Free what was made."""
+        """Close the draft."""
         if self._draft is not None:
             self._draft.close()
 
 
 class FirstOf:
-    """A lookup, and a draft that is asked where it finds nothing."""
+    """A lookup, and a draft for where it finds nothing."""
 
     def __init__(self, lookup: Draft, draft: Draft) -> None:
         self._drafts = lookup, draft
@@ -296,7 +288,7 @@ class FirstOf:
 
     @property
     def learning(self) -> Learner | None:
-        """Return what changes the vocabulary of one of them."""
+        """Return what changes the vocabulary of the draft."""
         return next((d.learning for d in self._drafts if d.learning is not None), None)
 
     def begin(self, ids: Sequence[int]) -> None:
@@ -307,9 +299,9 @@ class FirstOf:
     def behind(self, ids: Sequence[int]) -> int | None:
         """Return what the first that can propose has to read."""
         lookup, draft = self._drafts
-        found = lookup.behind(ids)
-        self.free = found is not None
-        return found if self.free else draft.behind(ids)
+        unread = lookup.behind(ids)
+        self.free = unread is not None
+        return unread if self.free else draft.behind(ids)
 
     def read(self, ids: Sequence[int], most: int) -> None:
         """Let all of them read."""

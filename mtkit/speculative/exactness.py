@@ -1,10 +1,10 @@
-"""In which configuration speculative greedy decoding gives what plain decoding gives, to the bit.
+"""The configurations in which speculative greedy decoding equals plain decoding, to the bit.
 
-A batch of several tokens has to give the logits that one token after the other gives. ggml's CPU
+A batch of several tokens has to give the same logits as one token after the other. ggml's CPU
 kernels add in an order that depends on the number of rows, for some types of weights and beyond
-some number; with flash attention and keys and values in BF16 or Q8_0 attention does not depend on
-it. The limits below were measured with llama-cpp-python 0.3.36 on x86-64; ``check`` compares bits
-on the machine at hand before anything is generated.
+some number; attention does not depend on it with flash attention and a cache in BF16 or Q8_0. The
+limits below were measured with llama-cpp-python 0.3.36 on x86-64; ``check`` compares bits on the
+machine at hand before anything is generated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MOST_ROWS = 63
-"""Of a batch that was compared with single rows."""
+"""Rows of the largest batch that was compared with single rows."""
 _ROWS = {
     **dict.fromkeys(("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL"), MOST_ROWS),
     **dict.fromkeys(("Q5_K", "Q6_K", "IQ4_XS"), 7),
@@ -40,10 +40,11 @@ _EXACT_KV_TYPES = ("f16", "bf16", "q8_0")
 
 
 class ExactRows(Record):
-    """What keeps decoding exact.
+    """Sizes of batches that keep decoding exact.
 
     Attributes:
-        width: Rows that a step computes at least: those that are not wanted are forgotten.
+        rows: At most.
+        width: At least: a step with fewer tokens is padded.
     """
 
     rows: int
@@ -53,7 +54,7 @@ class ExactRows(Record):
 def exact_context(settings: ContextSettings) -> ContextSettings:
     """Return settings of a context whose attention does not depend on the size of a batch.
 
-    Where windows alone are kept, what was there before decides in which order a window is added up.
+    Without ``swa_full``, the order in which a window is added up depends on earlier texts.
     """
     wrong = [f"--kv-type {settings.kv_type}"] * (settings.kv_type not in _EXACT_KV_TYPES)
     wrong += ["--flash-attention off"] * (settings.flash_attention == "off")
@@ -69,12 +70,11 @@ def exact_context(settings: ContextSettings) -> ContextSettings:
 def exact_rows(
     tensors: Sequence[Tensor], load: LoadSettings, path: str, width: int = 1
 ) -> ExactRows:
-    """Return what keeps decoding with these weights exact.
+    """Return the sizes of batches that keep decoding with these weights exact.
 
     Args:
-        load: How the weights are laid out.
-        width: Rows that a step is to compute at least; in four, those of Q4_K are all computed by
-            the kernel of four rows.
+        load: Says how the weights are laid out.
+        width: Least rows of a step; with four, the kernel of four rows computes all of Q4_K.
     """
     if load.gpu_layers:
         raise _inexact("layers on GPUs", path)
@@ -105,10 +105,7 @@ def check(context: Context, ids: Sequence[int], rows: int, width: int) -> None:
     """Compare the logits of a batch with those of its tokens one by one; empties the context.
 
     Args:
-        ids: Some tokens; what they are does not matter.
-
-    Raises:
-        UnsupportedError: A bit differs.
+        ids: Any tokens.
     """
     rows = min(rows, context.n_ctx - width, context.n_batch)
     if rows < 2 or not ids:

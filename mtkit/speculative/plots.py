@@ -1,4 +1,4 @@
-"""Pictures of drafting: the speeds of a benchmark, what tuning found, what a vocabulary covers."""
+"""Plots of drafting: speeds of a benchmark, results of tuning, coverage of vocabularies."""
 
 from __future__ import annotations
 
@@ -51,26 +51,22 @@ _MOST_CANDIDATES = 12
 """Candidates at most, the fastest."""
 
 
-def plot_tuning(known: Costs, found: Sequence[CandidateResult], name: str) -> None:
-    """Write NAME.png and NAME.svg, or the one of them that NAME is.
-
-    Args:
-        found: Candidates, the fastest first.
-    """
-    sizes, shown = sorted(known.sizes), list(reversed(found[:_MOST_CANDIDATES]))
+def plot_tuning(costs: Costs, results: Sequence[CandidateResult], name: str) -> None:
+    """Write NAME.png and NAME.svg, or the one of them that NAME is; the fastest result is first."""
+    sizes, bars = sorted(costs.sizes), list(reversed(results[:_MOST_CANDIDATES]))
     with plotting.panels(name, _TUNING_SIZE, columns=2) as [[cost, gain]]:
-        cost.plot(sizes, [known.sizes[size] for size in sizes], "o-", markersize=3, label="a batch")
+        cost.plot(sizes, [costs.sizes[size] for size in sizes], "o-", markersize=3, label="a batch")
         cost.plot(sizes, sizes, "--", color="gray", label="its tokens one by one")
         cost.set_xlabel("tokens in a batch")
         cost.set_ylabel("cost, in tokens")
         cost.set_ylim(bottom=0)
         cost.legend(fontsize="small")
-        gain.barh(range(len(shown)), [one.promised for one in shown], alpha=0.4, label="expected")
-        measured = [(at, one.measured) for at, one in enumerate(shown) if one.measured is not None]
+        gain.barh(range(len(bars)), [x.promised for x in bars], alpha=0.4, label="expected")
+        measured = [(at, x.measured) for at, x in enumerate(bars) if x.measured is not None]
         gain.plot(
             [speed for _, speed in measured], [at for at, _ in measured], "o", label="measured"
         )
-        gain.set_yticks(range(len(shown)), [one.candidate.name for one in shown], fontsize=6)
+        gain.set_yticks(range(len(bars)), [x.candidate.name for x in bars], fontsize=6)
         gain.axvline(1, color="gray", linestyle="--")
         gain.set_xlabel("times plain decoding")
         gain.legend(fontsize="small", loc="lower right")

@@ -1,9 +1,9 @@
 """Drafting for sequences that share the batches of one context.
 
-Each sequence has a draft with a vocabulary of its own; what they propose is verified together. What
-plain decoding would choose is accepted (``verification.Matching``), so an answer is the same with
-drafts and without. llama.cpp splits a batch whose sequences have different numbers of tokens, so
-one number is found for all of them.
+Each sequence has a draft with a vocabulary of its own; their proposals are verified together.
+Tokens that plain decoding would choose are accepted (``verification.Matching``), so an answer is
+the same with and without drafts. llama.cpp splits a batch whose sequences have different numbers of
+tokens, so all of them draft the same number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import time
 from contextlib import ExitStack
 
 from mtkit.base.process import Closeable
-from mtkit.speculative import costs, exactness, setup
+from mtkit.speculative import exactness, setup
+from mtkit.speculative.costs import measure_batches, measure_draft
 from mtkit.speculative.draft_model import DraftLoader, check_can_cut
 from mtkit.speculative.policy import shared_number
 from mtkit.speculative.rounds import Statistics
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 
 
 READ_TOKENS = 128
-"""Tokens that a draft reads before a batch at most: the others wait for it."""
+"""Tokens that a draft reads before a batch at most: the other sequences wait for it."""
 _MEMORY, _EXPECTED, _WEIGHT = 0.95, 0.6, 4.0
-"""What a round counts against the next one; acceptance before any, and what that is worth."""
+"""Weight of a round against the next one; acceptance before any round, and its weight."""
 
 
 class Seat:
-    """What drafts for one sequence."""
+    """The draft of one sequence."""
 
     def __init__(self, draft: Draft) -> None:
         """Take a draft; the seat closes it."""
@@ -48,7 +49,7 @@ class Seat:
         self._fired = 0
 
     def begin(self, ids: Sequence[int], *, goes_on: bool) -> None:
-        """Begin a text: it goes on from the one before, or everything learnt is forgotten."""
+        """Begin a text; unless it goes on from the one before, forget all that was learned."""
         if not goes_on:
             self.draft.reset()
         self.draft.begin(ids)
@@ -58,46 +59,46 @@ class Seat:
 
     @property
     def acceptance(self) -> float:
-        """The part of drafted tokens that is accepted at present."""
+        """The fraction of drafted tokens that is accepted at present."""
         return self._accepted / self._tried
 
     def propose(self, ids: list[int], most: int) -> Proposal:
-        """Propose tokens, or read what there is to read first."""
+        """Propose tokens; a draft that is far behind only reads."""
         start = time.perf_counter()
         if (self.draft.behind(ids) or 0) > READ_TOKENS:
             self.draft.read(ids, READ_TOKENS)
-            found = Proposal([])
+            proposal = Proposal([])
         else:
-            found = self.draft.propose(ids, most)
+            proposal = self.draft.propose(ids, most)
         self.statistics.draft_seconds += time.perf_counter() - start
-        return found
+        return proposal
 
-    def saw(self, made: Round, logits: Any) -> None:
+    def saw(self, tokens: Round, logits: Any) -> None:
         """Learn how a round went; ``logits`` are those of its end."""
-        drafted, accepted = len(made.drafted), made.accepted
-        self.statistics.round(drafted, 0.0, 0.0)
-        self.statistics.outcome(drafted, accepted, len(made.emitted))
+        drafted, accepted = len(tokens.drafted), tokens.accepted
+        self.statistics.count_round(drafted, 0.0, 0.0)
+        self.statistics.count_outcome(drafted, accepted, len(tokens.emitted))
         if drafted:
             self._tried = _MEMORY * self._tried + min(accepted + 1, drafted)
             self._accepted = _MEMORY * self._accepted + accepted
-        self.draft.saw(made.outcome(logits if self.draft.learning is not None else None))
+        self.draft.saw(tokens.outcome(logits if self.draft.learning is not None else None))
 
     def figures(self) -> dict[str, float]:
-        """Return what was drafted in the text."""
-        seen, learning = self.statistics, self.draft.learning
-        found: dict[str, float] = {
-            "rounds": seen.rounds,
-            "drafted": seen.drafted,
-            "accepted": seen.accepted,
-            "acceptance": round(seen.acceptance, 4),
-            "draft_seconds": round(seen.draft_seconds, 6),
+        """Return the counts of the text, for JSON."""
+        statistics, learning = self.statistics, self.draft.learning
+        figures: dict[str, float] = {
+            "rounds": statistics.rounds,
+            "drafted": statistics.drafted,
+            "accepted": statistics.accepted,
+            "acceptance": round(statistics.acceptance, 4),
+            "draft_seconds": round(statistics.draft_seconds, 6),
         }
         if learning is not None:
-            found |= {
+            figures |= {
                 "triggers": learning.triggers - self._fired,
                 "dynamic_vocabulary": learning.vocabulary.size,
             }
-        return found
+        return figures
 
 
 class SharedDrafting(Closeable):
@@ -109,8 +110,8 @@ class SharedDrafting(Closeable):
         drafting, count = settings.drafting, context.n_slots
         rows = min(context.n_batch, exactness.MOST_ROWS) if drafting.exact else context.n_batch
         self._most = min(drafting.draft_max, max(rows // count - 1, 0))
-        self._known: Costs | None = None
-        self._rest = 0
+        self._costs: Costs | None = None
+        self._rest = 0  # batches until drafting is considered again
         with ExitStack() as stack:
             loaded = stack.enter_context(DraftLoader(runner, settings, context.n_slot, count))
             self.seats: list[Seat] = []
@@ -118,57 +119,58 @@ class SharedDrafting(Closeable):
                 self.seats.append(Seat(loaded.draft()))
                 stack.callback(self.seats[-1].draft.close)
             if drafting.draft_auto and self._most:
-                self._known = self._measured(runner, context, settings, loaded)
+                self._costs = self._open_costs(runner, context, settings, loaded)
             self._closing = stack.pop_all()
 
-    def _measured(
+    def _open_costs(
         self, runner: Runner, context: SlotContext, settings: AnswerSettings, loaded: DraftLoader
     ) -> Costs:
-        """Return what is remembered of costs, measured where nothing is."""
-        found = setup.open_costs(runner, context, settings.drafting, -context.n_slots)
+        """Return the costs as saved, measured where none are."""
+        costs = setup.open_costs(runner, context, settings.drafting, -context.n_slots)
         rows = min(context.n_slots * (self._most + 1), context.n_batch)
         plain = 0.0
-        if rows > max(found.sizes):
-            plain = costs.measure_batches(context, [2, 4, 8, 16, rows], found)
-        if loaded.context is not None and not found.has_draft:
-            plain = plain or costs.measure_batches(context, [], found)
-            costs.measure_draft(loaded.context, plain, found)
-        found.save()
-        return found
+        if rows > max(costs.sizes):
+            plain = measure_batches(context, [2, 4, 8, 16, rows], costs)
+        if loaded.context is not None and not costs.has_draft:
+            plain = plain or measure_batches(context, [], costs)
+            measure_draft(loaded.context, plain, costs)
+        costs.save()
+        return costs
 
     def proposals(
-        self, asked: Sequence[tuple[Seat, list[int], int]], others: int
+        self, requests: Sequence[tuple[Seat, list[int], int]], others: int
     ) -> list[Proposal]:
         """Let the seats propose for the next batch.
 
         Args:
-            asked: Seat, the tokens that there are, and how many can follow the next one at most.
+            requests: Seat, tokens of the text so far, and most tokens to propose.
+            others: Sequences of the batch that have no seat here.
         """
-        behind = [seat.draft.behind(ids) if most > 0 else None for seat, ids, most in asked]
+        behind = [seat.draft.behind(ids) if most > 0 else None for seat, ids, most in requests]
         ready = [at for at, count in enumerate(behind) if count is not None]
-        found = [Proposal([])] * len(asked)
+        proposals = [Proposal([])] * len(requests)
         if not ready:
-            return found
+            return proposals
         number = self._number(
-            [asked[at][0].acceptance for at in ready],
-            others + len(asked) - len(ready),
+            [requests[at][0].acceptance for at in ready],
+            others + len(requests) - len(ready),
             sum(behind[at] or 0 for at in ready),
-            max(asked[at][2] for at in ready),
+            max(requests[at][2] for at in ready),
         )
         for at in ready if number else ():
-            seat, ids, most = asked[at]
-            found[at] = seat.propose(ids, min(number, most))
-        return found
+            seat, ids, most = requests[at]
+            proposals[at] = seat.propose(ids, min(number, most))
+        return proposals
 
     def _number(self, acceptances: list[float], others: int, behind: int, left: int) -> int:
-        """Return how many tokens to draft: as many as give the most tokens a second together."""
-        if self._known is None:
+        """Return how many tokens each sequence drafts: what gives the most tokens a second."""
+        if self._costs is None:
             return self._most
         if self._rest > 0:
             self._rest -= 1
             return 0
         number, self._rest = shared_number(
-            self._known, acceptances, others, behind, left, self._most
+            self._costs, acceptances, others, behind, left, self._most
         )
         return number
 

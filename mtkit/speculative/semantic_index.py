@@ -1,9 +1,9 @@
-"""Tokens that mean much the same: an int8 copy of a model's embeddings, searched by cosine.
+"""Tokens of similar meaning: an int8 copy of a model's embeddings, searched by cosine.
 
 ``quant_embeddings.bin`` is int8 of shape (n_vocab, n_embd), row after row; ``scales.bin`` is
 float32 of shape (n_vocab,), little-endian: value = int8 * scale. The scale of a row is its largest
-absolute value / 127; a row of zeros has scale 0. ``quant_embeddings.json`` says what they were made
-of. A cosine needs no scales: they cancel.
+absolute value / 127; a row of zeros has scale 0. ``quant_embeddings.json`` names the source. A
+cosine needs no scales: they cancel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EMBEDDINGS, SCALES, ABOUT = "quant_embeddings.bin", "scales.bin", "quant_embeddings.json"
 _CHUNK = 4096
-"""Rows that are worked on at once."""
+"""Rows processed at once."""
 
 
 def quantize_rows(values: Any) -> tuple[Any, Any]:
@@ -38,7 +38,7 @@ def quantize_rows(values: Any) -> tuple[Any, Any]:
 
 
 def write(table: Rows, source: str, folder: str, *, force: bool = False) -> dict[str, object]:
-    """Write the files of an embedding table; returns what the JSON says."""
+    """Write the files of an embedding table; returns the content of the JSON."""
     import hashlib
 
     import numpy as np
@@ -78,7 +78,7 @@ def write(table: Rows, source: str, folder: str, *, force: bool = False) -> dict
 
 
 class SemanticIndex:
-    """An int8 table that is searched whole."""
+    """An int8 table, searched row by row."""
 
     def __init__(
         self, rows: Any, queries: Rows, *, top_k: int = 50, threshold: float = 0.85
@@ -87,11 +87,11 @@ class SemanticIndex:
 
         Args:
             rows: int8 of shape (n_vocab, n_embd).
-            queries: The table in its own precision: the row of an id is what is searched for.
+            queries: The table in its own precision, whose rows are the queries.
         """
         self._rows, self._queries = rows, queries
         self._top_k, self._threshold = top_k, threshold
-        self._lengths = _lengths(rows)
+        self._lengths = row_lengths(rows)
         try:
             from mtkit.base.native import native
         except ImportError:
@@ -104,7 +104,7 @@ class SemanticIndex:
         import numpy as np
 
         query, _ = quantize_rows(self._queries.values([token_id]))
-        length = float(_lengths(query)[0])
+        length = float(row_lengths(query)[0])
         if not length or not self._top_k:
             return []
         return self._nearest(
@@ -113,34 +113,28 @@ class SemanticIndex:
         )  # fmt: skip
 
 
-def _lengths(rows: Any) -> Any:
+def row_lengths(rows: Any) -> Any:
     """Return the lengths of int8 rows; float32."""
     import numpy as np
 
-    found = np.empty(len(rows), np.float32)
+    lengths = np.empty(len(rows), np.float32)
     for at in range(0, len(rows), _CHUNK):
         part = rows[at : at + _CHUNK].astype(np.float32)
-        found[at : at + _CHUNK] = np.sqrt((part * part).sum(axis=1, dtype=np.float64))
-    return found
+        lengths[at : at + _CHUNK] = np.sqrt((part * part).sum(axis=1, dtype=np.float64))
+    return lengths
 
 
 def nearest_rows(
-    rows: Any,
-    lengths: Any,
-    wanted: Any,
-    wanted_length: Any,
-    skip: int,
-    most: int,
-    least: Any,
+    rows: Any, lengths: Any, query: Any, query_length: Any, skip: int, most: int, least: Any
 ) -> list[tuple[int, float]]:
-    """Do what the core's ``nearest_rows`` does, readably and slower."""
+    """Define the core's ``nearest_rows``, readable and slower."""
     import numpy as np
 
     products = np.empty(len(rows), np.float32)
     for at in range(0, len(rows), _CHUNK):
-        products[at : at + _CHUNK] = rows[at : at + _CHUNK].astype(np.float64) @ wanted
+        products[at : at + _CHUNK] = rows[at : at + _CHUNK].astype(np.float64) @ query
     with np.errstate(divide="ignore", invalid="ignore"):
-        cosines = np.where(lengths > 0, products / (lengths * wanted_length), np.float32(-2))
+        cosines = np.where(lengths > 0, products / (lengths * query_length), np.float32(-2))
     cosines[skip] = -2
     near = np.flatnonzero(cosines >= least)
     order = near[np.lexsort((near, -cosines[near]))][:most]
@@ -148,24 +142,19 @@ def nearest_rows(
 
 
 def read(embeddings: str, scales: str, queries: Rows) -> Any:
-    """Return the int8 rows of a table, mapped; its scales are only held against it.
-
-    Raises:
-        UsageError: A file cannot be read.
-        FormatError: Its size is not that of the target's table.
-    """
+    """Return the int8 rows of a table, mapped; of its scales only the size is checked."""
     import numpy as np
 
-    wanted = {embeddings: queries.count * queries.width, scales: 4 * queries.count}
-    for path, size in wanted.items():
+    sizes = {embeddings: queries.count * queries.width, scales: 4 * queries.count}
+    for path, size in sizes.items():
         try:
             with open(path, "rb") as file:
-                found = os.fstat(file.fileno()).st_size
+                n_bytes = os.fstat(file.fileno()).st_size
         except OSError as error:
             raise UsageError(system_message(error), source=path) from None
-        if found != size:
+        if n_bytes != size:
             raise FormatError(
-                f"has {found} bytes, not {size}: the model's table is {queries.count} x "
+                f"has {n_bytes} bytes, not {size}: the model's table is {queries.count} x "
                 f"{queries.width}",
                 source=path,
             )

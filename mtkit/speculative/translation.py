@@ -1,8 +1,8 @@
-"""A draft model of another vocabulary: between the ids of a target and those of the draft.
+"""A draft model of another vocabulary, translated to the ids of the target.
 
-Two ids mean the same where they stand for the same bytes of text, or are control tokens spelled
-alike. A draft that proposes such ids alone is one with a smaller vocabulary: q is 0 for all others,
-so nothing is lost. The text enters the draft as its own tokenizer splits it.
+Two ids mean the same if they stand for the same bytes of text, or are control tokens spelled alike.
+A draft that proposes such ids only is like one with a smaller vocabulary: q is 0 for all others, so
+decoding stays lossless. The text enters the draft as its own tokenizer splits it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ class Overlap(Record):
     """What two vocabularies have in common.
 
     Attributes:
-        shared: How many of the draft's mean what one of the target's means.
+        shared: How many of the draft's ids mean the same as one of the target's.
         same_id: How many of those have the same id in both.
-        first: Lowest id that means something else in the draft; None where all of them that both
-            have mean the same.
+        first: Lowest id with another meaning in the draft; None if there is none.
     """
 
     target_ids: int
@@ -40,20 +39,20 @@ class Overlap(Record):
 
 
 class Translation:
-    """Translates texts for a draft, and what it proposes.
+    """Translates texts into a draft's ids, and its proposals back.
 
     Attributes:
         shared: The draft's id -> the target's id that means the same.
     """
 
     def __init__(self, target: Tokenizer, draft: Tokenizer, front: Sequence[int] = ()) -> None:
-        """Find the ids that mean the same."""
+        """Match the vocabularies; ``front`` is what every text of the draft begins with."""
         self._target, self._draft, self._front = target, draft, list(front)
-        wanted = meanings(target)
+        target_ids = meanings(target)
         self.shared = {
-            token_id: wanted[meaning]
+            token_id: target_ids[meaning]
             for meaning, token_id in meanings(draft).items()
-            if meaning in wanted
+            if meaning in target_ids
         }
         for ours, theirs in ((target.eos_id, draft.eos_id), (target.bos_id, draft.bos_id)):
             if ours is not None and theirs is not None and ours not in self.shared.values():
@@ -65,7 +64,7 @@ class Translation:
 
     @property
     def overlap(self) -> Overlap:
-        """Return how much the two have in common."""
+        """Return what the two have in common."""
         target, draft = self._target, self._draft
         both = range(min(target.vocab_size, draft.vocab_size))
         first = next((i for i in both if meaning_of(target, i) != meaning_of(draft, i)), None)
@@ -74,19 +73,19 @@ class Translation:
 
     def entering(self, ids: Sequence[int]) -> list[int] | None:
         """Return the draft's ids of a text; None where the text ends inside a character."""
-        found = list(self._front)
+        draft_ids = list(self._front)
         segments = self._segments(ids)
         for segment in segments:
             if isinstance(segment, int):
-                known = self._controls.get(segment)
-                if known is not None and [known] != found:  # the front is there already
-                    found.append(known)
+                control = self._controls.get(segment)
+                if control is not None and [control] != draft_ids:  # not a second BOS
+                    draft_ids.append(control)
                 continue
             text = self._target.decode_bytes(segment, skip_special_tokens=False)
             if segment is segments[-1] and whole_characters(text) < len(text):
                 return None
-            found += self._draft_ids(text)
-        return found or None
+            draft_ids += self._draft_ids(text)
+        return draft_ids or None
 
     def _draft_ids(self, text: bytes) -> list[int]:
         return self._draft.encode_ids(
@@ -94,20 +93,20 @@ class Translation:
         )
 
     def _segments(self, ids: Sequence[int]) -> list[int | list[int]]:
-        """Return control tokens, and what stands between them."""
-        found: list[int | list[int]] = []
+        """Return control tokens, and the lists of ids between them."""
+        segments: list[int | list[int]] = []
         for token_id in ids:
             if token_id in self._is_control:
-                found.append(token_id)
-            elif found and isinstance(found[-1], list):
-                found[-1].append(token_id)
+                segments.append(token_id)
+            elif segments and isinstance(segments[-1], list):
+                segments[-1].append(token_id)
             else:
-                found.append([token_id])
-        return found
+                segments.append([token_id])
+        return segments
 
 
 def meaning_of(tokenizer: Tokenizer, token_id: int) -> tuple[bool, bytes] | None:
-    """Return whether an id is a control token, and its bytes; None for one that means nothing."""
+    """Return whether an id is a control token, and its bytes; None for an unused id."""
     kind = tokenizer.token_kind(token_id)
     if kind in _TEXT_KINDS:
         return False, tokenizer.token_bytes(token_id)
@@ -115,18 +114,18 @@ def meaning_of(tokenizer: Tokenizer, token_id: int) -> tuple[bool, bytes] | None
 
 
 def meanings(tokenizer: Tokenizer) -> dict[tuple[bool, bytes], int]:
-    """Return what ids mean -> the id; of several the first, and a byte's own token last."""
+    """Return meaning -> id; of several ids the first, byte tokens last."""
     ids = range(tokenizer.vocab_size)
-    found: dict[tuple[bool, bytes], int] = {}
+    id_of: dict[tuple[bool, bytes], int] = {}
     for token_id in sorted(ids, key=lambda i: tokenizer.token_kind(i) == "byte"):
         meaning = meaning_of(tokenizer, token_id)
         if meaning is not None and meaning[1]:
-            found.setdefault(meaning, token_id)
-    return found
+            id_of.setdefault(meaning, token_id)
+    return id_of
 
 
 def whole_characters(text: bytes) -> int:
-    """Return how many bytes there are in front of a character that the end cuts."""
+    """Return how many bytes a text has without an incomplete character at its end."""
     for back in range(1, min(4, len(text) + 1)):
         byte = text[-back]
         if byte >= 0xC0:
@@ -138,16 +137,13 @@ def whole_characters(text: bytes) -> int:
 
 
 class TranslatedDraft:
-    """Proposes what a draft with ids of its own proposes.
-
-    It proposes the ids alone that mean something in the target, and they are taken for those.
-    """
+    """Proposes in the target's ids what a draft of another vocabulary proposes."""
 
     free = False
     learning = None
 
     def __init__(self, draft: Draft, translation: Translation) -> None:
-        """Take a draft, which is closed with this one."""
+        """Take a draft that proposes shared ids only; it is closed with this one."""
         import numpy as np
 
         self._draft, self._translation = draft, translation
@@ -185,12 +181,12 @@ class TranslatedDraft:
         if entering is None:
             return Proposal([])
         self._draft.begin(entering)
-        made = self._draft.propose(entering, most)
-        ours = [int(self._ours[token_id]) for token_id in made.ids]
-        if made.distributions is None:
+        proposal = self._draft.propose(entering, most)
+        ours = [int(self._ours[token_id]) for token_id in proposal.ids]
+        if proposal.distributions is None:
             return Proposal(ours)
-        translated = [Distribution(self._ours[one.ids], one.chances) for one in made.distributions]
-        return Proposal(ours, translated)
+        distributions = [Distribution(self._ours[q.ids], q.chances) for q in proposal.distributions]
+        return Proposal(ours, distributions)
 
     def saw(self, outcome: Outcome) -> None:
         """Learn nothing."""

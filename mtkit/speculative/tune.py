@@ -1,10 +1,10 @@
-"""Find what drafts best for a target, with these prompts on this machine.
+"""Find the fastest drafting for a target, with given prompts on this machine.
 
-The target answers the prompts plainly. Every candidate then reads along with these answers, and is
-asked for one token at each place: that says what a drafted token costs and where it is right, and
-so, with the costs of the target's batches, how long the answers would have taken with any number
-of drafted tokens. Half of the candidates go on to more prompts, until few are left (successive
-halving); the best ones then really write the answers, in turn with the target alone.
+The target answers the prompts plainly. Every candidate then reads along with these answers and
+drafts one token at each place. That gives the cost of a drafted token and where it is right, hence,
+with the costs of the target's batches, the time of the answers with any number of drafted tokens.
+Half of the candidates go on to more prompts, until few are left (successive halving); the best ones
+then really write the answers, in turn with the target alone.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from itertools import product
 from mtkit.base.files import write_files
 from mtkit.base.record import Record, replace
 from mtkit.errors import MtkitError
+from mtkit.llm.runner import common_length
 from mtkit.speculative import exactness, setup
 from mtkit.speculative.bench import PLAIN
-from mtkit.speculative.costs import BATCH_SIZES, Costs, clock, measure_batches
+from mtkit.speculative.costs import BATCH_SIZES, Costs, choose_clock, measure_batches
 from mtkit.speculative.draft_model import DraftLoader
 from mtkit.speculative.drafts import Lookup
 from mtkit.speculative.exactness import MOST_ROWS
@@ -37,25 +38,29 @@ if TYPE_CHECKING:
 
 
 VOCABULARY_SIZES = (65536, 32768, 16384, 8192, 4096)
-"""Ids of a static vocabulary that are tried, beside all of them."""
+"""Sizes of static vocabularies to try, besides all ids."""
 DRAFT_TYPES = ("Q4_0",)
-"""Types of weights that drafts are quantized to, beside those that they have: the fastest."""
+"""Types to quantize drafts to, besides the one that they have: the fastest."""
 _WORTH = 1.03
-"""Times plain decoding that is worth a draft."""
+"""Speed, in times plain decoding, from which on a draft is worth it."""
 
 
 class Candidate(Record):
-    """Something that drafts."""
+    """Drafting settings to try."""
 
     name: str
     drafting: DraftSettings
 
 
 class CandidateResult(Record):
-    """What a candidate promises, and gives.
+    """How fast a candidate is expected to be, and is.
 
     Attributes:
-        measured: The same where it really wrote; None where it did not.
+        drafting: The candidate's settings with its best numbers.
+        cost: Of a drafted token, in plain tokens.
+        promised: Expected speed, in times plain decoding.
+        measured: Speed where it really wrote; None where it did not.
+        same: How many of its texts are those of plain decoding.
     """
 
     candidate: Candidate
@@ -67,10 +72,10 @@ class CandidateResult(Record):
     same: int = 0
 
 
-def fastest_candidate(found: Sequence[CandidateResult], *, exact: bool) -> CandidateResult | None:
-    """Return the fastest candidate that wrote; None where none was worth it."""
-    good = (one for one in found if one.measured is not None and one.measured > _WORTH)
-    return next((one for one in good if one.drafting.exact or not exact), None)
+def fastest_candidate(results: Sequence[CandidateResult], *, exact: bool) -> CandidateResult | None:
+    """Return the first result that is worth it, of those that wrote; None without one."""
+    good = (x for x in results if x.measured is not None and x.measured > _WORTH)
+    return next((x for x in good if x.drafting.exact or not exact), None)
 
 
 def candidates_of(
@@ -81,21 +86,23 @@ def candidates_of(
     Args:
         vocabularies: Number of ids -> vocab.txt.
     """
-    found = [Candidate("lookup", replace(drafting, draft_lookup=True))]
+    candidates = [Candidate("lookup", replace(drafting, draft_lookup=True))]
     for path in drafts:
         name = os.path.basename(path).removesuffix(".gguf")
         whole = replace(drafting, draft=path)
-        found.append(Candidate(name, whole))
+        candidates.append(Candidate(name, whole))
         for size, vocabulary in vocabularies.items():
             cut = replace(whole, sx_static_vocab=vocabulary, sx_seed_prompt=True, sx_learn=True)
-            found.append(Candidate(f"{name}, {size} ids", cut))
-    found += [
-        Candidate(f"lookup, {one.name}", replace(one.drafting, draft_lookup=True))
-        for one in found[1:]
+            candidates.append(Candidate(f"{name}, {size} ids", cut))
+    candidates += [
+        Candidate(f"lookup, {candidate.name}", replace(candidate.drafting, draft_lookup=True))
+        for candidate in candidates[1:]
     ]
-    return [*found, *(
-        Candidate(f"{one.name}, not exact", replace(one.drafting, exact=False)) for one in found
-    )]  # fmt: skip
+    inexact = [
+        Candidate(f"{candidate.name}, not exact", replace(candidate.drafting, exact=False))
+        for candidate in candidates
+    ]
+    return candidates + inexact
 
 
 class ReadAlong(Record):
@@ -103,6 +110,7 @@ class ReadAlong(Record):
 
     Attributes:
         right: For each answer, whether it was right at each place.
+        cost: Of a drafted token, in plain tokens; ``reading``: of a token read.
     """
 
     right: list[list[bool]]
@@ -111,9 +119,10 @@ class ReadAlong(Record):
 
 
 class Answers:
-    """What the target answers, and what its batches cost.
+    """The target's answers, and the costs of its batches.
 
     Attributes:
+        plain: Seconds of a plain token.
         hits: For each answer and place, how many tokens a lookup proposes there, and how many of
             them are right.
     """
@@ -124,61 +133,53 @@ class Answers:
         self.hits = [list(_lookup_hits(p, t)) for p, t in zip(prompts, texts, strict=True)]
 
     def cheapest(self, size: int, rows: int) -> float:
-        """Return the cost of a batch of so many tokens, with up to so many rows."""
-        verify, sizes = self.known.verify, self.known.sizes if size > 1 else ()
-        return min(map(verify, (size, *(one for one in sizes if size < one <= rows))))
+        """Return the cost of a batch of so many tokens, padded (up to ``rows``) if that is less."""
+        sizes = self.known.sizes if size > 1 else ()
+        return min(map(self.known.verify, (size, *(n for n in sizes if size < n <= rows))))
 
 
 def lookup_acceptance(hits: list[list[tuple[int, int]]]) -> tuple[float, float]:
-    """Return how many places a lookup tried, and at how many of them it was right."""
-    found = [hit for row in hits for hit in row if hit[0]]
-    tried = sum(min(right + 1, drafted) for drafted, right in found)
-    return float(tried), float(sum(right for _, right in found))
+    """Return how many tokens a lookup tried, and how many of them were right."""
+    tries = [hit for row in hits for hit in row if hit[0]]
+    tried = sum(min(right + 1, drafted) for drafted, right in tries)
+    return float(tried), float(sum(right for _, right in tries))
 
 
 def _lookup_hits(prompt: list[int], text: list[int]) -> Iterator[tuple[int, int]]:
     lookup, ids = Lookup(), [*prompt, *text]
     for at in range(len(prompt) + 1, len(ids)):
         proposed = lookup.propose(ids[:at], MOST_ROWS).ids
-        right = 0
-        while right < min(len(proposed), len(ids) - at) and proposed[right] == ids[at + right]:
-            right += 1
-        yield len(proposed), right
+        yield len(proposed), common_length(proposed, ids[at : at + MOST_ROWS])
 
 
 def expected_speed(
-    answers: Answers,
-    watched: ReadAlong | None,
-    number: int,
-    width: int,
-    *,
-    lookup: int,
+    answers: Answers, read_along: ReadAlong | None, number: int, width: int, *, lookup: int
 ) -> float:
-    """Return times plain decoding that the answers would have been written.
+    """Return the expected speed of the answers, in times plain decoding.
 
     Args:
-        watched: How a draft read along with the first of them; None without a draft.
-        number: Drafted by the draft in each round, at most.
-        lookup: Drafted by a lookup, which goes first, at most; 0 for none.
+        read_along: How a draft read along with the first answers; None without a draft.
+        number: Tokens of the draft in each round, at most.
+        lookup: Tokens of a lookup, which goes first, at most; 0 for none.
     """
-    count = len(watched.right) if watched else len(answers.texts)
+    count = len(read_along.right) if read_along else len(answers.texts)
     costs = [answers.cheapest(max(size, width), max(number, lookup) + 1)
              for size in range(1, max(number, lookup) + 2)]  # fmt: skip
     spent = tokens = 0.0
-    for which in range(count):
-        size, at = len(answers.texts[which]) - 1, 0
-        unread, all_right = len(answers.prompts[which]), False
+    for index in range(count):
+        size, at = len(answers.texts[index]) - 1, 0
+        unread, all_right = len(answers.prompts[index]), False
         while at < size:
-            drafted, right = answers.hits[which][at] if lookup else (0, 0)
+            drafted, right = answers.hits[index][at] if lookup else (0, 0)
             drafted = min(drafted, lookup, size - at)
             cost = 0.0
-            if not drafted and watched is not None:
+            if not drafted and read_along is not None:
                 drafted = min(number, size - at)
-                row, right = watched.right[which], 0
+                row, right = read_along.right[index], 0
                 while right < drafted and row[at + right]:
                     right += 1
-                # It has not computed the last of those that it drafted itself.
-                cost = watched.cost * (drafted + all_right) + watched.reading * unread
+                # After a round that was all right, it has yet to compute its own last token.
+                cost = read_along.cost * (drafted + all_right) + read_along.reading * unread
                 unread, all_right = 0, right == drafted
             else:
                 unread += min(right, drafted) + 1
@@ -191,13 +192,13 @@ def expected_speed(
 _CONFIRMED = 2
 """Candidates that really write."""
 _RUNGS = (1, 3, 9)
-"""Prompts that candidates read along with, before each halving."""
+"""Prompts to read along with before each halving."""
 _SURE = 50.0
-"""Rounds that what a candidate read along is worth."""
+"""Weight of the acceptance from reading along, in rounds."""
 
 
 class Tuner:
-    """A target with its context open, and what was found so far; ``save`` remembers it."""
+    """A target with its context open, and the measurements so far, kept in a file."""
 
     def __init__(
         self, runner: Runner, settings: GenerateSettings, state: str, until: float
@@ -205,41 +206,43 @@ class Tuner:
         """Take a target.
 
         Args:
-            settings: ``prepared``; of drafting, what all candidates have in common.
-            state: A file that remembers what was measured; read if it is there.
-            until: The time (``time.monotonic``) when nothing more begins but the confirmation.
+            settings: Prepared (``setup.prepare_settings``), with what all candidates share.
+            state: File of the measurements; read if it exists.
+            until: The time (``time.monotonic``) from which on nothing but the confirmation begins.
         """
         assert runner.context is not None
         self._runner, self._settings, self._until = runner, settings, until
         self._context = runner.context
-        self._now = clock(self._context)
+        self._now = choose_clock(self._context)
         self._state, self._seen = state, {}
         with suppress(OSError), open(state, "rb") as file:
-            digest, _, told = file.read().partition(b"\n")
-            if digest == _digest(told):  # else what was measured is measured again
-                self._seen = json.loads(told)
+            digest, _, content = file.read().partition(b"\n")
+            if digest == _digest(content):  # else measure again
+                self._seen = json.loads(content)
 
-    def _remember(self, key: str, make: Callable[[], Any]) -> Any:
+    def remember(self, key: str, make: Callable[[], Any]) -> Any:
+        """Return what an earlier run measured under a key, else measure it now and write it."""
         if key not in self._seen:
             self._seen[key] = make()
-            told = json.dumps(self._seen).encode()
-            write_files({self._state: _digest(told) + b"\n" + told}, force=True)
+            content = json.dumps(self._seen).encode()
+            write_files({self._state: _digest(content) + b"\n" + content}, force=True)
         return self._seen[key]
 
     def answers(self, prompts: list[list[int]], limit: int) -> Answers:
         """Let the target answer plainly, and measure its batches."""
-        written = self._remember("answers", lambda: [self._plain(ids, limit) for ids in prompts])
-        found = Answers(prompts, [text for text, _ in written], sum(s for _, s in written)
-                        / max(sum(len(text) - 1 for text, _ in written), 1))  # fmt: skip
+        runs = self.remember("answers", lambda: [self._write(ids, limit) for ids in prompts])
+        texts, times = [text for text, _ in runs], [seconds for _, seconds in runs]
+        plain = sum(times) / max(sum(len(text) - 1 for text in texts), 1)
+        answers = Answers(prompts, texts, plain)
 
         def costs() -> dict[str, object]:
-            measure_batches(self._context, BATCH_SIZES, found.known)
-            return found.known.document()
+            measure_batches(self._context, BATCH_SIZES, answers.known)
+            return answers.known.document()
 
-        found.known.take(self._remember("costs", costs))
-        return found
+        answers.known.take(self.remember("costs", costs))
+        return answers
 
-    def _plain(self, ids: list[int], limit: int) -> tuple[list[int], float]:
+    def _write(self, ids: list[int], limit: int) -> tuple[list[int], float]:
         from mtkit.llm.sampling import Sampler
 
         runner = self._runner
@@ -259,19 +262,19 @@ class Tuner:
 
         def make() -> list[Any] | None:
             try:
-                return self._watched(candidate, answers, count)
+                return self._read_along(candidate, answers, count)
             except MtkitError:
                 return None
 
         drafting = candidate.drafting
         key = f"{drafting.draft} {drafting.sx_static_vocab} {count}"
-        found = self._remember(key, make)
-        return None if found is None else ReadAlong(*found)
+        values = self.remember(key, make)
+        return None if values is None else ReadAlong(*values)
 
-    def _watched(self, candidate: Candidate, answers: Answers, count: int) -> list[Any]:
+    def _read_along(self, candidate: Candidate, answers: Answers, count: int) -> list[Any]:
         alone = replace(candidate.drafting, draft_lookup=False)
         settings = replace(self._settings, drafting=alone)
-        right, costs, read, tokens = [], [], 0.0, 0
+        right, times, read, tokens = [], [], 0.0, 0
         with DraftLoader(self._runner, settings, self._context.n_ctx) as loaded:
             draft = loaded.draft()
             try:
@@ -283,26 +286,26 @@ class Tuner:
                         draft.saw(Outcome([], 0, [ids[at - 1]], -1))
                         start = self._now()
                         row.append(draft.propose(ids[:at], 1).ids == ids[at : at + 1])
-                        costs.append(self._now() - start)
+                        times.append(self._now() - start)
                         if len(row) == 1:  # it read the prompt
-                            read, tokens = read + costs.pop(), tokens + at
+                            read, tokens = read + times.pop(), tokens + at
                     right.append(row)
             finally:
                 draft.close()
-        cost = sorted(costs)[len(costs) // 2] if costs else 0.0
+        cost = sorted(times)[len(times) // 2] if times else 0.0
         reading = max(read - count * cost, 0.0) / max(tokens, 1)
         return [right, cost / answers.plain, reading / answers.plain]
 
     def best(
-        self, candidate: Candidate, answers: Answers, watched: ReadAlong | None
+        self, candidate: Candidate, answers: Answers, read_along: ReadAlong | None
     ) -> CandidateResult:
-        """Return the fastest configuration of a candidate: numbers and width."""
+        """Return the fastest numbers and width of a candidate."""
         drafting, best = candidate.drafting, None
-        if watched is not None:
+        if read_along is not None:
             places = [
-                float(right) for row, hits in zip(watched.right, answers.hits, strict=False)
-                for right, (found, _) in zip(row, hits, strict=True)
-                if not (found and drafting.draft_lookup)
+                float(right) for row, hits in zip(read_along.right, answers.hits, strict=False)
+                for right, (proposed, _) in zip(row, hits, strict=True)
+                if not (proposed and drafting.draft_lookup)
             ]  # fmt: skip
             rate = sum(places) / max(len(places), 1)
         else:
@@ -312,25 +315,25 @@ class Tuner:
         for width in (1, 4):
             rows = max(BATCH_SIZES)
             if drafting.exact:
-                found = exactness.exact_rows(header.multiplied, load, header.path, width)
-                if width > 1 and found.width != width:
+                exact = exactness.exact_rows(header.multiplied, load, header.path, width)
+                if width > 1 and exact.width != width:
                     continue
-                rows = min(rows, found.rows)
-                wide = found.width
+                rows = min(rows, exact.rows)
+                wide = exact.width
             elif width > 1:
                 continue
             else:
                 wide = 1
             numbers = range(1, min(rows, self._context.n_batch))
-            drafted = numbers if watched else range(1)
+            drafted = numbers if read_along else range(1)
             for number, most in product(drafted, numbers if drafting.draft_lookup else range(1)):
-                promised = expected_speed(answers, watched, number, wide, lookup=most)
+                promised = expected_speed(answers, read_along, number, wide, lookup=most)
                 if best is None or promised > best.promised:
-                    # What a lookup finds differs much: the policy decides how much of it is used.
+                    # Lookups vary much: leave it to the policy how much of them to use.
                     limit = numbers[-1] if drafting.draft_lookup else number
-                    chosen = replace(drafting, draft_max=limit, draft_width=width)
-                    cost = watched.cost if watched else 0.0
-                    best = CandidateResult(candidate, chosen, cost, rate, promised)
+                    settings = replace(drafting, draft_max=limit, draft_width=width)
+                    cost = read_along.cost if read_along else 0.0
+                    best = CandidateResult(candidate, settings, cost, rate, promised)
         assert best is not None
         return best
 
@@ -340,71 +343,74 @@ class Tuner:
         answers: Answers,
         progress: Callable[[float], None] = lambda _: None,
     ) -> list[CandidateResult]:
-        """Return all candidates, the most promising first; halved from rung to rung."""
-        found = {one.name: self.best(one, answers, None)
-                 for one in candidates if one.drafting.draft is None}  # fmt: skip
-        left = [one for one in candidates if one.drafting.draft is not None]
+        """Return the results of all candidates, the most promising first."""
+        results = {
+            candidate.name: self.best(candidate, answers, None)
+            for candidate in candidates
+            if candidate.drafting.draft is None
+        }
+        left = [candidate for candidate in candidates if candidate.drafting.draft is not None]
         rungs = [min(rung, len(answers.texts)) for rung in _RUNGS]
-        total, done = sum(len(left) >> n for n in range(len(rungs))) or 1, 0
+        total, n_done = sum(len(left) >> n for n in range(len(rungs))) or 1, 0
         for rung in dict.fromkeys(rungs):
-            for one in left:
-                done += 1
-                progress(min(done / total, 0.999))
+            for candidate in left:
+                n_done += 1
+                progress(min(n_done / total, 0.999))
                 if time.monotonic() > self._until:
                     break
-                watched = self.watch(one, answers, rung)
-                if watched is not None:
-                    found[one.name] = self.best(one, answers, watched)
-            left = [one for one in left if one.name in found]
-            left.sort(key=lambda one: -found[one.name].promised)
+                read_along = self.watch(candidate, answers, rung)
+                if read_along is not None:
+                    results[candidate.name] = self.best(candidate, answers, read_along)
+            left = [candidate for candidate in left if candidate.name in results]
+            left.sort(key=lambda candidate: -results[candidate.name].promised)
             left = left[: max(len(left) // 2, _CONFIRMED)]
         progress(1)
-        return sorted(found.values(), key=lambda one: -one.promised)
+        return sorted(results.values(), key=lambda candidate: -candidate.promised)
 
     def confirm(
-        self, found: list[CandidateResult], answers: Answers, limit: int
+        self, results: list[CandidateResult], answers: Answers, limit: int
     ) -> tuple[list[CandidateResult], dict[str, Costs]]:
         """Let the best ones write the answers in turn with the target alone.
 
         Returns:
-            All, those that wrote first and the fastest of them at the front; by name, what is known
-            of each that wrote.
+            All results, those that wrote first, the fastest at the front; the costs of those, by
+            name.
         """
         from mtkit.speculative.bench import Bench, summarize
 
-        exact = [one for one in found if one.drafting.exact and one.promised > 1]
-        other = [one for one in found if not one.drafting.exact and one.promised > 1][:1]
-        free = [one for one in exact[_CONFIRMED:] if one.drafting.draft is None]
-        tried = [*exact[:_CONFIRMED], *free, *other]  # a model has to beat what needs none
-        looked, right = lookup_acceptance(answers.hits)
-        for one in tried:  # what is known already need not be measured in the texts
-            learnt = self._known(one)
-            learnt.take({
-                **answers.known.document(), "checked": learnt.checked,
-                "drafted": [one.cost], "tried": _SURE, "accepted": _SURE * one.acceptance,
-                "free": (_SURE, _SURE * right / max(looked, 1)),
+        exact = [result for result in results if result.drafting.exact and result.promised > 1]
+        inexact = [x for x in results if not x.drafting.exact and x.promised > 1][:1]
+        free = [result for result in exact[_CONFIRMED:] if result.drafting.draft is None]
+        finalists = [*exact[:_CONFIRMED], *free, *inexact]  # a model has to beat a lookup
+        tried, right = lookup_acceptance(answers.hits)
+        for result in finalists:  # the texts need not measure what is known already
+            costs = self._open_costs(result)
+            costs.take({
+                **answers.known.document(), "checked": costs.checked,
+                "drafted": [result.cost], "tried": _SURE, "accepted": _SURE * result.acceptance,
+                "free": (_SURE, _SURE * right / max(tried, 1)),
             })  # fmt: skip
-            learnt.save()
-        groups = {PLAIN: None, **{one.candidate.name: one.drafting for one in tried}}
+            costs.save()
+        groups = {PLAIN: None, **{x.candidate.name: x.drafting for x in finalists}}
         bench = Bench(self._runner, self._settings, groups)
         prompts = [("prompts", number, ids) for number, ids in enumerate(answers.prompts)]
         rows = {row["group"]: row for row in summarize(
             list(bench.runs(prompts, 0.0, limit)), bench.wide or None, None)}  # fmt: skip
-        done = [
-            replace(one, measured=rows[one.candidate.name]["speed"],
-                    same=rows[one.candidate.name]["identical"])
-            for one in tried
+        measured = [
+            replace(result, measured=rows[result.candidate.name]["speed"],
+                    same=rows[result.candidate.name]["identical"])
+            for result in finalists
         ]  # fmt: skip
-        done.sort(key=lambda one: -(one.measured or 0))
-        known = {one.candidate.name: self._known(one) for one in done}
-        return [*done, *(one for one in found if one not in tried)], known
+        measured.sort(key=lambda result: -(result.measured or 0))
+        costs_of = {result.candidate.name: self._open_costs(result) for result in measured}
+        return [*measured, *(result for result in results if result not in finalists)], costs_of
 
-    def _known(self, one: CandidateResult) -> Costs:
+    def _open_costs(self, result: CandidateResult) -> Costs:
         exact = exactness.exact_rows(
             self._runner.header.multiplied, self._settings.load, self._runner.header.path,
-            one.drafting.draft_width,
-        ).width if one.drafting.exact else 1  # fmt: skip
-        return setup.open_costs(self._runner, self._context, one.drafting, exact)
+            result.drafting.draft_width,
+        ).width if result.drafting.exact else 1  # fmt: skip
+        return setup.open_costs(self._runner, self._context, result.drafting, exact)
 
 
 def _digest(data: bytes) -> bytes:

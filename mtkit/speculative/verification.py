@@ -1,17 +1,17 @@
-"""What becomes of a drafted token: the target accepts it, or puts another one in its place.
+"""Verification of drafted tokens: the target accepts each, or puts another one in its place.
 
 ``Proposal`` and ``Outcome`` pass between a draft and the loop. Two ways, both without loss:
 
-- *matching*: the target chooses at every place as it would without a draft, and a drafted token
-  stays as long as it is the one that was chosen. This is the rule for greedy decoding; with random
-  choices it gives the very tokens that plain decoding gives with the same random seed.
-- *rejection*: a drafted token stays with a probability derived from two distributions, which
+- *matching*: the target chooses at every place as it would without a draft, and drafted tokens are
+  accepted as long as they are its choice. This is the rule for greedy decoding; with random choices
+  it gives the very tokens that plain decoding gives with the same seed.
+- *rejection*: a drafted token is accepted with a probability derived from two distributions, which
   accepts more of what a draft draws; the tokens follow the same distribution, but are not the same.
 
-A draft draws x from q; the target would draw from p. x is kept with probability min(1, p(x)/q(x)),
-otherwise something is drawn from the residual, max(0, p - q) scaled to 1: what comes out follows p,
-whatever q is (Leviathan et al. 2023, Chen et al. 2023). p and q are aligned by id: they may know
-different ids, and q is 0 for those that it does not know.
+A draft draws x from q; the target would draw from p. x is accepted with probability
+min(1, p(x)/q(x)), otherwise a token is drawn from the residual, max(0, p - q) scaled to 1: the
+result follows p, whatever q is (Leviathan et al. 2023, Chen et al. 2023). p and q are aligned by
+id: they may know different ids, and q is 0 for those that it does not know.
 """
 
 from __future__ import annotations
@@ -26,12 +26,9 @@ if TYPE_CHECKING:
         """Chooses the token behind a row of the last batch."""
 
         def choose(self, proposal: Proposal, place: int, row: int) -> int:
-            """Return the token behind a row, -1 for none.
+            """Return the token behind a row of the last batch (-1 for the last); -1 for none.
 
-            Args:
-                proposal: What was drafted.
-                place: Of the token in it; beyond its end, none was drafted there.
-                row: Of the last batch; -1 for the last.
+            ``place`` is that of the token in the proposal, or beyond its end.
             """
             ...
 
@@ -69,9 +66,9 @@ class Distribution:
 
     def of(self, token_id: int) -> float:
         """Return the probability of an id."""
-        found = self.ids == token_id
-        at = int(found.argmax())
-        return float(self.chances[at]) if found[at] else 0.0
+        matches = self.ids == token_id
+        at = int(matches.argmax())
+        return float(self.chances[at]) if matches[at] else 0.0
 
     def draw(self, random: Any) -> int:
         """Draw an id."""
@@ -82,9 +79,9 @@ class Distribution:
         return int(self.ids[at])
 
     def without(self, other: Distribution) -> Distribution:
-        """Return the residual: what of this distribution another one does not cover.
+        """Return the residual: the part of this distribution that another one does not cover.
 
-        Where nothing is left, both are the same, and so is the residual.
+        Where nothing is left, the two are equal, and this one is the residual.
         """
         import numpy as np
 
@@ -102,10 +99,9 @@ class Distribution:
 
 
 def accept_or_draw(target: Distribution, draft: Distribution, drafted: int, random: Any) -> int:
-    """Return the drafted id where it is accepted, else the one drawn in its place.
+    """Return the drafted id if it is accepted, else one drawn in its place.
 
-    Where the two are equal, the id counts as accepted: either way it is next, and what was drafted
-    behind it was drafted behind it.
+    If that is the same id, it counts as accepted: what was drafted behind it is still valid.
     """
     if random.random() * draft.of(drafted) < target.of(drafted):
         return drafted
@@ -116,7 +112,7 @@ class Proposal:
     """Tokens that a draft proposes.
 
     Attributes:
-        distributions: What each was drawn from; None of all where they were not drawn.
+        distributions: What each was drawn from; None if they were not drawn.
     """
 
     __slots__ = ("distributions", "ids")
@@ -130,8 +126,8 @@ class Outcome:
 
     Attributes:
         emitted: All tokens of the round: the accepted ones and the one behind them.
-        most_likely: The target's most likely id at the place where the round ended; -1 where
-            nothing was drafted, or the draft does not learn.
+        most_likely: The target's most likely id where the round ended; -1 if nothing was drafted,
+            or the draft does not learn.
     """
 
     __slots__ = ("accepted", "drafted", "emitted", "most_likely")
@@ -155,7 +151,7 @@ class Matching:
 
 
 class Rejection:
-    """Accepts drafted tokens by chance; what is not drafted is drawn as without drafts."""
+    """Accepts drafted tokens by chance; places without one are sampled as without drafts."""
 
     def __init__(self, sampler: Sampler, random: Any) -> None:
         """Take a sampler that gives distributions, and numpy's generator."""
@@ -177,10 +173,10 @@ class Rejection:
 
 
 class Round:
-    """The tokens of a round, one by one: of one text alone (``rounds``), or of a slot (``shared``).
+    """The tokens of a round, chosen one by one.
 
     Attributes:
-        accepted: How many of those that were taken so far are accepted ones.
+        accepted: How many of the tokens so far are accepted ones.
     """
 
     __slots__ = ("_proposal", "accepted", "drafted", "emitted", "is_over")
@@ -202,14 +198,10 @@ class Round:
         return token_id
 
     def outcome(self, logits: Any | None) -> Outcome:
-        """Return how it went.
-
-        Args:
-            logits: Those behind which the last token was chosen; None: nobody learns from them.
-        """
+        """Return how it went; ``logits`` are those of the last token, for a draft that learns."""
         likely = int(logits.argmax()) if self.drafted and logits is not None else -1
         return Outcome(self.drafted, self.accepted, self.emitted, likely)
 
     def cut_short(self) -> Outcome:
-        """Return how it went as far as tokens were taken: nothing was rejected."""
+        """Return how it went if no more tokens are taken: nothing was rejected."""
         return Outcome(self.drafted[: self.accepted], self.accepted, self.emitted, -1)

@@ -1,9 +1,9 @@
-"""Which ids a draft model knows, how they enter, what its logits belong to, and what adds ids.
+"""The vocabulary of a draft model: which ids it knows, how they enter, and which its logits mean.
 
-``Learner`` puts ids into a dynamic vocabulary: ShenXing's search, the prompt, the text. The search
-has a double condition: the first drafted token of a round was rejected, and the target's most
-likely id there is not in the static vocabulary. That id joins, and those like it. An id that fires
-it again is not searched for again: the answer would be the same.
+``Learner`` adds ids to a dynamic vocabulary, from ShenXing's search, the prompt and the text. The
+search has a double condition: the first drafted token of a round was rejected, and the target's
+most likely id there is not in the static vocabulary. That id is added, with those like it. An id
+that triggers it again is not searched again: the result would be the same.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 _ALIKE = 1e-4
-"""Largest relative difference of logits between an id and its embedding."""
+"""Relative difference of logits up to which an id and its embedding count as the same."""
 _ROUNDED = 0.02
-"""The same between llama.cpp's head, which may round what enters, and one in 32-bit floats."""
+"""The same for llama.cpp's head, which may round its input, and ours in 32-bit floats."""
 
 
 class WholeVocabulary:
@@ -46,16 +46,16 @@ class WholeVocabulary:
         """Take a model.
 
         Args:
-            most: Propose ids below this alone: a vocabulary can be padded beyond the target's.
+            most: Propose only ids below this: a vocabulary can be padded beyond the target's.
         """
         self._context, self._most = context, most
 
     def knows(self, ids: Sequence[int]) -> bool:
-        """Whether all of them can enter."""
+        """Whether all these ids can enter."""
         return max(ids) < self._context.model.n_vocab
 
     def feed(self, ids: Sequence[int]) -> None:
-        """Compute tokens; the logits of the last are wanted."""
+        """Compute tokens, and the logits of the last."""
         if len(ids) == 1:
             self._context.step(ids[0])
         else:
@@ -67,7 +67,7 @@ class WholeVocabulary:
 
 
 class SharedVocabulary(WholeVocabulary):
-    """The ids that mean something in a target of another vocabulary; all can enter."""
+    """The ids with a meaning in a target of another vocabulary; all can enter."""
 
     def __init__(self, context: Context, ids: Sequence[int]) -> None:
         """Take a model, and the ids that it proposes."""
@@ -96,18 +96,18 @@ class StaticVocabulary(WholeVocabulary):
         self._find_scale()
 
     def _find_scale(self) -> None:
-        """Find by what embeddings are multiplied: some graphs do so to those of ids alone."""
+        """Find the scale of embeddings: some graphs multiply only those that they look up."""
         context, width = self._context, self._embedding.width
         few = list(range(min(3, len(self.ids), context.n_ctx)))
         context.clear()
         context.decode(few)
-        wanted = context.logits().copy()
+        expected = context.logits().copy()
         for scale in (1.0, width**0.5):
             self._scale = scale
             context.clear()
             context.decode_embeddings(self._values([int(self.ids[row]) for row in few]))
-            difference = abs(context.logits() - wanted).max()
-            if difference <= _ALIKE * max(float(abs(wanted).max()), 1.0):
+            difference = abs(context.logits() - expected).max()
+            if difference <= _ALIKE * max(float(abs(expected).max()), 1.0):
                 context.clear()
                 return
         raise UnsupportedError(
@@ -121,11 +121,11 @@ class StaticVocabulary(WholeVocabulary):
         return self._embedding.values(list(ids)) * np.float32(self._scale)
 
     def knows(self, ids: Sequence[int]) -> bool:
-        """Whether all of them can enter."""
+        """Whether all these ids can enter."""
         return max(ids) < self._embedding.count
 
     def feed(self, ids: Sequence[int]) -> None:
-        """Compute tokens; those with rows enter as ids where all have some."""
+        """Compute tokens: as ids if all are static, else as embeddings."""
         rows = self._row[list(ids)]
         if (rows >= 0).all():
             super().feed(rows.tolist())
@@ -137,15 +137,15 @@ class StaticVocabulary(WholeVocabulary):
         return (
             isinstance(token_id, int)
             and 0 <= token_id < len(self._row)
-            and (bool(self._row[token_id] >= 0))
+            and bool(self._row[token_id] >= 0)
         )
 
 
 class DynamicVocabulary(StaticVocabulary):
-    """A part of the ids, and some more that come and go: their logits are computed here.
+    """A part of the ids, and some more that come and go, whose logits are computed here.
 
-    The hidden state that llama.cpp gives is the one behind the last norm, so a logit is its product
-    with a row of the head, then whatever the graph does behind the head (``finishers``).
+    llama.cpp gives the hidden state behind the last norm, so a logit is its product with a row of
+    the head, and then whatever the graph does behind the head (``finishers``).
     """
 
     def __init__(
@@ -160,25 +160,25 @@ class DynamicVocabulary(StaticVocabulary):
         """Take a pruned draft whose context gives hidden states.
 
         Args:
-            finishers: What the graph may do behind the head; the one that fits is found out.
-            cap: Most ids beside the static ones; the oldest leave first.
+            finishers: What the graph may do behind the head; a try shows which it is.
+            cap: Most ids besides the static ones; the oldest leave first.
         """
         super().__init__(context, ids, embedding)
         self._static = self.ids
         self._head, self._cap = head, cap
         self.clear()
-        self._finish = self._fitting(finishers)
+        self._finish = self._find_finisher(finishers)
 
-    def _fitting(self, finishers: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def _find_finisher(self, finishers: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
         context = self._context
         context.clear()
         context.decode([0])
         rows = range(min(64, len(self._static)))
-        wanted = context.logits()[: len(rows)]
+        expected = context.logits()[: len(rows)]
         products = self._head.values(self._static[: len(rows)]) @ context.hidden()
-        bound = _ROUNDED * max(float(abs(wanted).max()), 1e-3)
+        bound = _ROUNDED * max(float(abs(expected).max()), 1e-3)
         for finish in finishers:
-            if abs(finish(products) - wanted).max() <= bound:
+            if abs(finish(products) - expected).max() <= bound:
                 context.clear()
                 return finish
         raise UnsupportedError(
@@ -188,11 +188,11 @@ class DynamicVocabulary(StaticVocabulary):
 
     @property
     def size(self) -> int:
-        """How many ids there are beside the static ones."""
+        """How many ids there are besides the static ones."""
         return len(self._dynamic)
 
     def clear(self) -> None:
-        """Leave the static ids alone."""
+        """Remove all but the static ids."""
         import numpy as np
 
         self._matrix = np.zeros((0, self._head.width), np.float32)
@@ -200,7 +200,7 @@ class DynamicVocabulary(StaticVocabulary):
         self.ids = self._static
 
     def add(self, ids: Sequence[int]) -> int:
-        """Add ids that are not there yet; returns how many those were."""
+        """Add ids; returns how many were new."""
         import numpy as np
 
         new = [
@@ -211,7 +211,7 @@ class DynamicVocabulary(StaticVocabulary):
         ]  # fmt: skip
         if not new or not self._cap:
             return 0
-        # Rows are dequantized once: thousands of them take longer than a small draft.
+        # Dequantize rows only once: thousands of them take longer than a small draft.
         rows = self._head.values(new[-self._cap :])
         self._matrix = np.concatenate((self._matrix, rows))[-self._cap :]
         self._dynamic = dict.fromkeys([*self._dynamic, *new][-self._cap :])
@@ -229,34 +229,34 @@ class DynamicVocabulary(StaticVocabulary):
 
 
 def logit_finishers(metadata: Mapping[str, Any]) -> list[Callable[[Any], Any]]:
-    """Return what graphs of llama.cpp do behind the head, with the numbers of this file."""
+    """Return what graphs of llama.cpp may do behind the head, with the numbers of this file."""
     import numpy as np
 
     architecture = metadata.get("general.architecture")
-    found: list[Callable[[Any], Any]] = [lambda x: x]
+    finishers: list[Callable[[Any], Any]] = [lambda x: x]
     scale = metadata.get(f"{architecture}.logit_scale")
     if isinstance(scale, float) and scale:  # Cohere multiplies, Granite and MiniCPM divide
-        found += [lambda x: x * np.float32(scale), lambda x: x / np.float32(scale)]
+        finishers += [lambda x: x * np.float32(scale), lambda x: x / np.float32(scale)]
     width = metadata.get(f"{architecture}.embedding_length")
     if isinstance(width, int) and width:  # MiniCPM without the key
-        found.append(lambda x: x / np.float32(256 / width))
+        finishers.append(lambda x: x / np.float32(256 / width))
     cap = metadata.get(f"{architecture}.final_logit_softcapping", 30.0)
     if isinstance(cap, float) and cap:  # Gemma
-        found.append(lambda x: np.float32(cap) * np.tanh(x / np.float32(cap)))
-    return found
+        finishers.append(lambda x: np.float32(cap) * np.tanh(x / np.float32(cap)))
+    return finishers
 
 
 _CAP = 4096
-"""Ids beside the static ones at most; the oldest leave first."""
+"""Most ids besides the static ones; the oldest leave first."""
 
 
 class Learner:
     """Changes a dynamic vocabulary between rounds.
 
     Attributes:
-        unknown: Rounds that ended where an id outside the static vocabulary was wanted.
-        hits: Accepted tokens that the static vocabulary does not have.
-        largest: Most ids that were there at once.
+        unknown: Rounds whose target's most likely id at the end is not in the static vocabulary.
+        hits: Accepted tokens that are not in the static vocabulary.
+        largest: Most dynamic ids at once.
     """
 
     def __init__(
@@ -270,7 +270,7 @@ class Learner:
         """Begin with an empty dynamic vocabulary.
 
         Args:
-            index: What is searched where both conditions hold; None: nothing is.
+            index: To search when both conditions hold; None for no search.
             seed_prompt: Add the ids of the prompt.
             learn: Add every id that is emitted.
         """
@@ -279,11 +279,11 @@ class Learner:
         self.reset()
 
     def reset(self) -> None:
-        """Empty the dynamic vocabulary, and count anew."""
+        """Empty the dynamic vocabulary, and reset the counts."""
         self.search_seconds = 0.0
         self.first_rejected = self.unknown = self.triggers = 0
         self.neighbors = self.added = self.hits = self.largest = 0
-        self.searched: set[int] = set()
+        self._searches: set[int] = set()
         self._waiting: list[int] = []
         self.vocabulary.clear()
 
@@ -293,36 +293,36 @@ class Learner:
             self._waiting += dict.fromkeys(ids)
 
     def ready(self) -> None:
-        """Add what waits for the next proposal: where none comes, it costs nothing."""
+        """Add the waiting ids before a proposal: without one they cost nothing."""
         if self._waiting:
             self._add(self._waiting)
             self._waiting = []
 
     def saw(self, outcome: Outcome) -> None:
-        """Take a round."""
-        known = self.vocabulary
-        self.hits += sum(i not in known for i in outcome.drafted[: outcome.accepted])
+        """Learn from a round."""
+        vocabulary = self.vocabulary
+        self.hits += sum(i not in vocabulary for i in outcome.drafted[: outcome.accepted])
         if self._index is not None and outcome.drafted:
             self._look(outcome, self._index)
         if self._learn:
             self._waiting += [i for i in outcome.emitted if i >= 0]
 
     def _look(self, outcome: Outcome, index: SemanticIndex) -> None:
-        """Search for what a round asks for."""
-        wanted, rejected = outcome.most_likely, outcome.accepted == 0
-        unknown = wanted >= 0 and wanted not in self.vocabulary
+        """Search, if both conditions hold."""
+        missing, rejected = outcome.most_likely, outcome.accepted == 0
+        unknown = missing >= 0 and missing not in self.vocabulary
         self.first_rejected += rejected
         self.unknown += unknown
         if not (rejected and unknown):
             return
         self.triggers += 1
-        if wanted in self.searched:
+        if missing in self._searches:
             return
-        self.searched.add(wanted)
+        self._searches.add(missing)
         start = time.perf_counter()
-        found = [token_id for token_id, _ in index.search(wanted)]
-        self._add([wanted, *found])
-        self.neighbors += len(found)
+        neighbors = [token_id for token_id, _ in index.search(missing)]
+        self._add([missing, *neighbors])
+        self.neighbors += len(neighbors)
         self.search_seconds += time.perf_counter() - start
 
     def _add(self, ids: list[int]) -> None:
@@ -331,26 +331,26 @@ class Learner:
 
     def document(self) -> dict[str, object]:
         """Return the counters for JSON."""
-        found: dict[str, object] = {
+        counts: dict[str, object] = {
             "size": self.vocabulary.size,
             "largest": self.largest,
             "added": self.added,
             "hits": self.hits,
         }
         if self._index is not None:
-            found |= {
+            counts |= {
                 "first_rejected": self.first_rejected,
                 "unknown": self.unknown,
                 "triggers": self.triggers,
-                "searches": len(self.searched),
+                "searches": len(self._searches),
                 "neighbors": self.neighbors,
                 "search_seconds": self.search_seconds,
             }
-        return found
+        return counts
 
 
 def is_dynamic(drafting: DraftSettings) -> bool:
-    """Whether anything adds ids to a draft's vocabulary."""
+    """Whether a draft's vocabulary is to grow."""
     return drafting.sx_quant_embd is not None or drafting.sx_seed_prompt or drafting.sx_learn
 
 
@@ -361,7 +361,7 @@ def open_learner(
     whole: GgufFile,
     index: SemanticIndex | None,
 ) -> Learner:
-    """Return what makes a vocabulary grow."""
+    """Return the learner of a draft, with its vocabulary."""
     embedding = Rows(whole, whole.names[EMBEDDING])
     head = Rows(whole, whole.names[HEAD]) if HEAD in whole.names else embedding
     vocabulary = DynamicVocabulary(
@@ -371,7 +371,7 @@ def open_learner(
 
 
 def open_index(runner: Runner, drafting: DraftSettings) -> SemanticIndex | None:
-    """Return what finds the ids like an unknown one; None where nothing is searched for."""
+    """Return the index for the search; None where nothing is searched."""
     if drafting.sx_quant_embd is None:
         return None
     assert drafting.sx_scales is not None

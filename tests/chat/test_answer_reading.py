@@ -285,3 +285,15 @@ def test_what_closes_a_call_and_was_cut_is_no_text(name: str) -> None:
         _, text, calls = read(made, whole[:end])
         if calls == [OSLO]:
             assert not text.strip(), whole[:end]
+
+
+def test_a_value_that_is_none_of_its_type_ends_where_the_next_begins() -> None:
+    """Reading it never came to an end: what ends a value begins with white space before it."""
+    types = {"o": {"type": "object"}, "l": {"type": "array"}}
+    tool = {"name": "f", "parameters": {"type": "object", "properties": types}}
+    text = (
+        "<tool_call>\n<function=f>\n<parameter=o>\n{bad\n</parameter>\n<parameter=l>\n[]\n"
+        "</parameter>\n</function>\n</tool_call>"
+    )
+    answer = read(form("Qwen3-Coder"), text, tools=[{"type": "function", "function": tool}])
+    assert answer == ("", "", [("f", {"o": "{bad", "l": []})])

@@ -65,7 +65,7 @@ def test_an_answer_that_is_none_is_refused(
     answer: bytes, error: type[MtkitError] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = f"import os; os.write(1, {answer!r}) and os.read(0, 1 << 20)"
-    monkeypatch.setattr(chat_process, "_START", script)
+    monkeypatch.setattr(chat_process, "START_SCRIPT", script)
     if error is None:
         assert render("", USER).text == "hi"
     else:
@@ -80,11 +80,11 @@ def test_a_process_that_was_killed_is_tried_once_more(
 ) -> None:
     """As by the kernel of a machine that lacks memory."""
     started: list[Process] = []
-    greet, ask = Process._greet, Process.ask
+    greet, ask = Process.greet, Process.ask
 
     def killed(process: Process) -> None:
-        process._popen.kill()
-        process._popen.wait()
+        process.popen.kill()
+        process.popen.wait()
 
     def greeting(process: Process) -> None:
         started.append(process)
@@ -97,7 +97,7 @@ def test_a_process_that_was_killed_is_tried_once_more(
             killed(process)
         return ask(process, *arguments)
 
-    monkeypatch.setattr(Process, "_greet", greeting)
+    monkeypatch.setattr(Process, "greet", greeting)
     assert render("{{ messages[0].content }}", USER).text == "hi"
     monkeypatch.setattr(Process, "ask", asking)
     if when in ("waiting", "starting"):
@@ -112,7 +112,7 @@ def test_a_process_that_was_killed_is_tried_once_more(
 
 def test_what_was_written_unasked_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     script = f"import os; os.write(1, {b'+' + DONE + DONE!r}); os.read(0, 1 << 20); os.read(0, 1)"
-    monkeypatch.setattr(chat_process, "_START", script)
+    monkeypatch.setattr(chat_process, "START_SCRIPT", script)
     assert render("", USER).text == "hi"
     first = set(children())
     assert render("", USER).text == "hi"
@@ -124,7 +124,7 @@ def test_a_process_that_says_nothing_is_not_waited_for(monkeypatch: pytest.Monke
         "import time; time.sleep(99)",
         "import os, time; os.write(1, b'+'); time.sleep(99)",
     ):
-        monkeypatch.setattr(chat_process, "_START", script)
+        monkeypatch.setattr(chat_process, "START_SCRIPT", script)
         monkeypatch.setattr(chat_process, "START_SECONDS", 1.0)
         chat = [{"role": "user", "content": "more than a pipe holds" * 9999}]
         with pytest.raises(ResourceError):

@@ -507,14 +507,15 @@ def test_without_pyarrow_nothing_is_begun(monkeypatch, tmp_path) -> None:
 
 def test_two_runs_on_one_output(tmp_path: Path) -> None:
     """The second is refused; once the first has ended, the same command goes on."""
-    folder = tmp_path / "o.npy.parts"
-    with Parts(str(folder)) as first:
-        first._is_begun()
-        first._lock()
-        with Parts(str(folder)) as second, pytest.raises(UsageError, match="by another process"):
-            second._lock()
-    with Parts(str(folder)) as third:
-        third._lock()
+    (tmp_path / "a.txt").write_text("text")
+    units, _ = units_of([str(tmp_path / "a.txt")], Reading())
+    folder, job = str(tmp_path / "o.npy.parts"), Job(str(TOKENIZER), width=2)
+    with Parts(folder) as first:
+        first.begin(job, units, restart=False)
+        with Parts(folder) as second, pytest.raises(UsageError, match="by another process"):
+            second.begin(job, units, restart=False)
+    with Parts(folder) as third:
+        third.begin(job, units, restart=False)
 
 
 def test_a_folder_as_transformers_reads_it(mtkit, tmp_path) -> None:

@@ -33,7 +33,7 @@ def test_logits_are_those_of_transformers(name: str) -> None:
     assert max(abs(logits[at] - value) for at, value in wanted["top"]) < 2e-5 * wanted["std"]
     assert logits.argmax() == wanted["top"][0][0]
     assert abs(logits.std() - wanted["std"]) < 2e-6
-    assert not decoder.weights.left
+    assert not decoder.weights.unread
 
 
 def test_the_soft_cap_of_attention() -> None:

@@ -136,9 +136,11 @@ def test_one_wrong_row_of_the_head(tmp_path: Path) -> None:
 def test_numbers_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = write_folder(tmp_path / "m", "Qwen2ForCausalLM")
     path = convert_model(base, tmp_path / "m.gguf", kind="f32").path
-    real = model_check._logits
+    real = model_check.compute_logits
     monkeypatch.setattr(
-        model_check, "_logits", lambda *given: [one * np.float32("nan") for one in real(*given)]
+        model_check,
+        "compute_logits",
+        lambda *given: [one * np.float32("nan") for one in real(*given)],
     )
     with pytest.raises(AnswerNo):
         verify_model(str(base), path)

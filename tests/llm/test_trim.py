@@ -152,7 +152,7 @@ def test_llama_cpp_gives_the_same_tokens(tmp_path: Path, name: str) -> None:
 def test_a_difference_is_an_answer_no(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without what tokens are made of, they do not come about."""
     whole = models()[0]
-    monkeypatch.setattr(trimming.TokenParts, "closed", lambda _, ids: set(ids))
+    monkeypatch.setattr(trimming.TokenParts, "closure", lambda _, ids: set(ids))
     old = package.load(whole)
     with pytest.raises(AnswerNo, match="would have other tokens"):
         trim(str(whole), old.encode_ids(TEXTS[0]), multiple=1)

@@ -8,9 +8,8 @@ import pytest
 
 from mtkit.errors import ResourceError
 from mtkit.llm.threads import cores
-from mtkit.memory_plan import limits
-from mtkit.memory_plan.limits import memory_limits
-from mtkit.memory_plan.plan import Plan, check_fits
+from mtkit.memory_plan import plan as limits
+from mtkit.memory_plan.plan import Plan, check_fits, memory_limits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
     from mtkit.base.binary import Source
     from mtkit.inspection.gguf import GgufReport
-    from mtkit.memory_plan.limits import Limit
-    from mtkit.memory_plan.plan import Plan, PlanSettings
+    from mtkit.memory_plan.plan import Limit, Plan, PlanSettings
 
 
 _NUMBERS = ("weights", "weights_on_gpu", "repacked", "cache", "compute", "host", "most", "gpu")
@@ -24,7 +23,7 @@ def show_plan(model: str | Source, settings: PlanSettings, *, as_json: bool) -> 
     from mtkit.base.record import replace
     from mtkit.errors import UsageError
     from mtkit.llm.header import ModelHeader
-    from mtkit.memory_plan.limits import memory_limits
+    from mtkit.memory_plan.plan import memory_limits
 
     if settings.n_ctx is not None and settings.n_ctx < 1:
         raise UsageError(f"is {settings.n_ctx}, but must be 1 or more", field="--ctx")
@@ -103,8 +102,7 @@ def sizes_that_add(parts: Sequence[int]) -> tuple[list[str], str]:
 
 def memory_parts(report: GgufReport, n_ctx: int) -> list[object]:
     """Return what running a model on the CPU takes, as the parts of one line."""
-    from mtkit.memory_plan.limits import memory_limits
-    from mtkit.memory_plan.plan import PlanSettings, make_plan
+    from mtkit.memory_plan.plan import PlanSettings, make_plan, memory_limits
 
     shards = report.shards.shards if report.shards else ()
     files = [shard.file for shard in shards if shard.file] or [report.file]

@@ -235,7 +235,7 @@ def test_the_double_condition(drafted: int, accepted: int, likely: int, fires: b
     learning.saw(outcome)  # it fires again, and is not searched for again
     assert known.added == ([9, 10] if fires else [])
     assert learning.triggers == 2 * fires
-    assert len(learning.searched) == fires
+    assert learning.document()["searches"] == fires
 
 
 # -- the search
@@ -288,11 +288,11 @@ def test_the_core_finds_what_numpy_finds(seed: int) -> None:
     rows[random.random(len(rows)) < 0.1] = 0
     rows[random.random(len(rows)) < 0.2] = rows[0]
     rows[:1] = 127
-    lengths = semantic_index._lengths(rows)
+    lengths = semantic_index.row_lengths(rows)
     for most, least in ((5, -1.0), (50, 0.1), (9999, -1.0), (0, -1.0), (3, 1.5)):
         skip = int(random.integers(len(rows)))
         wanted = rows[skip] if rows[skip].any() else rows[0]
-        length = semantic_index._lengths(wanted[None])[0]
+        length = semantic_index.row_lengths(wanted[None])[0]
         given = rows, lengths, wanted, length, skip, most, np.float32(least)
         assert native.nearest_rows(*given) == semantic_index.nearest_rows(*given)
     with pytest.raises(UsageError, match="do not fit"):

@@ -107,7 +107,7 @@ def rounds(
     random, spent, tokens, steps, unread = Random(1), 0.0, 0, 0, behind
     while tokens < wanted:
         if size := policy.size_to_measure(steps):
-            policy.measured(size, UNIT * true.verify(size))
+            policy.saw_measurement(size, UNIT * true.verify(size))
             spent, steps = spent + true.verify(size), 0
         free = bool(looked_up[0]) and random.random() < looked_up[0]
         behind, right = (0, looked_up[1]) if free else (unread, chance)
@@ -115,7 +115,7 @@ def rounds(
         drafted = min(drafted, wanted - tokens - 1)
         if not drafted:
             rest = min(max(policy.rest(), 1), wanted - tokens)
-            policy.plain(rest, [UNIT] * min(rest, 8))
+            policy.saw_plain(rest, [UNIT] * min(rest, 8))
             tokens, spent, unread, steps = tokens + rest, spent + rest, unread + rest, steps + rest
             continue
         accepted = steps = 0
@@ -145,7 +145,7 @@ def test_never_much_slower_than_plain(
     """
     true = known(COSTS[costs], draft, draft / 4)
     policy = Policy(8, known(COSTS[costs], draft, draft / 4) if remembered else Costs())
-    policy.known.guess = 0.7 * draft
+    policy.costs.guess = 0.7 * draft
     speed = rounds(policy, chance, true, wanted, behind)
     if wanted > 64:
         assert speed > 0.95
@@ -197,13 +197,13 @@ def test_a_batch_is_computed_in_the_rows_that_take_the_least_time() -> None:
 def test_what_cannot_pay_is_not_drafted_nor_loaded() -> None:
     """Not even if nearly all were accepted; a lookup before a model can pay where it cannot."""
     policy = Policy(8, known(COSTS["steep"], 0.5))
-    assert "no draft pays" in policy.declined(200, 50)
+    assert "no draft pays" in policy.refusal(200, 50)
     assert not policy.pays()
     mixed = Policy(8, known(COSTS["steep"], 0.5), mixed=True)
-    assert not mixed.declined(200, 50)
+    assert not mixed.refusal(200, 50)
     assert not mixed.pays()
-    assert not Policy(8, known(COSTS["steep"])).declined(200, 50)
-    assert not Policy(8, known(COSTS["steep"], 0.5), auto=False).declined(200, 50)
+    assert not Policy(8, known(COSTS["steep"])).refusal(200, 50)
+    assert not Policy(8, known(COSTS["steep"], 0.5), auto=False).refusal(200, 50)
 
 
 def test_a_draft_is_not_loaded_by_the_size_of_its_file() -> None:
@@ -211,11 +211,11 @@ def test_a_draft_is_not_loaded_by_the_size_of_its_file() -> None:
     found = Costs()
     found.guess = 0.4
     policy = Policy(2, found)
-    policy.plain(4, [UNIT] * 4)
+    policy.saw_plain(4, [UNIT] * 4)
     for _ in range(2):
         assert policy.pays()
         assert policy.size_to_measure(8) == 3
-        policy.measured(3, 2.37 * UNIT)
+        policy.saw_measurement(3, 2.37 * UNIT)
     assert not policy.pays()
     assert policy.hopeless
     assert policy.size_to_measure(8) == 0
@@ -225,21 +225,21 @@ def test_one_quick_batch_does_not_make_all_steps_of_a_text_wide() -> None:
     found = Costs()
     policy = Policy(3, found, width=2)
     found.tried, found.accepted = 50.0, 48.0
-    policy.plain(4, [UNIT] * 4)
+    policy.saw_plain(4, [UNIT] * 4)
     for cost in (1.0, 1.8, 1.8):
-        assert "not known yet" in policy.declined(200, 0)
+        assert "not known yet" in policy.refusal(200, 0)
         assert policy.size_to_measure(4) == 2
-        policy.measured(2, cost * UNIT)
+        policy.saw_measurement(2, cost * UNIT)
     assert found.verify(2) == 1.8
-    assert not policy.declined(200, 0)
+    assert not policy.refusal(200, 0)
 
 
 def test_one_slow_batch_gives_nothing_up() -> None:
     policy = Policy(3, Costs())
-    policy.plain(4, [UNIT] * 4)
-    policy.measured(4, 7.0 * UNIT)
+    policy.saw_plain(4, [UNIT] * 4)
+    policy.saw_measurement(4, 7.0 * UNIT)
     assert not policy.hopeless
-    policy.measured(4, 1.5 * UNIT)
+    policy.saw_measurement(4, 1.5 * UNIT)
     assert not policy.hopeless
     assert policy.count(100, 0) > 0
 
@@ -248,7 +248,7 @@ def test_batches_whose_bits_were_not_compared_are_not_used() -> None:
     found = known({4: 1.2, 8: 1.3}, 0.01)
     found.tried, found.accepted = 50.0, 48.0
     policy = Policy(7, found, checks=True)
-    policy.plain(4, [UNIT] * 4)
+    policy.saw_plain(4, [UNIT] * 4)
     assert policy.count(100, 0) == 0
     assert policy.size_to_measure(4) == 4
     found.checked = 4
@@ -276,15 +276,15 @@ def test_whether_to_draft_in_a_text_of_several_rows_a_step(
     found = known(batches, draft, draft / 20)
     if right is not None:
         found.tried, found.accepted = 50.0, 50 * right
-    said = Policy(8, found, width=2).declined(200, 50)
+    said = Policy(8, found, width=2).refusal(200, 50)
     assert reason in said if reason else not said
 
 
 def test_a_short_text_behind_a_long_prompt_is_not_drafted() -> None:
     policy = Policy(8, known({2: 1.2, 4: 1.3, 8: 1.5, 16: 1.8}, 0.05, 0.02), width=2)
-    assert not policy.declined(500, 100)
-    assert policy.declined(500, 5000)
-    assert policy.declined(10, 100)
+    assert not policy.refusal(500, 100)
+    assert policy.refusal(500, 5000)
+    assert policy.refusal(10, 100)
 
 
 def test_the_plain_token_behind_a_draft_counts_as_lost() -> None:
@@ -299,7 +299,7 @@ def test_the_plain_token_behind_a_draft_counts_as_lost() -> None:
                 drafted, tokens, after = drafted + 1, tokens + 1, True
                 continue
             rest = max(policy.rest(), 1)
-            policy.plain(rest, [UNIT * (1 + more * after), *[UNIT] * 7][:rest])
+            policy.saw_plain(rest, [UNIT * (1 + more * after), *[UNIT] * 7][:rest])
             tokens, after = tokens + rest, False
         return drafted
 
@@ -323,7 +323,7 @@ def test_a_draft_that_proposes_nothing_is_paid_for() -> None:
             spent, made = spent + 0.5, made + 1
         else:
             rest = max(policy.rest(), 1)
-            policy.plain(rest, [1.0] * min(rest, 8))
+            policy.saw_plain(rest, [1.0] * min(rest, 8))
             made += rest
     assert 0 < spent < 0.04 * made
 
@@ -374,8 +374,8 @@ def test_what_drafting_has_to_beat() -> None:
 def test_statistics() -> None:
     seen = Statistics()
     for drafted, accepted in ((3, 3), (3, 1), (0, 0), (2, 0)):
-        seen.round(drafted, 0.5, 1.0)
-        seen.outcome(drafted, accepted, accepted + 1)
+        seen.count_round(drafted, 0.5, 1.0)
+        seen.count_outcome(drafted, accepted, accepted + 1)
     found = seen.document()
     assert found["rounds"] == 4
     assert found["plain_rounds"] == 1

@@ -109,9 +109,9 @@ def counted(
         runner: Any = Runner(context, PROMPT)
         speculation = Speculation(make(table, random), policy(), random=random)
         sampler: Any = TableSampler(context, temperature, top_k, random)
-        chosen = speculation.chosen(runner, sampler, length, logprobs=False)
-        for token_id, _ in chosen:
-            runner.ids.append(token_id)
+        chosen = speculation.choose(runner, sampler, length, logprobs=False)
+        for choice in chosen:
+            runner.ids.append(choice.token_id)
             if len(runner.ids) == len(PROMPT) + length:
                 break
         chosen.close()
@@ -126,7 +126,7 @@ class Runner:
 
     def __init__(self, context: TableContext, ids: list[int]) -> None:
         self.context, self.ids = context, list(ids)
-        self.stop_asked, self.end = False, ""
+        self.stop_requested, self.end = False, ""
 
 
 def near(table: TableModel, seed: int = 9) -> TableModel:
@@ -168,7 +168,7 @@ def test_the_number_depends_on_earlier_rounds_alone() -> None:
         for size, cost in ((2, 1.1), (3, 1.2), (4, 1.3)):
             known.saw_batch(size, cost)
         found = Policy(3, known)
-        found.plain(4, [0.01] * 4)
+        found.saw_plain(4, [0.01] * 4)
         return found
 
     p, _ = counted(SOUND["near"], policy=policy, length=5)

@@ -217,7 +217,7 @@ def test_the_distribution_is_the_targets(names: list[int]) -> None:
         context.decode(prompt)
 
         class Runner:
-            ids, stop_asked, end = list(prompt), False, ""
+            ids, stop_requested, end = list(prompt), False, ""
 
         runner: Any = Runner()
         runner.context = context
@@ -226,11 +226,11 @@ def test_the_distribution_is_the_targets(names: list[int]) -> None:
         draft = TranslatedDraft(inner, translation)
         draft.behind = lambda _: 0  # type: ignore[method-assign]
         sampler: Any = TableSampler(context, 1.0, 0, random)
-        chosen = Speculation(draft, Policy(3, Costs(), auto=False), random=random).chosen(
+        chosen = Speculation(draft, Policy(3, Costs(), auto=False), random=random).choose(
             runner, sampler, 3, logprobs=False
         )
-        for token_id, _ in chosen:
-            runner.ids.append(token_id)
+        for choice in chosen:
+            runner.ids.append(choice.token_id)
             if len(runner.ids) == len(prompt) + 3:
                 break
         chosen.close()

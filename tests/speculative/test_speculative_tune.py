@@ -125,7 +125,7 @@ def test_what_was_measured_is_measured_again_where_its_file_is_damaged(tmp_path:
 
     def remembered(otherwise: object) -> object:
         tuner = Tuner(of_one_thread, GenerateSettings("m"), str(path), 0.0)
-        return tuner._remember("answers", lambda: otherwise)
+        return tuner.remember("answers", lambda: otherwise)
 
     assert remembered(measured) == measured
     assert remembered("anew") == measured

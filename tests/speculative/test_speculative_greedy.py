@@ -122,11 +122,11 @@ def test_what_goes_on_from_a_text_is_decoded_like_it(
     with Target(model, draft=model, draft_max=4) as bench:
         speculation = bench.speculation
         assert speculation
-        policy = speculation._policy
+        policy = speculation.policy
         text = bench.runner.model.tokenize(prompts("en", 1)[0])
         for turn in range(3):
             answer = said[declined if turn == 0 else not declined]
-            monkeypatch.setattr(policy, "declined", lambda *_, answer=answer: answer)
+            monkeypatch.setattr(policy, "refusal", lambda *_, answer=answer: answer)
             text = [*text, *bench.ids(text, 12), *bench.runner.model.tokenize(" and")]
             assert speculation.statistics.declined == (turn + 1) * declined
         bench.ids([5, *text], 12)  # nothing is kept: it is decided anew
@@ -211,10 +211,12 @@ def test_bits_are_compared_with_those_of_the_same_places() -> None:
     for given in ({"draft_lookup": True}, {"draft": own("draft", "q8_0"), "draft_lookup": True}):
         with Target(model, **given) as bench:
             assert bench.speculation
-            known = bench.speculation._policy.known
-            for text in texts:
-                known._batches.pop(8, None)  # so that it is measured over and over
-                known.checked = min(known.checked, 4)
+            known = bench.speculation.policy.costs
+            for text in texts:  # without its costs, a batch of 8 is measured over and over
+                batches: Any = known.document()["batches"]
+                batches.pop("8", None)
+                checked = min(known.checked, 4)
+                known.take({**known.document(), "batches": batches, "checked": checked})
                 bench.ids(text, 64)
                 assert known.checked > 0
 

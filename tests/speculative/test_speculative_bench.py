@@ -17,7 +17,7 @@ from mtkit.errors import MissingExtra
 from mtkit.llm.runner import logprob, open_model
 from mtkit.settings import DraftSettings, GenerateSettings
 from mtkit.settings.declaration import settings_of
-from mtkit.speculative.bench import Bench, Run, add_counts, groups_of, summarize
+from mtkit.speculative.bench import Run, add_counts, groups_of, mean_log_likelihood, summarize
 from mtkit.speculative.drafts import Script
 from mtkit.speculative.rounds import Statistics
 
@@ -68,8 +68,8 @@ def test_counts_of_several_texts_are_those_of_one() -> None:
             drafted = random.randrange(5)
             accepted = random.randrange(drafted + 1)
             for seen in (one, whole):
-                seen.round(drafted, 0.5, 1.0)
-                seen.outcome(drafted, accepted, accepted + 1)
+                seen.count_round(drafted, 0.5, 1.0)
+                seen.count_outcome(drafted, accepted, accepted + 1)
         documents.append(one.document())
     assert add_counts(documents) == whole.document()
     grown = [{"dynamic_vocabulary": {"largest": n, "added": n}} for n in (2, 5, 3)]
@@ -152,7 +152,7 @@ def test_likelihoods_of_texts_longer_than_a_batch() -> None:
     settings = settings_of(GenerateSettings, given)
     with open_model(settings) as runner:
         context = runner.open_context()
-        found = Bench(runner, settings, {})._log_likelihood(ids[:3], ids[3:])
+        found = mean_log_likelihood(context, ids[:3], ids[3:])
         context.clear()
         context.decode(ids[:3])
         total = 0.0
