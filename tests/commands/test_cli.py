@@ -25,40 +25,6 @@ SPM = FIXTURES / "spm-bpe" / "tokenizer.model"
 TEXT = "Hello, MNN!"
 
 
-def test_version_and_overview(mtkit: Run) -> None:
-    version = mtkit("--version").stdout.decode()
-    assert version.startswith("mtkit ")
-    assert "engine" in version
-    overview = mtkit("--help").stdout.decode()
-    for name in ("inspect", "convert", "encode", "decode", "dump", "template", "formats"):
-        assert f"  {name} " in overview
-    assert mtkit().stdout.decode() == overview
-
-
-def test_the_default_tokenizer_needs_no_argument(mtkit: Run) -> None:
-    done = mtkit("encode", TEXT)
-    assert done.returncode == 0, done.stderr
-    ids = done.stdout.decode().split()
-    assert ids
-    assert mtkit("decode", stdin=done.stdout).stdout.decode() == TEXT + "\n"
-    assert mtkit("decode", *ids).stdout.decode() == TEXT + "\n"
-
-
-def test_encode_forms(mtkit: Run) -> None:
-    ids = mtkit("encode", TEXT, "-t", BBPE).stdout.decode().split()
-    document = json.loads(mtkit("encode", TEXT, "-t", BBPE, "--json").stdout)
-    assert document["schema"] == "mtkit.encode/1"
-    assert list(map(str, document["ids"])) == ids
-    assert len(document["tokens"]) == len(document["offsets"]) == len(ids)
-    assert mtkit("encode", TEXT, "-t", BBPE, "--count").stdout.decode() == f"{len(ids)}\n"
-    tokens = mtkit("encode", TEXT, "-t", BBPE, "--tokens").stdout.decode().split()
-    assert tokens == document["tokens"]
-    rows = mtkit("encode", TEXT, "-t", BBPE, "--offsets").stdout.decode().splitlines()
-    assert [row.split("\t")[0] for row in rows] == ids
-    trace = json.loads(mtkit("encode", TEXT, "-t", BBPE, "--trace", "--json").stdout)
-    assert trace["ids"] == document["ids"]
-
-
 def test_ids_beyond_one_chunk_are_one_line(mtkit: Run) -> None:
     text = "word " * 70_000
     surrounded = ["-t", SPM, "--no-parse-special", "--bos", "--eos"]
@@ -70,27 +36,6 @@ def test_ids_beyond_one_chunk_are_one_line(mtkit: Run) -> None:
     count = mtkit("encode", *surrounded, "--count", stdin=stdin).stdout
     assert int(count) == len(ids) + 2
     assert mtkit("encode", "-t", SPM, "--no-special", stdin=b"").stdout == b"\n"
-
-
-def test_text_comes_from_argument_pipe_or_file(mtkit: Run, tmp_path: Path) -> None:
-    file = tmp_path / "text.txt"
-    file.write_bytes(b"one\ntwo\r\nthree")
-    whole = mtkit("encode", "--file", file, "-t", BBPE).stdout
-    assert mtkit("encode", "-", "-t", BBPE, stdin=file.read_bytes()).stdout == whole
-    assert mtkit("encode", "-t", BBPE, stdin=file.read_bytes()).stdout == whole
-    lines = mtkit("encode", "--file", file, "-t", BBPE, "--lines").stdout.splitlines()
-    single = [mtkit("encode", t, "-t", BBPE).stdout.strip() for t in ("one", "two", "three")]
-    assert lines == single
-    (tmp_path / "name.txt").write_bytes(b"")
-    name = mtkit("encode", str(tmp_path / "name.txt"))
-    assert name.stdout != whole
-    assert b"--file reads" in name.stderr
-
-
-def test_a_tokenizer_can_come_through_a_pipe(mtkit: Run) -> None:
-    direct = mtkit("encode", TEXT, "-t", BBPE).stdout
-    assert mtkit("encode", TEXT, "-t", "-", stdin=BBPE.read_bytes()).stdout == direct
-    assert mtkit("inspect", "-", stdin=BBPE.read_bytes()).returncode == 0
 
 
 def test_a_terminal_says_which_file_was_taken(mtkit: Run, tmp_path: Path) -> None:
@@ -118,73 +63,6 @@ def test_config_says_what_is_in_force_and_from_where(mtkit: Run, tmp_path: Path)
     assert "tokenizer the one that ships with mtkit" in words
     assert f"model {BBPE} {tmp_path}/mtkit/config.toml" in words
     assert mtkit("config").stdout.decode() == f"tokenizer\t\nmodel\t{BBPE}\n"
-
-
-def test_special_tokens_are_a_choice(mtkit: Run) -> None:
-    def ids(*args: str) -> list[str]:
-        return mtkit("encode", "<|im_end|>", "-t", BBPE, *args).stdout.decode().split()
-
-    assert ids() == ["8191"]
-    assert ids("--parse-special") == ["8191"]
-    assert len(ids("--no-parse-special")) > 1
-    plain = mtkit("encode", TEXT, "-t", SPM).stdout.decode().split()
-    both = mtkit("encode", TEXT, "-t", SPM, "--bos", "--eos").stdout.decode().split()
-    assert both == ["1", *plain, "2"]
-
-
-@pytest.mark.parametrize(
-    ("args", "code", "says"),
-    [
-        (["encod", "x"], 2, "did you mean encode"),
-        (["ecnode"], 2, "did you mean encode"),
-        (["help", "encod"], 2, "did you mean encode"),
-        (["--verison"], 2, "no such option: --verison; did you mean --version"),
-        (["encode", "a", "b"], 2, "unexpected argument: b"),
-        (["encode", "--nothing"], 2, "mtkit encode --help"),
-        (["dump"], 2, "missing argument 'WHAT'"),
-        (["dump", "tensors"], 2, "needs a GGUF"),
-        (["convert", "--to"], 2, "requires an argument"),
-        (["encode", "x", "-t", "missing.json"], 2, "no such file"),
-        (["encode", "x", "-f", "y"], 2, "give only one of TEXT, --prompt and --file"),
-        (["encode", "-f", "missing.txt"], 2, "missing.txt"),
-        (["encode", "x", "--ids", "--count"], 2, "give only one"),
-        (["encode", "x", "--as", "onnx"], 2, "mnn"),
-        (["decode", "x"], 2, "not a token id"),
-        (["decode", "99999999"], 2, "no id 99999999"),
-        (["convert", str(BBPE)], 2, "no --to; run: "),
-        (["convert", str(BBPE), "--to", "nothing"], 2, "unknown format"),
-        (["convert", str(BBPE), "--to", "mnn"], 2, "is it mtok?"),
-        (["convert", str(BBPE), "a.gguf", "-o", "b.gguf"], 2, "give DST or -o"),
-        (["convert", str(BBPE), "--to", "gguf", "--allow-loss", "id"], 2, "unknown loss"),
-        (["convert", str(BBPE), "--to", "gguf", "--tables"], 2, "--to mtok"),
-        (["convert", str(BBPE), "--to", "mtok", "-o", "-"], 2, "not standard output"),
-        (["compare", str(BBPE), str(BBPE), "-n", "-1"], 2, "-1"),
-        (["encode", "x", "--encoding", "gpt2"], 2, "is for .tiktoken files"),
-        (["convert", str(BBPE), "--to", "hf", "--encoding", "qwen"], 2, "is for .tiktoken files"),
-        (["encode", "x", "-t", str(SPM), "--bos", "--trace"], 2, "without --bos"),
-        (["convert", str(BBPE), "--to", "spm"], 4, "tokenizer.json"),
-        (["dump", "nothing", str(BBPE)], 2, "cannot dump"),
-        (["dump", "merges", str(SPM)], 4, "no merges"),
-        (["dump", "scores", str(BBPE)], 4, "mtkit dump merges"),
-        (["inspect", str(BBPE), "--tensors"], 2, "not a GGUF"),
-        (["inspect", "x", "y", "--plan"], 2, "one row"),
-        (["config", "color"], 2, "no setting"),
-        (["completion", "tcsh"], 2, "bash"),
-        (["--color", "sometimes"], 2, "auto"),
-    ],
-)
-def test_wrong_use_is_one_clear_line(mtkit: Run, args: list[str], code: int, says: str) -> None:
-    assert says in one_line(mtkit(*args), code)
-
-
-def test_without_a_file_it_is_the_default_tokenizer(mtkit: Run) -> None:
-    assert mtkit("inspect").stdout.startswith(b"format\tmtok\nids\t32768\nmodel\t")
-    assert len(mtkit("dump", "vocab").stdout.splitlines()) == 32768
-
-
-def test_short_help_is_help(mtkit: Run) -> None:
-    assert mtkit("dump", "-h").stdout == mtkit("help", "dump").stdout
-    assert b"Examples:" in mtkit("dump", "--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -220,17 +98,6 @@ def test_dump_is_whole_and_escaped(mtkit: Run) -> None:
     assert "im_start" in template
 
 
-def test_config_sets_the_default_tokenizer(mtkit: Run) -> None:
-    assert mtkit("config", "tokenizer", BBPE).returncode == 0
-    assert mtkit("config", "tokenizer").stdout.decode() == f"{BBPE}\n"
-    direct = mtkit("encode", TEXT, "-t", BBPE).stdout
-    assert mtkit("encode", TEXT).stdout == direct
-    other = mtkit("encode", TEXT, env={"MTKIT_TOKENIZER": str(SPM)}).stdout
-    assert other == mtkit("encode", TEXT, "-t", SPM).stdout
-    assert mtkit("config", "tokenizer", "--unset").returncode == 0
-    assert mtkit("encode", TEXT).stdout != direct
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -258,10 +125,6 @@ def test_completion_knows_commands_options_and_values(
     assert {row.split("\t")[0] for row in done.stdout.decode().splitlines()} == words
 
 
-def test_a_completion_script_asks_mtkit(mtkit: Run) -> None:
-    assert b"_MTKIT_COMPLETE" in mtkit("completion", "bash").stdout
-
-
 def test_formats_lists_every_module(mtkit: Run) -> None:
     rows = json.loads(mtkit("formats", "--json").stdout)["formats"]
     assert [row["name"] for row in rows if row["holds"] == "model"] == ["hf-model"]
@@ -282,41 +145,9 @@ def test_closed_streams_are_no_bug(closed: str, tmp_path: Path) -> None:
         assert done.returncode == (3 if args == "inspect -" else 0), (args, done.stderr)
 
 
-def test_standard_input_cannot_be_taken_twice(mtkit: Run) -> None:
-    model = SPM.read_bytes()
-    for args in (["encode", "-", "-t", "-"], ["decode", "-", "-t", "-"], ["compare", "-", "-"]):
-        assert "wanted twice" in one_line(mtkit(*args, stdin=model), 2)
-    # The text of the arguments, the tokenizer of the pipe.
-    assert mtkit("encode", "a", "-t", "-", stdin=model).returncode == 0
-
-
-def test_a_missing_default_says_who_named_it(mtkit: Run) -> None:
-    assert mtkit("config", "tokenizer", "/not/here.json").returncode == 0
-    assert "mtkit config tokenizer" in one_line(mtkit("encode", "x"), 2)
+def test_a_setting_is_utf8(mtkit: Run) -> None:
     unprintable = os.fsdecode(b"\xff")
     assert "not valid UTF-8" in one_line(mtkit("config", "tokenizer", unprintable), 2)
-
-
-def test_the_output_says_the_format_in_any_case(mtkit: Run, tmp_path: Path) -> None:
-    for args in (["-o", "a.gguf"], ["--to", "GGUF", "-o", "b.gguf"]):
-        assert mtkit("convert", BBPE, *args).returncode == 0
-    assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
-    assert mtkit("convert", BBPE, "-o", "MY.MTOK").returncode == 0
-    assert (
-        b"the name x.y does not determine the format" in mtkit("convert", BBPE, "-o", "x.y").stderr
-    )
-
-
-def test_ids_come_back_from_json(mtkit: Run) -> None:
-    one = mtkit("encode", TEXT, "--json").stdout
-    assert mtkit("decode", stdin=one).stdout.decode() == TEXT + "\n"
-    lines = mtkit("encode", "--lines", "--json", stdin=b"one\n\ntwo three\n").stdout
-    assert mtkit("decode", "--lines", stdin=lines).stdout == b"one\n\ntwo three\n"
-    assert mtkit("decode", stdin=lines).stdout == b"onetwo three\n"
-    for text in (b'{"a": 1}', b'{"ids": [1', b'{"ids": "x"}', b'{"ids": [-1]}', b"{} []"):
-        done = mtkit("decode", stdin=text)
-        assert done.stdout == b""
-        assert one_line(done, 2)
 
 
 @pytest.mark.parametrize("name", ["bbpe-8k/tokenizer.json", "bbpe-8k/vocab.gguf",

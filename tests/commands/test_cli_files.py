@@ -50,30 +50,6 @@ def test_a_web_page_is_called_one_whatever_it_was_taken_for(mtkit: Run, tmp_path
         assert "web page" in one_line(mtkit(*args), 3)
 
 
-def test_several_files_have_a_folder(mtkit: Run, tmp_path: Path) -> None:
-    for target, made in (("made", ["made/tokenizer.json", "made/tokenizer_config.json"]),
-                         ("own.json", ["own.json", "tokenizer_config.json"])):  # fmt: skip
-        done = mtkit("convert", BBPE, "--to", "hf", "-o", tmp_path / target, "--json")
-        files = [str(tmp_path / name) for name in made]
-        assert json.loads(done.stdout)["files"][: len(files)] == files
-    assert mtkit("convert", BBPE, "--to", "gguf", "-o", tmp_path / "one", "-q").returncode == 0
-    assert (tmp_path / "one").is_file()
-
-
-def test_convert_says_what_it_did(mtkit: Run, tmp_path: Path) -> None:
-    target = tmp_path / "out.mtok"
-    done = mtkit("convert", BBPE, "--to", "mtok", "-o", target, "--json")
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert document["output"] == str(target)
-    assert {"losses", "assumptions", "verified"} <= set(document)
-    assert target.exists()
-    again = mtkit("convert", BBPE, "--to", "mtok", "-o", target)
-    assert "--force" in one_line(again, 2)
-    assert mtkit("convert", BBPE, "--to", "mtok", "-o", target, "--force").returncode == 0
-    assert not [name for name in os.listdir(tmp_path) if name.endswith(".part")]
-
-
 @pytest.mark.parametrize("table", ["PROG", "DECO"])
 def test_tables_of_another_version_are_named_once_and_not_used(
     mtkit: Run, tmp_path: Path, table: str
@@ -134,28 +110,6 @@ def test_an_error_on_a_terminal_has_its_hint_on_a_line(tmp_path: Path) -> None:
     found = check_screens("inspect", tmp_path / "none.gguf", code=2)[120]
     assert found.lines[0].startswith("✗ ")
     assert found.lines[-2].startswith("  name a file")
-
-
-def test_refused_conversions_leave_nothing(mtkit: Run, tmp_path: Path) -> None:
-    one_line(mtkit("convert", BBPE, "--to", "spm", "-o", tmp_path / "x.model"), 4)
-    assert not (tmp_path / "x.model").exists()
-
-
-def test_the_target_may_stand_behind_the_source(mtkit: Run, tmp_path: Path) -> None:
-    source = FIXTURES / "bbpe-8k" / "tokenizer.json"
-    for args in ([source, "one.mtok"], ["-o", "two.mtok", source], [source, "--format", "mtok",
-                                                                  "-o", "three.mtok"]):  # fmt: skip
-        assert mtkit("convert", *args).returncode == 0
-    one, *others = [(tmp_path / f"{name}.mtok").read_bytes() for name in ("one", "two", "three")]
-    assert others == [one, one]
-
-
-def test_convert_never_writes_over_its_input(mtkit: Run, tmp_path: Path) -> None:
-    copy = tmp_path / "tokenizer.json"
-    copy.write_bytes(BBPE.read_bytes())
-    done = mtkit("convert", copy, "--to", "hf", "--force")
-    assert "is the source file itself" in one_line(done, 2)
-    assert copy.read_bytes() == BBPE.read_bytes()
 
 
 def test_only_files_are_replaced_and_links_stay_links(mtkit: Run, tmp_path: Path) -> None:

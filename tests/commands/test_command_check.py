@@ -61,19 +61,6 @@ def test_the_worst_of_several_counts(mtkit: Run, tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_that_is_not_there_takes_no_report_from_the_others(
-    mtkit: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "cut.gguf").write_bytes(b"GGUF")
-    done = mtkit("check", "cut.gguf", "nowhere.gguf", SOUND)
-    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
-    assert done.stderr.startswith(b"mtkit: nowhere.gguf: no such file")
-    assert done.stdout.startswith(b"cut.gguf\terror\ttruncated\t")
-    files = json.loads(mtkit("check", "nowhere.gguf", "cut.gguf", "--json").stdout)["files"]
-    assert [one["file"] for one in files] == ["cut.gguf"]
-    assert "no such file" in one_line(mtkit("check", "nowhere.gguf", "--json"), 2)
-
-
 def test_every_model_of_a_folder_is_checked(mtkit: Run, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
@@ -102,19 +89,6 @@ def test_sarif(mtkit: Run, tmp_path: Path) -> None:
         assert place["artifactLocation"]["uri"].endswith(".gguf")
         assert place["region"]["byteOffset"] >= 0
     assert "run" not in document
-
-
-def test_explain(mtkit: Run) -> None:
-    rows = dict(
-        line.split("\t")
-        for line in mtkit("check", "--explain", "token-twice").stdout.decode().splitlines()
-    )
-    assert rows["severity"] == "warning"
-    assert rows["meaning"].startswith("Two ids have the same text")
-    wrong = mtkit("check", "--explain", "token-twise")
-    assert "token-twice" in one_line(wrong, 2)
-    assert mtkit("check").returncode == 2
-    assert mtkit("check", "no-such-file.gguf").returncode == 2
 
 
 def test_screens(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 from typing import TYPE_CHECKING
@@ -23,8 +22,6 @@ from mtkit.inspection.difference import find_difference
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from conftest import Run
 
     from mtkit.gguf import GgufFile
 
@@ -110,20 +107,6 @@ def edited(folder: Path) -> Path:
     path = folder / "edited.gguf"
     path.write_bytes(b"".join(draft.chunks()))
     return path
-
-
-def test_rows_and_verdicts(mtkit: Run, tmp_path: Path) -> None:
-    path = edited(tmp_path)
-    same = mtkit("diff", MODEL, MODEL)
-    assert (same.returncode, same.stdout, same.stderr) == (0, b"", b"")
-    done = mtkit("diff", MODEL, path)
-    assert done.returncode == 1
-    rows = [row.split("\t") for row in done.stdout.decode().splitlines()]
-    assert ["metadata", "general.name", "changed", "mtkit docs target", "renamed"] in rows
-    assert ["metadata", "general.license", "removed", "Apache-2.0", ""] in rows
-    document = json.loads(mtkit("diff", MODEL, path, "--json").stdout)
-    assert document["only_metadata"]
-    assert not document["tensors"]
 
 
 def test_screens(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from screens import check_screens
-from support import FIXTURES, one_line
+from support import one_line
 
 import mtkit as package
 from mtkit.gguf import open_gguf
@@ -51,74 +51,10 @@ def test_an_edit_changes_what_is_asked_for(mtkit: Run, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (["--set", "general.name=x"], "-o NEW.gguf"),
-        (["-o", "new.gguf"], "no changes given"),
-        ([], "no changes given"),
-        (["--set", "general.name"], "no value for general.name; --set general.name=VALUE"),
-        (["--set-file", "a.b="], "no file for a.b; --set-file a.b=FILE"),
-        (["--rename-key", "a.b"], "no new name for a.b; --rename-key a.b=NEW"),
-        (["-o", "new.gguf", "--set", "=x"], "no name in front of =; --set NAME=x"),
-        (["-o", "-", "--unset", "general.name"], "no output file"),
-        (["-o", "new.gguf", "--set", "a=u8:256"], "out of range"),
-        (["-o", "new.gguf", "--set", "general.name=bool: text"], "write string:"),
-        (["-o", "new.gguf", "--set-file", f"llama.block_count={MODEL}"], "is a string"),
-        (["-o", "new.gguf", "--set", "new.key=x"], "its type is needed"),
-        (["-o", "new.gguf", "--set", "a=bool:yes"], "true or false"),
-        (["-o", "new.gguf", "--unset", "general.nam"], "is it general.name?"),
-        (["-o", "new.gguf", "--rename-tensor", "a=b"], "no such tensor"),
-        (["-o", "no/such/folder/new.gguf", "--unset", "general.name"], "folder"),
-        (["-o", MODEL, "--unset", "general.name"], "already exists"),
-        (["-o", "new.gguf", "--set", "general.alignment=u32:12"], "power of two"),
-    ],
-)
-def test_what_cannot_be_edited(mtkit: Run, tmp_path: Path, args: list[str], said: str) -> None:
-    assert said in one_line(mtkit("edit", MODEL, *args), 2)
-    assert not list(tmp_path.glob("*.gguf*"))
-
-
-def test_a_dry_run_writes_nothing(mtkit: Run, tmp_path: Path) -> None:
-    done = mtkit("edit", MODEL, "--unset", "general.name", "--dry-run", "--json")
-    document = json.loads(done.stdout)
-    assert (document["schema"], document["written"]) == ("mtkit.edit/1", None)
-    assert document["changes"][0]["before"]
-    assert not mtkit("split", MODEL, "--max-tensors", "9", "--dry-run").stderr
-    assert not list(tmp_path.glob("*.gguf*"))
-
-
-def test_the_file_itself_can_be_the_new_one(mtkit: Run, tmp_path: Path) -> None:
-    path = tmp_path / "model.gguf"
-    path.write_bytes(Path(MODEL).read_bytes())
-    done = mtkit("edit", path, "-o", path, "--force", "--set", "general.name=itself")
-    assert done.returncode == 0
-    assert open_gguf(path).metadata["general.name"] == "itself"
-
-
 def copied(tmp_path: Path, name: str = "model.gguf") -> Path:
     path = tmp_path / name
     path.write_bytes(Path(MODEL).read_bytes())
     return path
-
-
-def test_an_edit_in_place(mtkit: Run, tmp_path: Path) -> None:
-    path = copied(tmp_path)
-    size = path.stat().st_size
-    dry = mtkit("edit", path, "--set", "llama.block_count=u32:5", "--in-place", "--dry-run")
-    assert dry.stdout == b"set\tllama.block_count\t4\t5\n"
-    assert path.read_bytes() == Path(MODEL).read_bytes()
-    done = mtkit("edit", path, "--set", "llama.block_count=u32:5", "--in-place", "--json")
-    assert json.loads(done.stdout)["written"] == str(path)
-    assert (open_gguf(path).metadata["llama.block_count"], path.stat().st_size) == (5, size)
-    long = "general.name=" + "long" * 40
-    assert "in place" in one_line(mtkit("edit", path, "--set", long, "--in-place"), 2)
-    assert "in place" in one_line(mtkit("edit", path, "--set", long, "--in-place", "--dry-run"), 2)
-    for args in (["-o", "new.gguf"], []):
-        done = mtkit("edit", *([path] if args else ["-"]), "--set", "a=u8:1", "--in-place", *args)
-        assert "--in-place edits the file" in one_line(done, 2)
-    assert "no changes given" in one_line(mtkit("edit", path, "--in-place"), 2)
-    assert [one.name for one in tmp_path.glob("model*")] == ["model.gguf"]
 
 
 def test_the_next_edit_finishes_one_that_was_cut_short(mtkit: Run, tmp_path: Path) -> None:
@@ -224,39 +160,15 @@ os.execv(sys.executable, [sys.executable, "-m", "mtkit", *sys.argv[1:]])
 """
 
 
-def test_cut_joined_and_hashed(mtkit: Run, tmp_path: Path) -> None:
+def test_a_file_and_its_parts_have_the_same_hashes(mtkit: Run, tmp_path: Path) -> None:
     done = mtkit("split", MODEL, "--max-size", "1Mi", "-o", "parts")
     rows = [row.split("\t") for row in done.stdout.decode().splitlines()]
-    count = len(rows)
-    assert rows[0][0] == os.path.join("parts", f"default-model-00001-of-{count:05d}.gguf")
-    assert sum(int(row[1]) for row in rows) == len(open_gguf(MODEL).tensors)
     first = rows[0][0]
-    assert "is one of the shards" in one_line(mtkit("merge", first, "-o", first, "--force"), 2)
-    assert mtkit("merge", first, "-o", "whole.gguf").returncode == 0
-    assert (tmp_path / "whole.gguf").read_bytes() == Path(MODEL).read_bytes()
-    assert "already exists" in one_line(mtkit("merge", first, "-o", "whole.gguf"), 2)
-    every = [row[0] for row in rows]
-    for words in (["parts"], ["parts/"], every, [*every[1:], first], [first, "again.gguf"]):
-        assert mtkit("merge", *words).returncode == 0, words
-        name = "again.gguf" if "again.gguf" in words else "default-model.gguf"
-        assert (tmp_path / name).read_bytes() == Path(MODEL).read_bytes()
-        (tmp_path / name).unlink()
-    assert "is not a shard" in one_line(mtkit("merge", *every, "whole.gguf"), 2)
-    (tmp_path / "none").mkdir()
-    assert "without shards" in one_line(mtkit("merge", "none"), 2)
-    shutil.copy(tmp_path / first, tmp_path / "parts" / "b-00001-of-00002.gguf")
-    assert "several models" in one_line(mtkit("merge", "parts"), 2)
-    (tmp_path / "parts" / "b-00001-of-00002.gguf").unlink()
-    for wrong in ("0", "2X", "-1", "G", "1.5G"):
-        assert "is not a size" in one_line(mtkit("split", MODEL, "--max-size", wrong), 2)
-    assert "no size given" in one_line(mtkit("split", MODEL), 2)
-
+    assert sum(int(row[1]) for row in rows) == len(open_gguf(MODEL).tensors)
+    shutil.copy(MODEL, tmp_path / "whole.gguf")
     manifest = mtkit("hash", "whole.gguf", "--all").stdout
     in_parts = mtkit("hash", first, "--all").stdout.replace(first.encode(), b"whole.gguf")
     assert in_parts == manifest
-    later = rows[1][0]
-    assert "name parts" in one_line(mtkit("hash", later), 2)
-    assert mtkit("diff", first, MODEL).returncode == 0
     (tmp_path / "manifest").write_bytes(manifest)
     same = mtkit("hash", MODEL, "--check", "manifest")
     assert same.returncode == 0
@@ -275,45 +187,6 @@ def test_cut_joined_and_hashed(mtkit: Run, tmp_path: Path) -> None:
     bent = mtkit("hash", "bent.gguf", "--check", "manifest")
     assert bent.returncode == 1
     assert bent.stdout.count(b"differs") == 7  # the last tensor by three hashes, the whole by four
-    (tmp_path / "wrong").write_text("sha256 only\n")
-    assert "line 1" in one_line(mtkit("hash", MODEL, "--check", "wrong"), 3)
-
-
-def test_the_other_byte_order_and_back(mtkit: Run, tmp_path: Path) -> None:
-    done = mtkit("convert-endian", MODEL, "-o", "big.gguf", "--json")
-    document = json.loads(done.stdout)
-    assert (document["schema"], document["written"]) == ("mtkit.convert-endian/1", True)
-    assert b"header\tbyte_order\tbig\n" in mtkit("inspect", "big.gguf").stdout
-    assert "already exists" in one_line(mtkit("convert-endian", MODEL, "-o", "big.gguf"), 2)
-    row = mtkit("convert-endian", "big.gguf", "-o", "back.gguf").stdout.split(b"\t")
-    assert (row[0], int(row[1])) == (b"back.gguf", len(open_gguf(MODEL).tensors))
-    assert (tmp_path / "back.gguf").read_bytes() == Path(MODEL).read_bytes()
-    same = tmp_path / "back.gguf"
-    assert mtkit("convert-endian", same, "-o", same, "--force").returncode == 0
-    assert same.read_bytes() == (tmp_path / "big.gguf").read_bytes()
-    assert not mtkit("convert-endian", MODEL, "-o", "none.gguf", "--dry-run").stderr
-    assert not (tmp_path / "none.gguf").exists()
-    assert "-o NEW.gguf" in one_line(mtkit("convert-endian", MODEL, "-o", "-"), 2)
-
-
-def test_a_tokenizer_has_one_hash(mtkit: Run, tmp_path: Path) -> None:
-    source = FIXTURES / "bbpe-8k" / "tokenizer.json"
-    mtkit("convert", source, "--to", "mtok", "-o", "t.mtok")
-    one, other = (mtkit("hash", path, "--tokenizer").stdout.split() for path in (source, "t.mtok"))
-    assert one[:2] == other[:2]
-    another = mtkit("hash", FIXTURES / "spm-bpe" / "tokenizer.model", "--tokenizer").stdout.split()
-    assert another[1] != one[1]
-
-
-def test_a_type_that_changes_is_shown(mtkit: Run) -> None:
-    done = mtkit("edit", MODEL, "--set", "llama.block_count=u64:4", "--dry-run")
-    assert done.stdout == b"set\tllama.block_count\tu32: 4\tu64: 4\n"
-
-
-def test_one_hash_has_no_manifest(mtkit: Run) -> None:
-    assert "cannot be combined with --check" in one_line(
-        mtkit("hash", MODEL, "--tokenizer", "-c", "missing"), 2
-    )
 
 
 def test_screens(tmp_path: Path) -> None:
@@ -323,38 +196,6 @@ def test_screens(tmp_path: Path) -> None:
     (tmp_path / "m").write_text("sha256    " + "0" * 64 + "  a.gguf\n")
     bad = check_screens("hash", MODEL, "--check", tmp_path / "m", code=1)
     assert "0 of 1 hashes agree" in bad[80].words
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("edit odd.gguf -o new.gguf --set a=u8:1", ["5 bytes behind the tensors"]),
-        ("split odd.gguf --max-tensors 9", ["split.count", "5 bytes behind the tensors"]),
-        ("merge part-00001-of-00001.gguf -o new.gguf", ["5 bytes behind the tensors"]),
-    ],
-)
-def test_what_is_not_kept_is_said(line: str, said: list[str], mtkit: Run, tmp_path: Path) -> None:
-    """The value 0 of split.count is what joining files with llama-gguf-split leaves."""
-    for name, count in (("odd.gguf", 0), ("part-00001-of-00001.gguf", 1)):
-        made = mtkit("edit", MODEL, "-o", name, "--set", f"split.count=u16:{count}")
-        assert made.returncode == 0, made.stderr
-        with (tmp_path / name).open("ab") as file:
-            file.write(b"extra")
-    done = mtkit(*line.split())
-    assert done.returncode == 0, done.stderr
-    name = line.split()[1]
-    wanted = [f"mtkit: {name}: warning: {what}: not kept" for what in said]
-    assert done.stderr.decode().splitlines() == wanted
-
-
-def test_a_file_of_a_set_may_have_keys_of_its_own(mtkit: Run, tmp_path: Path) -> None:
-    assert mtkit("split", MODEL, "--max-tensors", "20").returncode == 0
-    first, second = sorted(tmp_path.glob("*-0000[12]-of-*.gguf"))
-    edited = mtkit("edit", second.name, "-o", second.name, "--set", "a.b=u8:1", "--force")
-    assert edited.returncode == 0, edited.stderr
-    done = mtkit("merge", first.name, "-o", "new.gguf")
-    assert done.returncode == 0
-    assert done.stderr.decode() == f"mtkit: {second.name}: warning: a.b: not kept\n"
 
 
 def odd(path: Path, kind: str) -> list[str]:
@@ -392,53 +233,6 @@ def test_what_is_laid_out_otherwise_is_said(kind: str, mtkit: Run, tmp_path: Pat
     assert done.returncode == 0, done.stderr
     said = done.stderr.decode().splitlines()
     assert said == [f"mtkit: odd.gguf: warning: {what}" for what in wanted]
-
-
-def test_a_file_whose_edit_was_cut_short_is_no_source(mtkit: Run, tmp_path: Path) -> None:
-    (tmp_path / "m.gguf").write_bytes(Path(MODEL).read_bytes())
-    (tmp_path / "m.gguf.journal").write_bytes(b"")
-    for line in (
-        "split m.gguf --max-tensors 9",
-        "convert-endian m.gguf -o new.gguf",
-        "quantize m.gguf --type Q8_0 --allow-requantize -o new.gguf",
-        "trim m.gguf --keep ids.txt -o new.gguf",
-    ):
-        (tmp_path / "ids.txt").write_text("1\n2\n")
-        done = mtkit(*line.split())
-        assert "an earlier edit was interrupted" in one_line(done, 2)
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("a.n=u8[]:[1, 2, 3, 4, 5, 6, 7]", "7: 1 2 3 4 5 6 …"),
-        ("a.f=f32:1e-50", "0.0"), ("a.f=f32:0.1", "0.1"), ("a.f=f32[]:[0.1, 2]", "[0.1, 2.0]"),
-        ("a.b=bool[]:[true, false]", "[true, false]"), ('a.s=string[]:["a\\u0000"]', '["a\\x00"]'),
-    ],
-)  # fmt: skip
-def test_the_value_shown_is_the_one_written(value: str, shown: str, mtkit: Run) -> None:
-    done = mtkit("edit", MODEL, "-o", "new.gguf", "--set", value)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.decode().rstrip("\n").split("\t")[-1] == shown.replace("\\", "\\\\")
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        ("a.f=f32:1e39", "a number in its range"), ("a.f=f32:1e400", "a number in its range"),
-        ("a.f=f32[]:[1e39]", "numbers in its range"), ("a.f=f64[]:[1e400]", "numbers in its range"),
-        ('a.s=string[]:["\\ud800"]', "half of a surrogate pair"),
-        ("general.alignment=u32:2147483648", "every tensor could be padded"),
-    ],
-)  # fmt: skip
-def test_values_that_cannot_be_written(value: str, said: str, mtkit: Run) -> None:
-    assert said in one_line(mtkit("edit", MODEL, "-o", "new.gguf", "--set", value), 2)
-
-
-def test_an_alignment_is_a_whole_number(mtkit: Run) -> None:
-    rename = "general.architecture=general.alignment"
-    done = mtkit("edit", MODEL, "-o", "new.gguf", "--rename-key", rename)
-    assert "general.alignment: is not a whole number" in one_line(done, 2)
 
 
 def test_a_pipe_is_not_edited_in_place(mtkit: Run, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from screens import check_screens, screen
-from support import FIXTURES, one_line
+from support import FIXTURES
 
 import mtkit as package
 
@@ -121,15 +121,3 @@ def test_a_pipe_has_tokens_escaped_once_and_json_has_them_as_they_are(mtkit: Run
     assert shown == "a\\tb\\\\n⏎"
     document = json.loads(mtkit("explain", text, "-t", BBPE, "--json").stdout)
     assert "".join(one["token"] for one in document["tokens"]) == text
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--svg", "-"], "give a file, not a pipe"),
-        (["--html", "-"], "give a file, not a pipe"),
-        (["--html", "same.x", "--svg", "./same.x"], "both the HTML and the SVG"),
-    ],
-)
-def test_where_pictures_cannot_be(options: list[str], said: str, mtkit: Run) -> None:
-    assert said in one_line(mtkit("explain", "a", *options), 2)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from screens import screen
-from support import FIXTURES, measured, one_line, reference
+from support import measured, one_line, reference
 
 import mtkit as package
 from mtkit.errors import MissingExtra, UnsupportedError
@@ -110,8 +110,3 @@ def test_a_model_that_is_read_once_does_not_fill_the_memory(
     _, _, peak, _, stderr = measured(sys.executable, "-m", "mtkit", *command, *paths)
     assert stderr == b""
     assert peak < ((110 if command == ("check", "--deep") else 64) << 20)
-
-
-def test_a_tokenizer_is_told_how_it_is_hashed(mtkit: Run) -> None:
-    done = mtkit("hash", str(FIXTURES / "bbpe-8k" / "tokenizer.json"))
-    assert "this is not a GGUF file; --tokenizer hashes a tokenizer" in one_line(done, 3)

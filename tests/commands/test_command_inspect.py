@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from llama2c_models import checkpoint
 from range_server import serving
 from screens import check_screens, screen
-from support import FIXTURES, one_line, reference
+from support import FIXTURES, reference
 
 from mtkit.base.binary import Source
 from mtkit.base.record import replace
@@ -129,17 +129,6 @@ def test_filter_and_sort(mtkit: Run, model: Path, options: list[str], names: lis
     assert [line.split(b"\t")[1].decode() for line in done.stdout.splitlines()] == names
     document = json.loads(mtkit("inspect", model, "--json", *options).stdout)
     assert [tensor["name"] for tensor in document["tensors"]] == names
-
-
-def test_wrong_use_is_code_2(mtkit: Run, model: Path, tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    for args in (["inspect", model, "--sort", "color"], ["dump", "colors", model],
-                 ["inspect", tmp_path / "missing.gguf"], ["inspect", empty]):  # fmt: skip
-        done = mtkit(*args)
-        assert done.returncode == 2, args
-        assert done.stderr.startswith(b"mtkit: ")
-        assert done.stderr.count(b"\n") == 1
 
 
 def test_json_has_the_promised_keys(mtkit: Run, model: Path) -> None:
@@ -408,26 +397,3 @@ def test_several_files_from_everywhere(
     assert [line.split()[0] for line in shown[1:4]] == [address, str(model), model.name]
     near = screen("inspect", model, model.with_name("s.safetensors"), columns=150).lines
     assert [line.split()[0] for line in near[1:3]] == [model.name, "s.safetensors"]
-
-
-@pytest.mark.parametrize("asked", [("--metadata",), ("--tensors",), ("--layers",),
-                                   ("--sort", "name"), ("--tensor", "a")])  # fmt: skip
-def test_what_is_asked_of_a_gguf_is_not_left_out_silently(
-    mtkit: Run, tmp_path: Path, asked: tuple[str, ...]
-) -> None:
-    path = tmp_path / "s.safetensors"
-    path.write_bytes(b"\2\0\0\0\0\0\0\0{}")
-    has_table = asked[0] in ("--tensors", "--sort")
-    for file in (path, FIXTURES / "wordpiece")[has_table:]:
-        assert "is not a GGUF" in one_line(mtkit("inspect", file, *asked), 2)
-
-
-def test_the_plan_of_the_default_model_needs_no_name(mtkit: Run) -> None:
-    assert mtkit("inspect", "--plan", "-c", "1k").stdout.decode().startswith("plan\tn_ctx\t1024\n")
-
-
-@pytest.mark.parametrize("given", [("--ctx", "4k"), ("--kv-type", "q8_0"), ("-ngl", "3")])
-def test_what_is_for_the_plan_needs_it(mtkit: Run, model: Path, given: tuple[str, ...]) -> None:
-    found = mtkit("inspect", str(model), *given)
-    assert (found.returncode, found.stdout) == (2, b"")
-    assert b"does nothing without --plan" in found.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -33,38 +32,6 @@ def test_every_token_is_found_by_its_text(name: str) -> None:
         assert all(tokenizer.token_bytes(i) == tokenizer.token_bytes(token_id) for i in ids)
         found[token_id in ids] += 1
     assert found[True] > tokenizer.vocab_size * 0.99, found  # of equal pieces one is looked up
-
-
-def test_both_ways(mtkit: Run) -> None:
-    row = b"261\t\xc4\xa0the\tnormal\t20746865\n"
-    words = ("261", " the", "·the", "Ġthe")
-    wanted = load(BBPE).text_to_ids(" the")
-    assert len(wanted) == 1
-    row = row.replace(b"261", str(wanted[0]).encode())
-    for word in (str(wanted[0]), *words[1:]):
-        assert mtkit("token", word, "-t", BBPE).stdout == row
-    assert mtkit("token", *words[1:], "-t", BBPE).stdout == row * 3
-    assert mtkit("token", "8189-8191", "-t", BBPE).stdout.split()[::4] == [
-        b"8189",
-        b"8190",
-        b"8191",
-    ]
-    document = json.loads(mtkit("token", "<|im_end|>", "--json", "-t", BBPE).stdout)
-    assert document["schema"] == "mtkit.token/1"
-    assert document["tokens"] == [
-        {"id": 8191, "token": "<|im_end|>", "type": "control", "bytes": b"<|im_end|>".hex()}
-    ]
-    assert mtkit("token", "7", "--text", "-t", BBPE).stdout.split()[1] == b"7"
-
-
-def test_what_is_not_a_token_is_an_answer(mtkit: Run) -> None:
-    assert "'zebrafish' is not one token but" in one_line(
-        mtkit("token", "zebrafish", "-t", BBPE), 1
-    )
-    done = mtkit("token", "zebrafish", "0", "-t", BBPE)
-    assert (done.returncode, done.stdout) == (1, b"0\t!\tnormal\t21\n")
-    assert "ids 0 to 8191" in one_line(mtkit("token", "8192", "-t", BBPE), 1)
-    assert "range" in one_line(mtkit("token", "1-2-3", "-t", BBPE), 2)
 
 
 def test_filters_look_into_text_and_spelling(mtkit: Run) -> None:

@@ -16,8 +16,6 @@ from mtkit.commands.options import REQUIRED, SHARED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from conftest import Run
-
 ODD_WORDS = ["", "-", "a=b", "\udcff", "--jso", "-tx", "-ft", "--", "--help", "-x", "-1"]
 VALUES = ["a text", "two", "8", "8k", "0", "0.5", "nan", "1e400", " 7", "1_0", "٣", "f16", "auto"]
 
@@ -192,10 +190,3 @@ def test_an_option_of_several_commands_is_declared_once() -> None:
     first: dict[Any, Any] = {}
     for row in rows:
         assert first.setdefault(row, row[1]) is row[1], row[0]
-
-
-def test_a_plain_line_answers_as_the_same_line_read_by_typer(mtkit: Run) -> None:
-    for form in ("--ids", "--tokens", "--count", "--offsets", "--json"):
-        plain = mtkit("encode", "Hello, MNN!", form)
-        assert plain.stdout
-        assert plain.stdout == mtkit("encode", form, "--", "Hello, MNN!").stdout

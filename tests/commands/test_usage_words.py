@@ -13,7 +13,6 @@ from support import FIXTURES, one_line, reference
 from mtkit.conversion.tokenizer import convert, find_refusal
 from mtkit.errors import LossError, format_texts
 from mtkit.formats.contract import WriteOptions
-from mtkit.sources.locate import MODEL, shipped
 from mtkit.tokenizer.load import load
 
 if TYPE_CHECKING:
@@ -46,48 +45,6 @@ def test_a_default_that_is_not_always_the_same_is_said_once(mtkit: Run) -> None:
         said = words.partition(f"{name} ")[2].partition(next_name)[0]
         assert "efault: " in said
         assert "[default" not in said
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("generate", "--temp", "x", "hi"), "'x' is not a number; see"),
-        (("generate", "--foo", "hi"), "no such option: --foo; is it --force"),
-        (("encode", "a", "b", "c"), "unexpected argument: b c; see"),
-        (("encode", "hi", "--encoding", "gpt2"), "--encoding: is for .tiktoken files; for the"),
-        (("encode", "hi", "--encoding", "foo"), ".tiktoken files; published encodings: gpt2"),
-        (("encode", "hi", "--foo"), "no such option: --foo; is it --bos or --eos? see"),
-        (("encode", "hi", "--special"), "; is it --no-special or --parse-special? see"),
-        (("decode", "model.gguf", "1", "2"), "not a token id; run: mtkit decode 1 2 -t model.gguf"),
-        (("decode", "x", "1"), "'x' is not a token id; ids are whole numbers"),
-        (("convert", str(BBPE / "vocab.gguf")), "vocab.gguf --to hf; formats: all, gguf, hf, hf-m"),
-        (("convert", str(BBPE), "x.mtok", "--verify"), "--verify is for a model folder"),
-        (("encode", "-f", "."), ".: is a folder"),
-        (("generate", "hi", "--grammar", 'root = "a"'), "is neither a file nor GBNF; a rule is"),
-        (("generate", "hi", "--json-schema", "no.json"), "is neither a file nor a JSON schema; a"),
-        (("convert", "no.json", "x.gguf", "--type", "Q8_0"), "no.json: no such file"),
-        (("convert", "an/id", "x.gguf", "--type", "Q8_0"), "an/id: no such folder; add --download"),
-    ],
-)
-def test_what_is_wrong_is_said_in_the_words_of_the_line(
-    mtkit: Run, args: tuple[str, ...], said: str
-) -> None:
-    if args[0] == "generate":
-        reference("llama_cpp")
-    assert said in one_line(mtkit(*args), 2)
-
-
-def test_a_message_without_content_is_told_of(mtkit: Run, tmp_path: Path) -> None:
-    (tmp_path / "chat.json").write_text('[{"role": "user"}]', encoding="utf-8")
-    done = mtkit("template", shipped(MODEL), "--messages", tmp_path / "chat.json")
-    assert "has no 'content', which the chat template needs" in one_line(done, 2)
-
-
-def test_a_vocabulary_does_not_draft(mtkit: Run) -> None:
-    """Also where a draft is loaded only when it may pay."""
-    reference("llama_cpp")
-    done = mtkit("generate", "hi", "-n", "4", "--draft", BBPE / "vocab.gguf")
-    assert "vocab.gguf: has a vocabulary but no weights" in one_line(done, 4)
 
 
 def test_a_refusal_counts_the_same_on_a_terminal_and_in_a_row(tmp_path: Path) -> None:
