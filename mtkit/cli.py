@@ -271,7 +271,6 @@ def _collect_garbage() -> None:
 
 
 def _module(name: str, args: list[str]) -> str:
-    """Return the module of a command."""
     if name in COMMANDS:
         return COMMANDS[name][0]
     from mtkit.commands.help import unknown_command

@@ -164,7 +164,6 @@ def edit(
 
 
 def _typed_key(name: str, value: Value, metadata: Metadata) -> Key:
-    """Return a key with the type that the file has for it, or that its value has."""
     from mtkit.gguf.draft import parse_key
 
     kind = metadata.type_name(name) if name in metadata else _value_type(name, value)

@@ -157,11 +157,7 @@ EXPERT_FEED_FORWARD = u32("expert_feed_forward_length", "moe_intermediate_size")
 
 
 def layer_types(slides: Callable[[int], bool]) -> KeyRow:
-    """Return the row of the layers whose attention sees a window alone.
-
-    Args:
-        slides: Whether a layer does by default.
-    """
+    """Return the row of the layers whose attention sees a window alone."""
 
     def value(config: Config) -> list[bool] | None:
         kinds = config.get("layer_types")
@@ -250,11 +246,7 @@ UP_AND_DOWN = FEED_FORWARD[2:]
 
 
 def decoder(*layer: Rows, head: Rows = OUTPUT) -> Rows:
-    """Return the rows of a decoder.
-
-    Args:
-        layer: The rows of a layer, without ``IN_LAYER``.
-    """
+    """Return the rows of a decoder."""
     return join_rows(EMBEDDINGS, head, block(IN_LAYER, *layer))
 
 
@@ -300,11 +292,7 @@ def is_sparse(dims: Dims) -> bool:
 
 
 def default_fields(context: int, **fields: Any) -> Callable[[Config], Mapping[str, Any]]:
-    """Return transformers' defaults for fields of config.json, as most decoders have them.
-
-    Args:
-        fields: Further fields, or other values; a function is called with the config.
-    """
+    """Return transformers' defaults for fields of config.json, as most decoders have them."""
     usual = {
         "max_position_embeddings": context,
         "num_key_value_heads": lambda config: config.get("num_attention_heads"),

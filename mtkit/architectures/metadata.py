@@ -124,7 +124,6 @@ def rotary_dim(default: float, *, of_all_heads: bool = False) -> Callable[[Confi
     """Return a function for the number of a head's elements that are rotated.
 
     Args:
-        default: Part of a head where a config.json does not say it.
         of_all_heads: Round for all heads together, then divide by their number; else round for one
             head. Each class of llama.cpp's converter does one of the two.
     """

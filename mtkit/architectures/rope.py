@@ -62,9 +62,6 @@ def llama_3_scaling(dims: Dims, factors: Any) -> dict[str, Any]:
 
     The factors say how far long waves are slowed; the other fields are those of the published
     models, with the context from which the same factors come.
-
-    Args:
-        factors: Those of ``llama_3_factors``, or None.
     """
     import numpy as np
 

@@ -85,14 +85,11 @@ class Architecture(Record):
     Attributes:
         classes: Names in ``architectures`` of config.json; the first is written back.
         defaults: Fields that a config.json need not have, with transformers' defaults.
-        checks: Further conditions on config.json.
         packed: Rows of a folder with weights of 4 bits (MXFP4 by its quantization_config); empty:
             there are no such folders.
-        prefix: Of most names in the folder; it may be missing there.
         skips: Whether a tensor of the folder stays out of the GGUF, by its name and the config.
         fits: Whether a GGUF is of this class; asked where several classes share a name.
         dims: Name of an axis -> its size, besides the usual ones.
-        renamed: From a name of older files to the name that the rows have.
         copies: Names that one tensor may have in a folder; the rows have the first. Of several
             copies the first counts.
         zeros: Ends of names in the folder that no GGUF has, as they hold zeros.
@@ -141,7 +138,6 @@ def row(
     """Return the rows of a weight and of its bias.
 
     Args:
-        folder: Names in the folder, without their ends, separated by spaces.
         axes: Of the weight; the bias has the first. Several shapes are separated by commas.
         bias: Whether there is one; None: optional.
     """

@@ -124,7 +124,6 @@ class Fault(Record):
         kind: Tensors of a row are missing, one has another shape than the metadata say, or tensors
             belong to no row.
         shape: Of a tensor with the wrong shape, slowest axis first.
-        expected: Its shape by the metadata.
     """
 
     kind: Literal["missing", "shape", "unknown"]
@@ -316,7 +315,6 @@ def match_names(architecture: Architecture, dims: Dims, names: Collection[str]) 
 
 
 def _row_name(name: str) -> tuple[str, int]:
-    """Return a name as the rows have it, and the number of its layer."""
     parts = name.split(".")
     at = [place for place, part in enumerate(parts) if part.isascii() and part.isdigit()]
     layer = int(parts[at[0]][:_DIGITS]) if at else 0

@@ -148,11 +148,7 @@ class Source:
         return cls(path, map_file(path, guard=guard), folder=os.path.dirname(path) or ".")
 
     def require_whole(self) -> None:
-        """Raise where a guarded file is not what it was, after something was read of it.
-
-        Raises:
-            FormatError: It was truncated or overwritten; what was read may be wrong.
-        """
+        """Raise where a guarded file is not what it was, after something was read of it."""
         if isinstance(self.data, MappedFile) and self.data.guard is not None:
             self.data.guard.require_whole()
 
@@ -288,11 +284,7 @@ class _Input(io.FileIO):
 
 
 def map_file(path: str, *, guard: bool = False) -> Buffer:
-    """Map a file read-only (an empty file or a pipe is read instead).
-
-    Args:
-        guard: As ``Source.open`` takes it.
-    """
+    """Map a file read-only (an empty file or a pipe is read instead)."""
     try:
         with open_input(path) as file:
             try:
@@ -351,7 +343,6 @@ def give_back(data: memoryview) -> None:
 
 
 def _read(file: BinaryIO, name: str) -> bytes:
-    """Read what cannot be mapped."""
     data = file.read(UNMAPPED_BYTES + 1)
     if len(data) > UNMAPPED_BYTES:
         raise ResourceError(

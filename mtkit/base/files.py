@@ -57,7 +57,6 @@ def write_bytes(piece: Buffer, file: BinaryIO) -> None:
 
 
 def _offset_in_file(view: memoryview, origin: MappedFile) -> int:
-    """Return where in its file a view begins."""
     import numpy as np
 
     at, whole = (np.frombuffer(buffer, np.uint8) for buffer in (view, memoryview(origin)))

@@ -25,11 +25,7 @@ def require() -> None:
 def panels(
     name: str, size: tuple[float, float], heights: Sequence[float] = (1,), columns: int = 1
 ) -> Iterator[list[list[Any]]]:
-    """Give rows of panels to draw on; then write NAME.png and NAME.svg, or the one that NAME is.
-
-    Args:
-        size: Width and height of all in inches.
-    """
+    """Give rows of panels to draw on; then write NAME.png and NAME.svg, or the one that NAME is."""
     matplotlib = _library()
     from matplotlib import pyplot
 

@@ -41,7 +41,6 @@ class Rule(Record):
         code: What JSON, docs/rules.md and ``mtkit check --explain`` call it; it never changes.
         severity: ``error``: the file is refused. ``warning``: it is read, but other programs refuse
             it or read something else. ``note``: every program reads it; worth knowing.
-        source: The program or document that demands it.
         explanation: What was found, who minds, what to do: for the user who looks the code up.
     """
 

@@ -148,10 +148,7 @@ class Pair(Record):
     """What stands around the value of an argument.
 
     Attributes:
-        opening: Between key and value.
         kinds: Types of the values that are written this way: "string", "number", "boolean" …
-        following: Between value and next key.
-        closing: Behind the last value.
     """
 
     opening: Sign
@@ -188,8 +185,6 @@ class Calls(Record):
         keys: The keys of name, arguments and id in an object; all empty where the name is the one
             key of the object.
         head: Names of holes ("name", "id") and the signs behind them, up to the arguments.
-        repeats: One turn may hold several calls.
-        following: Between two calls.
         resuming: Between the last call and text behind it.
         sample: What is written before and after the arguments of one call, with holes; None where
             they are no JSON object.
@@ -214,10 +209,7 @@ class Form(Record):
 
     Attributes:
         opening: The end of a generation prompt, from the user's message on.
-        header: What all answers of the template begin with.
-        starts: What the text of an answer begins with, behind the header.
         thinking: What opens a reasoning; None where nothing does.
-        thought: What closes one.
         leads: Whether a reasoning begins without a sign: "always", or "unsaid": only what closes it
             tells.
         calls: How calls are written; None where that is not known.
@@ -287,7 +279,6 @@ def _has_plain_texts(form: Form) -> bool:
 
 
 def _opens_reasoning(prompt: str, form: Form) -> bool:
-    """Whether a prompt ends inside a reasoning."""
     if form.thinking is None:
         return False
     core, header = form.thinking.core.rstrip(), form.header.strip()

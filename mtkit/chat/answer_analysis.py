@@ -40,7 +40,6 @@ _PYTHON_CALL = (
 
 
 def _template_with_calls(before: str, call: str, between: str, after: str) -> str:
-    """Return a template that writes calls this way."""
     return (
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}{% if m.tool_calls %}"
         + before
@@ -84,11 +83,7 @@ def has_channels(template: str) -> bool:
 
 
 def hidden_reasoning(extra: str, template: str) -> tuple[str, str]:
-    """Return what opens and closes a reasoning that a template leaves out of earlier turns.
-
-    Args:
-        extra: What its generation prompt ends with, besides what every answer begins with.
-    """
+    """Return what opens and closes a reasoning that a template leaves out of earlier turns."""
     tag = _TEXT_TAG.search(extra)
     if tag is None and "</think>" in template:
         tag = _TEXT_TAG.search("<think>\n")

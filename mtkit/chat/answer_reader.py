@@ -61,7 +61,6 @@ class AnswerReader:
         Args:
             tools: What may be called, in OpenAI's form or as functions; None: not known.
             prompt: What the model saw last; its end says whether the answer begins in a reasoning.
-            several: There may be several calls; otherwise those beyond the first are left out.
             streams: Return parts as soon as they are certain; otherwise all at the end, where a
                 call that is not whole is text.
         """
@@ -172,7 +171,6 @@ class AnswerReader:
             source.at = 0
 
     def _read_reasoning(self) -> Waiting[None]:
-        """Read a reasoning up to what closes it."""
         source, form = self._source, self._form
         lead = max((sign.lead for sign in form.thought), key=len, default="")
         blank: str | None = "" if self._reasons else None  # what the reasoning begins with
@@ -348,12 +346,7 @@ class AnswerReader:
             return True
 
     def _read_call(self, calls: Calls | None, text: str, place: int) -> Waiting[bool | None]:
-        """Read a call: True where it is whole, None where it is none.
-
-        Args:
-            text: What stands before it, told with it.
-            place: Where that begins in the whole answer.
-        """
+        """Read a call: True where it is whole, None where it is none."""
         source = self._source
         reader = CallReader(source, self._queue, text, self._schemas, calls)
         is_whole = yield from reader.read()
@@ -425,7 +418,6 @@ class AnswerReader:
 
 
 def _first_characters(signs: Sequence[Sign]) -> re.Pattern[str] | None:
-    """Return a pattern of the characters that signs begin with."""
     characters = {sign.first for sign in signs if sign.first}
     return (
         re.compile("[" + "".join(map(re.escape, sorted(characters))) + "]") if characters else None
@@ -471,9 +463,6 @@ def parse_response(
     eos: str | None = None,
 ) -> dict[str, Any]:
     """Parse what a model wrote, by the form of its chat template.
-
-    Args:
-        prompt: What it saw last: its end says whether the answer begins in a reasoning.
 
     Returns:
         ``content``, a text; ``reasoning_content``, a text or None; ``tool_calls``, None or a list

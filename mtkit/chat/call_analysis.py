@@ -47,11 +47,7 @@ _SPELLINGS = {"boolean": ("true", "True"), "null": ("null", "None")}
 
 
 def find_pairs(turns: Turns, ending: str, text_end: str, closing: str) -> Pairs | None:
-    """Return how arguments are written; None where that cannot be seen.
-
-    Args:
-        closing: What stands between the value of the last argument and what ends a call.
-    """
+    """Return how arguments are written; None where that cannot be seen."""
     answer = turns.probes.answer
     first, last = PLAIN.arguments
     segments = _segments(turns.called, PLAIN)
@@ -223,7 +219,6 @@ class CallSpan:
 
     Attributes:
         arguments: Where their JSON stands; of pairs, from the first key on.
-        sample: What stands before and after the arguments, with holes.
     """
 
     def __init__(self, turn: str, probe: Probe, after: int) -> None:

@@ -51,7 +51,6 @@ class CallReader:
 
     Attributes:
         started: The call has been told; what comes of it from now on is part of it.
-        place: Where it begins among the parts of the queue.
     """
 
     def __init__(
@@ -65,7 +64,6 @@ class CallReader:
         """Read a call.
 
         Args:
-            text: What stands before it, told with it.
             calls: How calls are written; None: as bare objects that name a tool.
         """
         self._source, self._queue, self._before = source, queue, text
@@ -158,7 +156,6 @@ class CallReader:
         return True
 
     def _read_keyed_object(self) -> Waiting[bool]:
-        """Read an object whose one key is the name."""
         source = self._source
         if not (yield from source.blank()):
             return False
@@ -353,7 +350,6 @@ class CallReader:
                 return True
 
     def _read_key(self, pairs: Pairs) -> Waiting[tuple[str, Pair] | None]:
-        """Read a key and what stands behind it."""
         source, start = self._source, self._source.at
         while True:
             waits = False

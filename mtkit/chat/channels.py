@@ -128,7 +128,6 @@ class ChannelReader:
         return []
 
     def _read_call(self, name: str, body: str, text: str) -> list[Part]:
-        """Return a call; its whole text where it is none."""
         try:
             arguments = json.loads(body, strict=False)
         except (ValueError, RecursionError):

@@ -145,7 +145,6 @@ def _arguments_as_text(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _calls_as_text(form: Form, message: Any) -> Any:
-    """Return a message whose calls are part of its text."""
     calls = message.get("tool_calls")
     if not calls or form.calls is None:
         return message

@@ -110,7 +110,6 @@ def _parameters(
 
 
 def _schema(hint: Any, name: str) -> dict[str, Any]:
-    """Return the schema of a type hint."""
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return {}

@@ -177,8 +177,6 @@ class Turns:
             a call without arguments, ``thought`` of a reasoning and a text, ``all`` of a reasoning
             and a call. Empty where the template does not show it.
         spoken: The turn of a text and two calls, or one where it takes no more.
-        values: Variables with which a reasoning is shown.
-        header: What all turns begin with.
     """
 
     def __init__(self, probes: Probes) -> None:

@@ -80,11 +80,7 @@ class _InterruptedStart(ProcessLost):
 
 
 class Process:
-    """One process; whoever starts it has to end it.
-
-    Attributes:
-        popen: The operating system's process.
-    """
+    """One process; whoever starts it has to end it."""
 
     def __init__(self) -> None:
         self._start()
@@ -147,12 +143,7 @@ class Process:
         return self.popen.poll() is None and not (self._to_read and self._to_read.poll(0))
 
     def ask(self, request: bytes, limits: Limits, deadline: float) -> Answer:
-        """Send a request and read the answer.
-
-        Args:
-            request: As ``child`` takes it.
-            deadline: When the answer has to be there, as ``time.monotonic`` counts.
-        """
+        """Send a request and read the answer."""
         memory = limits.memory + 8 * len(request)
         try:
             with self._until(deadline):
@@ -280,11 +271,7 @@ _idle: list[tuple[str, Process]] = []
 def ask_process(
     template: str, variables: dict[str, Any], now: datetime, limits: Limits, deadline: float
 ) -> Answer:
-    """Render a template in its process.
-
-    Args:
-        deadline: When it has to be done, as ``time.monotonic`` counts.
-    """
+    """Render a template in its process."""
     shift = now.utcoffset()
     time = (
         (*now.timetuple()[:6], now.microsecond),

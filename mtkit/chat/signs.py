@@ -165,11 +165,7 @@ class IncomingText:
     """Text that comes in pieces.
 
     Attributes:
-        text: What has come and has not been let go.
-        at: Where reading stands in it.
-        ended: No more will come.
         lets_go: Text that has been read is dropped whenever more is waited for.
-        gone: Characters that have been let go.
     """
 
     def __init__(self) -> None:

@@ -202,13 +202,7 @@ def render(
     """Render one conversation.
 
     Args:
-        messages: Each with ``role`` and mostly ``content``.
-        tools: JSON schemas of functions, or functions with type hints and a docstring.
-        documents: Each with ``title`` and ``text``.
         continue_final_message: End inside the last message (its field, or "content" for True).
-        values: Further variables: the special tokens, and what the template knows besides.
-        now: The time that ``strftime_now`` tells.
-        memory: Limit of the memory in bytes, where the system has one.
     """
     from time import monotonic
 
@@ -245,9 +239,7 @@ def apply(
     """Render a conversation with a tokenizer's template and special tokens.
 
     Args:
-        template: Name of one of its templates, or a template; None: the one that fits.
         values: Further variables of the template; they count more than the special tokens.
-        options: As for ``render``; what ``render`` does not take is a variable, too.
     """
     if not messages:
         raise UsageError("the conversation has no messages", field="messages")

@@ -305,7 +305,6 @@ class ValueReader:
         return False
 
     def _read_text(self) -> Waiting[bool | None]:
-        """Read a text and tell it as it comes."""
         source, tell = self._source, self._tell
         tell('"')
         while True:

@@ -138,7 +138,6 @@ def read(source: Source) -> Checkpoint:
 
 
 def _check(numbers: list[int]) -> None:
-    """Check the header for itself."""
     fault = next(_faults(numbers), None)
     if fault is not None:
         name, offset, wrong = fault

@@ -102,7 +102,6 @@ class Header(Record):
     """The header in front of the data.
 
     Attributes:
-        metadata: Notes of the writer.
         findings: Rules that are broken; where a strict reading ends, warnings and notes alone.
     """
 
@@ -343,7 +342,6 @@ def _compare_index(
     metadata: Mapping[str, object],
     findings: Findings,
 ) -> None:
-    """Compare the index with what is in the files."""
     total = 0
     inside = {}
     for name, header in files.items():

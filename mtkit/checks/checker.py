@@ -52,7 +52,6 @@ class CheckOptions(Record):
 
     Attributes:
         against: The tokenizer whose chat templates it should have.
-        other: What messages call that tokenizer.
     """
 
     deep: bool = False
@@ -421,7 +420,6 @@ def check_source(source: Source, options: CheckOptions) -> Report:
 
 
 def _check_tokenizer(source: Source, file_check: FileCheck) -> str:
-    """Check a tokenizer file; return its format."""
     from mtkit import formats
 
     try:

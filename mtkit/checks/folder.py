@@ -195,7 +195,6 @@ def _tensors(survey: Survey, architecture: Architecture, config: Config) -> Iter
 
 
 def _is_in_missing_file(fault: Fault, survey: Survey) -> bool:
-    """Tell what is missing with a file that is missing."""
     return fault.kind == "missing" and all(name in survey.missing for name in fault.names)
 
 

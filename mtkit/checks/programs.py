@@ -54,11 +54,7 @@ class ProgramReading(Record):
 
 
 def read_with(program: Program, tokenizer: Tokenizer, texts: Sequence[str]) -> ProgramReading:
-    """Let a program read a file and answer for texts.
-
-    Args:
-        tokenizer: What mtkit has read; a program reads the same file where it can.
-    """
+    """Let a program read a file and answer for texts."""
     kind, path = tokenizer.format_name, tokenizer.source
     if _is_read(program, kind, path):
         here = tokenizer_answers(tokenizer, texts)
@@ -105,7 +101,6 @@ def _convert(program: Program, tokenizer: Tokenizer) -> tuple[Tokenizer, Written
 def _answers_by_rules(
     program: Program, source: Source, texts: Sequence[str], here: Sequence[Answer]
 ) -> list[Answer]:
-    """Answer by the rules that mtkit has of a program."""
     from mtkit.formats import other_readings, recognize
     from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -263,7 +258,6 @@ def _ids(ids: tuple[int, ...], other: tuple[int, ...]) -> str:
 
 
 def _quote_text(text: str) -> str:
-    """Return a text as a message shows it."""
     letters = escape(text)
     return f'"{letters if len(letters) <= _MOST_LETTERS else letters[:_MOST_LETTERS] + "…"}"'
 
@@ -277,12 +271,7 @@ def compare_as(
     most: int = 10,
     add_special_tokens: bool = True,
 ) -> Comparison:
-    """Compare ids with those that a program gives; a difference's ``stage`` says what read it.
-
-    Args:
-        left: The tokenizer whose ids are compared.
-        texts: All of them go to the program at once.
-    """
+    """Compare ids with those that a program gives; a difference's ``stage`` says what read it."""
     lines = [text if isinstance(text, str) else text.decode("utf-8", "replace") for text in texts]
     try:
         reading = read_with(program, right, lines)

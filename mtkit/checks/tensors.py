@@ -41,7 +41,6 @@ def fault_findings(
     """Yield a finding for each tensor of faults, of each kind the first places and their number.
 
     Args:
-        finding: Makes one of a rule, a tensor's name and what is wrong with it.
         rules: About missing tensors, shapes, unknown tensors.
         texts: The words for a missing tensor, for who states another shape, for an unknown tensor.
     """
@@ -252,11 +251,7 @@ DATA_RULES = (
 
 
 def data_findings(file: GgufFile, broken: frozenset[str]) -> Iterator[Finding | Tensor]:
-    """Yield what breaks the rules, and tensors whose floats are at no known place.
-
-    Args:
-        broken: Labels of tensors whose place is wrong; they are left out.
-    """
+    """Yield what breaks the rules, and tensors whose floats are at no known place."""
     for tensor in file.tensors:
         if tensor.label in broken:
             continue

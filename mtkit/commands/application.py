@@ -39,11 +39,7 @@ def _do_nothing() -> None:
 
 
 def add_command(frame: typer.Typer, command: Command, **more: Any) -> None:
-    """Register a command.
-
-    Args:
-        more: typer's own: its name, its help.
-    """
+    """Register a command."""
 
     def run(context: typer.Context, **values: Any) -> object:
         on_line = {name for name in values if _is_on_line(context, name)}

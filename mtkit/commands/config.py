@@ -63,7 +63,6 @@ command = Command(config, OPTIONS)
 
 
 def _show(values: dict[str, str | None]) -> None:
-    """Show each setting and where it comes from."""
     from mtkit.commands.terminal import Screen, part
     from mtkit.sources import config as settings
 

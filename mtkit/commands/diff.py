@@ -77,7 +77,6 @@ command = Command(diff, OPTIONS)
 
 
 def _side(name: str, both: str) -> Side:
-    """Return a file or a folder as a side."""
     from mtkit.base.binary import Source
     from mtkit.checkpoints import kind_of
     from mtkit.errors import UsageError

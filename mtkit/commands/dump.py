@@ -105,7 +105,6 @@ def _line(what: str | None, file: str) -> str:
 
 
 def _gguf_of(name: str) -> str:
-    """Return the GGUF that a name stands for, of a folder the one in it."""
     if not os.path.isdir(name):
         return name
     try:

@@ -145,7 +145,6 @@ class _Texts:
     """The texts that are to be encoded: whole ones one by one, lines as they come.
 
     Attributes:
-        rendered: The one text that messages become.
         file: Where the last one comes from; "" for the command line and a pipe.
         before: How many lines of the file came before the last group.
     """

@@ -208,7 +208,6 @@ def check_no_file(text: str | None, prompt: str | None, command: str) -> None:
 
 
 def _is_model(path: str) -> bool:
-    """Tell whether a path is a GGUF, or a folder with a model."""
     if os.path.isdir(path):
         return any(name == "config.json" or name.endswith(".gguf") for name in os.listdir(path))
     if not os.path.isfile(path):

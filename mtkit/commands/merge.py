@@ -70,7 +70,6 @@ command = Command(merge, OPTIONS)
 
 
 def _first(names: Sequence[str]) -> str:
-    """Return the path of the first shard."""
     from mtkit.errors import UsageError
     from mtkit.gguf.shards import is_first_shard
 

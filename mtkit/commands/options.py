@@ -26,11 +26,7 @@ class Option(Record):
     Attributes:
         names: Its spellings, with spaces between; ``--yes/--no`` is a switch of two.
         also: Further spellings, which help and errors do not name.
-        values: What completion offers: texts, or what returns them.
         reads: Makes the value of its text; a ValueError says what is wrong with it.
-        heading: What help shows it under.
-        variable: The environment variable that gives it, too.
-        choices: All the values there are.
     """
 
     names: str
@@ -54,11 +50,7 @@ _NUMBERS = {"int": int, "float": float}
 
 
 class Parameter:
-    """A parameter of a command.
-
-    Attributes:
-        annotation: Its type as the source spells it.
-    """
+    """A parameter of a command."""
 
     __slots__ = ("annotation", "default", "name", "option")
 
@@ -84,11 +76,7 @@ class Parameter:
                 yield off, False
 
     def parse(self, text: str) -> Any:
-        """Return the value of a text.
-
-        Raises:
-            ValueError: typer shall say what is wrong with it.
-        """
+        """Return the value of a text."""
         option = self.option
         if option.reads is not None:
             return option.reads(text)

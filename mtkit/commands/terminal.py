@@ -292,7 +292,7 @@ class Progress:
         self._what, self._after = what, after
         self._start = 0.0
         self._is_shown = False
-        self._wanted = sys.stderr.isatty()
+        self._is_terminal = sys.stderr.isatty()
 
     def show(self, part: float, note: str = "") -> None:
         """Show how much is done, 0 to 1, and a note; the clock starts with the first call."""
@@ -301,7 +301,7 @@ class Progress:
         if part >= 1:
             self._end()
             return
-        if not self._wanted or now - self._start < self._after:
+        if not self._is_terminal or now - self._start < self._after:
             return
         columns = get_terminal_size().columns - len(self._what) - _AROUND_BAR
         note = f"  {note}" if note and len(note) + 2 < columns else ""
@@ -323,11 +323,11 @@ def byte_progress(what: str) -> Callable[[int, int], None]:
     """Return what shows how many bytes are done of all, how fast, and how long the rest takes."""
     bar, start = Progress(what), time.perf_counter()
 
-    def show(done: int, total: int) -> None:
+    def show(count: int, total: int) -> None:
         seconds = max(time.perf_counter() - start, 1e-3)
-        rate = done / seconds
-        left = f"{(total - done) / rate:.0f} s left" if done else ""
-        sizes = f"{output.format_size(done)} of {output.format_size(total)}"
-        bar.show(done / max(total, 1), f"{sizes} · {output.format_size(int(rate))}/s · {left}")
+        rate = count / seconds
+        left = f"{(total - count) / rate:.0f} s left" if count else ""
+        sizes = f"{output.format_size(count)} of {output.format_size(total)}"
+        bar.show(count / max(total, 1), f"{sizes} · {output.format_size(int(rate))}/s · {left}")
 
     return show

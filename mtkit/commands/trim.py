@@ -104,7 +104,6 @@ class _Report(Record):
 
     Attributes:
         target: Where it was written; None of a dry run.
-        n_bytes: Bytes of all tensors, before and after.
     """
 
     target: str | None
@@ -171,7 +170,6 @@ def _rows(report: _Report) -> list[tuple[object, ...]]:
 
 
 def _format_map(trimmed: Trimmed, *, as_json: bool) -> str:
-    """Return the map of ids as a file."""
     import json
 
     from mtkit.base.escape import printable

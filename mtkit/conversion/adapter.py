@@ -135,7 +135,6 @@ def plan_adapter(path: str, base: str | None = None, kind: str = "auto") -> Adap
 
 
 def _base(folder: AdapterFolder, option: str | None) -> str:
-    """Return the folder of the base model."""
     name = option or folder.base
     if name is None:
         what = "does not say what its base model is"

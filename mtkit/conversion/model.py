@@ -61,7 +61,6 @@ class GgufPlan(Record):
     """How a folder becomes a GGUF.
 
     Attributes:
-        keys: Its metadata, without name and tokenizer.
         type: Of its matrices: f32, f16, bf16 or q8_0.
     """
 
@@ -360,7 +359,6 @@ def _checkpoint_target(path: str, stem: str, dst: str | os.PathLike[str] | None)
 def _checkpoint_keys(
     model: Checkpoint, vocabulary: bytes, tokenizer: Tokenizer
 ) -> tuple[list[Key], tuple[str, ...]]:
-    """Return the keys of the model and of its vocabulary, and what was assumed."""
     from mtkit.gguf import open_gguf
     from mtkit.gguf.writer import Key
 

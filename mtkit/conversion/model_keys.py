@@ -72,7 +72,6 @@ def name_keys(
 
     Args:
         name: None: as the card or the folder says.
-        is_adapter: The tensors are those that an adapter changes; it has no size label.
     """
     from pathlib import Path
 
@@ -152,9 +151,6 @@ def replace_vocabulary(
 
     Ids that the embedding has and the tokenizer lacks become unused tokens. Chat templates stay
     where the tokenizer has none.
-
-    Args:
-        allow_loss: Codes of losses that may happen although they change ordinary ids.
     """
     from mtkit.base.record import replace
     from mtkit.formats import gguf
@@ -180,7 +176,6 @@ def replace_vocabulary(
 
 
 def _count_ids(file: GgufFile) -> int:
-    """Return the number of ids of a model."""
     embedding, tokens = file.names.get(EMBEDDING), file.metadata.get(TOKENS)
     if embedding is not None and embedding.shape:
         return embedding.shape[-1]
@@ -240,7 +235,6 @@ class ModelVocabulary(Record):
 
     Attributes:
         name: ``general.name``, from which llama.cpp derives rules of some tokenizers.
-        losses: Losses of the tokenizer in the GGUF.
     """
 
     keys: tuple[Key, ...]
@@ -253,12 +247,7 @@ class ModelVocabulary(Record):
 def model_vocabulary(
     folder: str, config: Config, size: int, options: WriteOptions, allow_loss: Collection[str] = ()
 ) -> ModelVocabulary:
-    """Write the tokenizer of a folder and verify it.
-
-    Args:
-        options: Choices of the writer, the model's name among them.
-        allow_loss: Codes of losses that may happen although they change ordinary ids.
-    """
+    """Write the tokenizer of a folder and verify it."""
     from mtkit.formats import gguf
 
     path = in_folder(folder, SENTENCEPIECE) or in_folder(folder, TOKENIZER.files)
@@ -287,7 +276,6 @@ def model_vocabulary(
 
 
 def _role_keys(config: Config, size: int) -> Iterator[Key]:
-    """Yield the ids with a role that config.json gives."""
     for role, name in ROLES.items():
         number = config.get(f"{role}_token_id")
         if type(number) is int and 0 <= number < size:

@@ -118,11 +118,7 @@ def new_tensors(
     target: TensorType,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Iterator[NewTensor]:
-    """Yield the tensors of a GGUF that those of a folder become.
-
-    Args:
-        progress: Called with the size of each piece that is written.
-    """
+    """Yield the tensors of a GGUF that those of a folder become."""
     for match in matches:
         sources = [Values.of(tensors[name]) for name in match.folder]
         for number, (name, shape) in enumerate(zip(match.gguf, match.gguf_shapes, strict=True)):
@@ -141,12 +137,7 @@ def make_data(
     kind: TensorType,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Callable[[], Iterator[Buffer]]:
-    """Return a function that yields the data of one of the tensors that others become.
-
-    Args:
-        transform: The change in one direction: from the sources' arrays to the new ones.
-        progress: Called with the size of each piece.
-    """
+    """Return a function that yields the data of one of the tensors that others become."""
 
     def parts() -> Iterator[Buffer]:
         if change.keeps_order:

@@ -158,9 +158,7 @@ def convert(
     """Convert a tokenizer to another format.
 
     Args:
-        src: A path, as for ``load``, or a tokenizer.
         dst: File or folder to write; None: next to the source.
-        to: Name of the format; empty: as the name of ``dst`` says.
         allow_loss: Codes of losses to accept even if ordinary text gets different ids.
 
     Raises:

@@ -113,7 +113,6 @@ def is_url(path: str) -> bool:
 
 
 def _without_compression(path: str) -> str:
-    """Return a path without the suffix of its compression."""
     bare, suffix = os.path.splitext(path)
     return bare if suffix in _COMPRESSED else path
 

@@ -35,7 +35,6 @@ class Job(Record):
         tokenizer: Path of its file; each process loads it.
         overrides: What reading that file needs (``mtkit.load``).
         reader: Another way to read it (``mtkit.load``).
-        parse_special: As in ``Tokenizer.encode_ids``.
         end_id: Id appended to each document, or None.
         width: Bytes of an id in a part; 0 counts the ids instead of writing them.
         skip_bad: Leave out what is not a document, instead of raising.
@@ -53,11 +52,7 @@ class Job(Record):
 
 
 class Tally(Record):
-    """Counts of a unit.
-
-    Attributes:
-        bad: Places without a document, left out.
-    """
+    """Counts of a unit."""
 
     documents: int = 0
     tokens: int = 0

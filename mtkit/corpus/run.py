@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 
 class JobResult(Record):
-    """The counts of a finished job.
-
-    Attributes:
-        resumed: Units that an earlier run had finished.
-    """
+    """The counts of a finished job."""
 
     tally: Tally
     resumed: int

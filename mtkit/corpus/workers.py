@@ -120,7 +120,6 @@ class _UnitIds:
 
 
 def _count_ids(unit_ids: _UnitIds) -> Iterator[memoryview]:
-    """Yield the counts of all ids, by id."""
     import numpy as np
 
     total = np.zeros(0, np.int64)

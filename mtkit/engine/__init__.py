@@ -47,7 +47,6 @@ class Engine:
 
         Args:
             sections: Tag -> table, as ``tables`` makes them.
-            spec: Gives the specification when the pipeline is needed, for example for a trace.
             cache_bytes: What a call may take to remember what it has seen; None: about 8 MB; 0:
                 none.
             know_words: Remember the vocabulary's short words before the first text comes: 2 to 6 ms
@@ -80,7 +79,6 @@ class Engine:
         Args:
             name: "encode_ids" or "encode_array", called as (text, *, add_special_tokens=True,
                 parse_special=None), or "decode", called as (ids, *, skip_special_tokens=True).
-            otherwise: Is called with the same arguments where the core cannot answer.
         """
         if name != "decode":
             return self._native.direct(otherwise, as_list=name == "encode_ids")

@@ -90,11 +90,7 @@ def clean_steps(rule: str) -> list[bytes]:
 
 
 def chain_steps(program: Program, *, mapped: bool) -> tuple[list[bytes], bool]:
-    """Return the steps of a chain of components, and whether pieces are to begin as bytes.
-
-    Args:
-        mapped: The table of pieces has bytes instead of letters of the byte alphabet.
-    """
+    """Return the steps of a chain of components, and whether pieces are to begin as bytes."""
     spec = program.spec
     clean = clean_steps(spec.clean_up_spaces)
     if spec.decoder is None:

@@ -133,7 +133,6 @@ class _Model:
         raise UnsupportedError(f"the core has no model {type(model).__name__}")
 
     def _is_token(self, piece: bytes) -> bool:
-        """Tell whether a piece is found."""
         token_id = self.vocabulary.find(piece)
         return token_id is not None and not (self.listed and not self.listed[token_id])
 

@@ -119,7 +119,6 @@ def recognize(source: Source) -> Format:
 
 
 def _hint(name: str) -> str:
-    """Return what to do with a file that only its name tells."""
     folder, name = os.path.split(name)
     if name.lower().endswith(".mnn"):
         return "mtkit reads MNN's tokenizers (.mtok, tokenizer.txt), not its models"

@@ -28,11 +28,7 @@ REQUIRED: Any = object()
 def parse_json(
     data: Buffer, name: str = "", *, parse_float: Callable[[str], float] | None = None
 ) -> Any:
-    """Parse a whole JSON file.
-
-    Args:
-        parse_float: Reads decimal fractions; default: exactly.
-    """
+    """Parse a whole JSON file."""
     import json
 
     view = memoryview(data)

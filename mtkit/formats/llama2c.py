@@ -269,7 +269,6 @@ def _missing(count: int, there: int) -> int:
 
 
 def _tokens(reader: Reader, header: Header) -> Iterator[tuple[float, bytes]]:
-    """Yield (score, bytes) of each token."""
     longest = header.longest
     for number in range(MOST_TOKENS):
         if not reader.left or number == header.count:

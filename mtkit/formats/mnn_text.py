@@ -108,7 +108,6 @@ class _Lines:
 
 
 def _read_tokens(lines: _Lines, count: int) -> Iterator[bytes]:
-    """Yield tokens that are lines as they are."""
     for _ in range(count):
         yield lines.line("token")
 

@@ -109,12 +109,7 @@ def rank_spec(
     *,
     extras: tuple[tuple[str, object], ...] = (),
 ) -> TokenizerSpec:
-    """Build the specification.
-
-    Args:
-        special: Special token -> id.
-        extras: Further fields of the file.
-    """
+    """Build the specification."""
     tokens = tuple(
         AddedToken(token_id, encode_text(text, "special token"), special=True)
         for text, token_id in sorted(special.items(), key=lambda item: item[1])

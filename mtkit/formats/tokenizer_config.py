@@ -54,9 +54,6 @@ def number_tokens(
     Of one text the last entry counts. Where a vocabulary has holes, a free id can be that of
     another token, which is replaced.
 
-    Args:
-        following: The first free id: the number of tokens.
-
     Returns:
         The tokens by id, in the order in which the ids first occur, and text -> id.
     """
@@ -95,12 +92,7 @@ class Settings:
     """The files beside a vocabulary."""
 
     def __init__(self, source: Source, document: Iterable[AddedToken] | None = None) -> None:
-        """Read them.
-
-        Args:
-            document: The added tokens of a tokenizer.json that is the vocabulary, with the ids
-                that it has for them.
-        """
+        """Read them."""
         self.config = _object(source, CONFIG)
         self._document = document
         self._has_document = source.beside("tokenizer.json") is not None

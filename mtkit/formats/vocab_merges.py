@@ -159,7 +159,6 @@ def _added_ids(spec: TokenizerSpec) -> dict[bytes, int]:
 
 
 def _family_of(spec: TokenizerSpec) -> Family:
-    """Return the nearest class."""
     if isinstance(spec.post_processor, post_processors.Roberta):
         return ROBERTA
     same = spec.normalizer == QWEN2.normalizer and _without_trimming(spec) in (
@@ -170,7 +169,6 @@ def _family_of(spec: TokenizerSpec) -> Family:
 
 
 def _without_trimming(spec: TokenizerSpec) -> pre_tokenizers.PreTokenizer | None:
-    """Return the pre-tokenizer without its setting for offsets."""
     pre_tokenizer = spec.pre_tokenizer
     if isinstance(pre_tokenizer, pre_tokenizers.ByteLevel):
         return replace(pre_tokenizer, trim_offsets=True)

@@ -39,10 +39,6 @@ def digests(
 ) -> Iterator[tuple[str, str, str]]:
     """Hash the data of a model in one pass.
 
-    Args:
-        algorithms: Some of ``ALGORITHMS``; ``uuid`` is for the whole model alone.
-        progress: Called with the number of bytes of each piece.
-
     Yields:
         Algorithm, hash, name of the tensor or nothing for the whole.
     """

@@ -50,11 +50,7 @@ _INTEGER_NAMES = frozenset({"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"
 
 
 def parse_key(name: str, text: str, metadata: Metadata) -> Key:
-    """Parse the value of a key; without a type, it has that of the file's key.
-
-    Args:
-        text: ``TYPE:VALUE`` or ``VALUE``; an array is ``TYPE[]:`` and JSON.
-    """
+    """Parse the value of a key; without a type, it has that of the file's key."""
     head, colon, rest = text.partition(":")
     kind = TYPE_SYNONYMS.get(head.removesuffix("[]"), head.removesuffix("[]"))
     if colon and kind in _TYPE_NAMES:

@@ -251,8 +251,8 @@ def _is_i32(value_type: ValueType, *_: object) -> str:
     return _other_type(value_type, "i32")
 
 
-def _other_type(value_type: ValueType, wanted: str) -> str:
-    return f"is of type {value_type.name}, not {wanted}" if value_type.name != wanted else ""
+def _other_type(value_type: ValueType, name: str) -> str:
+    return f"is of type {value_type.name}, not {name}" if value_type.name != name else ""
 
 
 def _power(value: int) -> bool:

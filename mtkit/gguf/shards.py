@@ -55,17 +55,17 @@ def _check_name(name: str, suffix: str) -> str:
     return "" if name.endswith(suffix) else what
 
 
-def _check_stated(value: object, wanted: int) -> str:
-    said = "missing" if value is None else value
-    return "" if value == wanted else f"is {said}, but its name says {wanted}"
+def _check_stated(value: object, number: int) -> str:
+    stated = "missing" if value is None else value
+    return "" if value == number else f"is {stated}, but its name says {number}"
 
 
 def _check_owner(owner: str) -> str:
     return f"is in {owner}, too" if owner else ""
 
 
-def _check_tensor_count(wanted: int, count: int) -> str:
-    return "" if wanted == count else f"is {wanted}, but the files of the set have {count}"
+def _check_tensor_count(stated: int, count: int) -> str:
+    return "" if stated == count else f"is {stated}, but the files of the set have {count}"
 
 
 def _check_readable(error: str) -> str:
@@ -209,7 +209,6 @@ def _compare_shards(shards: list[Shard], findings: Findings) -> int:
 
 
 def _ask_rule(findings: Findings, rule: Rule, file: GgufFile, key: str, *values: object) -> bool:
-    """Ask a rule about a key of a file."""
     entry = file.metadata.entries.get(key)
     offset = entry.value_offset if entry else None
     return findings.hold(rule, *values, field=key, offset=offset, source=file.name)
@@ -277,11 +276,7 @@ def split_model(
     max_tensors: int | None = None,
     first_without_tensors: bool = False,
 ) -> list[Draft]:
-    """Cut a model into files.
-
-    Args:
-        max_bytes: Of the tensors of one file, padding included; a larger tensor is one alone.
-    """
+    """Cut a model into files."""
     whole = Draft.of(join_shards(file))
     if not whole.tensors:
         raise UsageError("holds no tensors: there is nothing to split", source=file.name)

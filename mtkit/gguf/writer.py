@@ -100,8 +100,6 @@ def file_chunks(
     """Give the bytes of a file, piece by piece; all checks are done before the first.
 
     Args:
-        keys: Each as its bytes: name, type, value.
-        alignment: Of every tensor, in bytes.
         version: 2 or 3, which have the same layout.
     """
     head, _ = header_chunks(keys, tensors, alignment, version)

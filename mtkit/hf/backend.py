@@ -299,7 +299,6 @@ def _component_state(component: Any) -> bytes | None:
 
 
 def _component_shape(component: Any) -> object:
-    """Return the types of a component and of its parts."""
     if hasattr(component, "__getitem__"):
         return type(component), *[_component_shape(component[at]) for at in range(len(component))]
     return type(component)

@@ -314,11 +314,7 @@ def find_difference(
     values: bool = False,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Difference:
-    """Compare two models.
-
-    Args:
-        progress: Called with the number of elements of each tensor compared.
-    """
+    """Compare two models."""
     a, b = (side if isinstance(side, Side) else side_of(side) for side in (left, right))
     keys = (*a.metadata, *(key for key in b.metadata if key not in a.metadata))
     changed = list(filter(None, (_key_change(a, b, key) for key in keys)))

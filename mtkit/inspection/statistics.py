@@ -48,12 +48,7 @@ class Statistics(Record):
 
 
 def dequantize_values(raw: Any, tensor_type: TensorType, byte_order: str) -> Any:
-    """Return elements as float64 of shape (n_elements,); None where the type is not known.
-
-    Args:
-        raw: The bytes of whole blocks.
-        byte_order: "little" or "big"; blocks of the latter are not dequantized.
-    """
+    """Return elements as float64 of shape (n_elements,); None where the type is not known."""
     import numpy as np
 
     data = np.frombuffer(raw, np.uint8)

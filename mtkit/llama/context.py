@@ -163,7 +163,6 @@ class Memory(Closeable):
 
     Attributes:
         n_ctx: Tokens that fit, as set (llama.cpp rounds up to a multiple of 256).
-        n_past: Tokens that it holds.
     """
 
     model: Model
@@ -273,11 +272,7 @@ class Context(Memory):
     """A context of a model; close it, or use it in ``with``."""
 
     def __init__(self, model: Model, settings: ContextSettings, *, watched_by: Any = None) -> None:
-        """Make a context.
-
-        Args:
-            watched_by: llama.cpp's callback that is shown every node of the graph.
-        """
+        """Make a context."""
         self._library = lib = library()
         self.model = model
         self.settings = settings = resolve_settings(settings)
@@ -333,11 +328,7 @@ class Context(Memory):
         *,
         outputs: Literal["last", "all", "none"] = "last",
     ) -> None:
-        """Compute tokens after those in the memory, in as many batches as it takes.
-
-        Args:
-            outputs: Which rows of logits count; "all" only for as many as fit one batch.
-        """
+        """Compute tokens after those in the memory, in as many batches as it takes."""
         self.check_open()
         count = len(ids)
         if not count:
@@ -505,7 +496,6 @@ class Embedder(Context):
 
     Attributes:
         most: Tokens that a text may have: all are computed at once.
-        is_own: The pooling is the model's own.
     """
 
     def __init__(self, model: Model, settings: ContextSettings) -> None:

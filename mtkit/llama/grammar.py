@@ -50,7 +50,6 @@ class Vocabulary(Record):
 
     Attributes:
         controls: Texts of control tokens, which no text of a grammar matches, to their ids.
-        compiled: Grammars that were compiled for it, the one used last at the end.
     """
 
     tokenizer: Any
@@ -145,11 +144,7 @@ class Grammar(Closeable):
     """What the tokens of a model have to follow."""
 
     def __init__(self, model: Model, *, text: str | None = None, schema: str | None = None) -> None:
-        """Compile a grammar or a schema, one of the two.
-
-        Args:
-            schema: A JSON schema, or what ``one_of`` returns.
-        """
+        """Compile a grammar or a schema, one of the two."""
         self._ends = model.eog_ids
         vocabulary, key = model_vocabulary(model), (text, schema)
         matcher = vocabulary.compiled.pop(key, None)
@@ -228,9 +223,6 @@ def one_of(choices: Iterable[tuple[str, str, str]]) -> str:
 
 def check_schema(schema: str) -> None:
     """Check that every part of a JSON schema can be enforced.
-
-    Args:
-        schema: A JSON schema, or what ``one_of`` returns.
 
     Raises:
         UnsupportedError: A part of it cannot.

@@ -140,7 +140,6 @@ class Products:
     """Shows a function what enters each matrix, while ``is_on``.
 
     Attributes:
-        callback: For the context that is watched.
         error: What the function raised; nothing is shown after it.
     """
 
@@ -223,7 +222,6 @@ class Products:
 
 
 def _operation_number(op_name: Any, name: bytes) -> int:
-    """Return the number of an operation in this build."""
     number = 0
     while op_name(number) != name:
         number += 1

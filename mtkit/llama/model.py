@@ -363,9 +363,6 @@ class Model(Closeable):
         """Load a LoRA adapter, which every context made from now on adds to the weights.
 
         It goes with the model.
-
-        Args:
-            path: Its file; one that does not fit can end the process.
         """
         self.check_open()
         log.clear()

@@ -131,7 +131,6 @@ def _check_keywords(schema: Any, place: str) -> None:
 
 
 def _check_type(schema: dict[str, Any], place: str) -> None:
-    """Check the type, and the format that narrows it."""
     kinds = schema.get("type", "null")
     for kind in kinds if isinstance(kinds, list) and kinds else [kinds]:
         if kind not in _TYPES:
@@ -384,7 +383,6 @@ class PreparedSchema:
     """A schema for llguidance.
 
     Attributes:
-        parts: By place, all schemas in it.
         definitions: By name, what its ``$ref`` name.
     """
 
@@ -414,7 +412,6 @@ class PreparedSchema:
             self.schema = {**self.schema, "$defs": self.definitions}
 
     def _part(self, schema: Any, place: str, depth: int, references: int) -> Any:
-        """Return what one schema becomes, and remember it."""
         if schema == {"not": {}}:
             return False
         if isinstance(schema, bool):

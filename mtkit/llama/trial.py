@@ -32,7 +32,6 @@ def main(path: str, backends: str, weights: str, threads: str, seconds: str, roo
 
     Args:
         weights: "1" to compute, empty to build the graph alone.
-        room: Bytes of memory that it may take besides the mapped file.
     """
     _limit(int(seconds), int(room))
     try:

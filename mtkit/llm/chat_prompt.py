@@ -64,11 +64,7 @@ class TextMarks:
     """The mark of one conversation: put into its texts, and taken out of what they become."""
 
     def __init__(self, controls: Iterable[str], used: str, *, other: bool = False) -> None:
-        """Draw a mark.
-
-        Args:
-            other: Draw a mark that has no character in common with the usual ones.
-        """
+        """Draw a mark."""
         self._controls = sorted(controls, key=len, reverse=True)
         cuts = [(control, n) for control in self._controls for n in range(1, len(control))]
         self._heads = tuple({control[n:] for control, n in cuts})

@@ -103,7 +103,6 @@ def divergence(
     """Compute how far a model's predictions are from a base's.
 
     Args:
-        texts: Tokens of each text, as ``windows.token_ids`` returns them.
         progress: Called with the part that is done, 0 to 1.
     """
     size = check_size(context.n_slot)
@@ -202,7 +201,6 @@ def _mean(values: Any) -> Estimate:
 
 
 def _power(exponent: Estimate) -> Estimate:
-    """Return e to the power of an estimate."""
     value = math.exp(min(exponent.value, 700.0))
     return Estimate(value, value * exponent.error)
 

@@ -229,7 +229,6 @@ def rotate(x: Any, positions: Any, speeds: Any, scale: float) -> Any:
 
     Args:
         x: Float32 of shape (tokens, heads, width).
-        speeds: As ``rotary_frequencies`` gives them.
     """
     import numpy as np
 

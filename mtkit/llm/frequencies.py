@@ -143,11 +143,7 @@ def format_vocabulary(ids: Sequence[int], note: str) -> str:
 def most_frequent_ids(
     counts: Mapping[int, int], size: int, always: Collection[int], n_vocab: int
 ) -> list[int]:
-    """Return ``size`` ids, the most frequent first, of equals the lowest.
-
-    Args:
-        always: Ids to include however rare they are.
-    """
+    """Return ``size`` ids, the most frequent first, of equals the lowest."""
     if len(always) > size:
         raise UsageError(
             f"{size} ids hold less than the {len(always)} that every vocabulary needs",

@@ -148,7 +148,6 @@ def importance_matrix(
     The file is written every ``save_every`` windows, whole each time, for ``resume`` to go on with.
 
     Args:
-        settings: The model, the size of a window, how many tokens are computed in one batch.
         texts: Name and content of each; a name that is empty or "-" does not go into the file. If
             there are none, ``in_files`` are only added up.
         resume: Go on where the run that wrote ``target`` ended, from the beginning if there is
@@ -199,7 +198,6 @@ def importance_matrix(
 
 
 def _read_partial_sums(target: str, size: int, datasets: Sequence[str]) -> ColumnSums:
-    """Return the sums of an interrupted run."""
     matrix = read_importance(target)
     if matrix.chunk_size != size or list(matrix.datasets) != list(datasets):
         what = f"was made from {', '.join(matrix.datasets) or 'no text'} in windows of"
@@ -223,7 +221,6 @@ def _text_ids(model: Model, name: str, text: bytes, size: int, parse_special: bo
 def _text_windows(
     context: SlotContext, texts: Sequence[list[int]], skip: int, most: int
 ) -> Iterator[list[list[int]]]:
-    """Yield windows of texts, by batches, from one on."""
     size = context.n_slot
     for ids in texts:
         count = len(ids) // size

@@ -41,7 +41,6 @@ class ModelCheck(Record):
     Attributes:
         deviation: Of llama.cpp from the folder as the file rounds it: root mean square over the
             vocabulary, in standard deviations of the logits; the largest of the prompts.
-        rounding: Of the rounded folder from the folder itself, likewise.
     """
 
     prompts: int
@@ -57,7 +56,6 @@ def verify_model(
     Args:
         gguf: The file made of it: F32, F16, BF16 or Q8_0.
         prompts: Ids; None: two of 12 and 48.
-        name: What an error calls the file; empty: its path.
     """
     import numpy as np
 

@@ -56,7 +56,6 @@ def perplexity(
     """Compute the perplexity of a text; a slot's size is the window's.
 
     Args:
-        ids: The tokens, as ``windows.token_ids`` returns them.
         progress: Called with the part that is done, 0 to 1.
     """
     import numpy as np

@@ -136,10 +136,6 @@ def quantize(
     """Write a quantized model; it appears whole or not at all.
 
     Args:
-        kind: The mix, as ``general.file_type`` numbers them.
-        imatrix_from: Instead of one: name and content of the texts to make it from.
-        threads: 0 for one on each core.
-        dry_run: Let llama.cpp go through the model and write nothing.
         progress: Called with the part that is done, 0 to 1.
 
     Raises:
@@ -188,7 +184,6 @@ def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
 
 
 def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
-    """Run the child."""
     import json
     import subprocess
     import tempfile

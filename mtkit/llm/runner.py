@@ -206,11 +206,7 @@ class Runner(Closeable):
         self.ids = list(ids)
 
     def feed(self, ids: Sequence[int], *, hold_last: bool = False) -> None:
-        """Make a prompt the sequence, so that the next token can be chosen.
-
-        Args:
-            hold_last: Leave the last token to be computed later; nothing can be chosen before.
-        """
+        """Make a prompt the sequence, so that the next token can be chosen."""
         context = self._opened()
         if not ids:
             raise UsageError("the prompt is empty", hint="this model adds no BOS")
@@ -257,12 +253,7 @@ class Runner(Closeable):
         stop_at_eog: bool = True,
         speculation: Speculation | None = None,
     ) -> Iterator[Token]:
-        """Generate tokens; the last one only carries text that was held back.
-
-        Args:
-            stops: Strings that end the text, and are not part of it.
-            speculation: Computes several tokens at once, as a draft proposes them.
-        """
+        """Generate tokens; the last one only carries text that was held back."""
         piece_of, is_eog = self.model.piece, self.model.is_eog
         ids, text = self.ids, TextStream(stops)
         self.end = "length"

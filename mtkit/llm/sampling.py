@@ -37,7 +37,6 @@ class Sampler(Closeable):
     """Chooses tokens of one context; close it, or use it in ``with``.
 
     Attributes:
-        seed: The settings', else drawn from the system.
         sample: Returns the token behind a row of the last batch, by default the last one; -1
             where the grammar takes none.
     """

@@ -163,11 +163,7 @@ def read_texts(path: str) -> Iterable[str]:
 def trim(
     path: str, keep: Sequence[int], *, multiple: int = ROWS_MULTIPLE, texts: Iterable[str] = ()
 ) -> Trimmed:
-    """Cut a model to some of its ids.
-
-    Args:
-        multiple: Keep more ids, up to a number that this divides.
-    """
+    """Cut a model to some of its ids."""
     file = open_whole(path)
     n_vocab = count_rows(file)
     tokens = metadata_array(file.metadata, PREFIX + "tokens", "string")
@@ -247,7 +243,6 @@ def _fill_up(
 def _trimmed_keys(
     file: GgufFile, draft: Draft, ids: Sequence[int], parts: TokenParts
 ) -> Iterable[Any]:
-    """Yield the keys of the smaller model."""
     metadata, new = file.metadata, {old: at for at, old in enumerate(ids)}
     for name, key in draft.keys.items():
         value, kind = metadata[name], metadata.type_name(name)

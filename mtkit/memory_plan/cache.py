@@ -58,7 +58,6 @@ class Layer(Record):
         kind: "attention", "window", "compressed", "recurrent" or "attention and recurrent".
         key: Elements of the keys of a token; ``value`` likewise.
         window: Tokens that it looks back; 0 for all.
-        state: Elements of the recurrent state of a sequence.
     """
 
     index: int

@@ -62,9 +62,6 @@ def compute_bytes(
 
     Args:
         layers: None where the metadata does not say.
-        cells: Cells of the cache for each kind of layer; each kind has a mask.
-        n_ubatch: Ignored for an encoder, which takes the whole context at once.
-        flash_attention: One kernel, without a score for each pair of tokens.
     """
     name = metadata.get("general.architecture")
 
@@ -201,7 +198,6 @@ class Plan(Record):
 
     Attributes:
         layers: The cache of each layer; empty where the metadata does not say.
-        repacked: Copies of weights that llama.cpp repacks.
     """
 
     n_ctx: int
@@ -382,7 +378,6 @@ def _group_folders(controller: str) -> Iterator[tuple[str, bool]]:
 
 
 def _cache_bytes(folder: str, name: str) -> int | None:
-    """Return the bytes of files in the cache of a group."""
     for line in _read_text(folder, "memory.stat").splitlines():
         key, _, value = line.partition(" ")
         if key == name and value.isdecimal():
@@ -485,11 +480,7 @@ _SPARE_PART = 8
 
 
 def fitting_context(plan: Callable[[int], Plan], most: int, least: int) -> int:
-    """Return how many tokens of context fit, a multiple of ``CELLS``.
-
-    Args:
-        least: Returned even if it does not fit.
-    """
+    """Return how many tokens of context fit, a multiple of ``CELLS``."""
     free = available_memory()
     if free is None or plan(most).most <= free - free // _SPARE_PART:
         return most

@@ -124,7 +124,6 @@ class Matcher:
 def _run_oracle(
     oracle: AutomatonView, symbols: list[int], columns: list[int], unit: int
 ) -> list[int]:
-    """Answer of an oracle for each place."""
     length = len(symbols)
     answers = [0] * length
     stride, table = oracle.stride, oracle.table

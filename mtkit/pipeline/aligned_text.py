@@ -201,7 +201,6 @@ def stretches_around(matches: Sequence[Span], size: int) -> list[tuple[Span, boo
 
 
 def _join_stretches(stretches: list[tuple[Span, bool]], behavior: Behavior) -> list[Span]:
-    """Join or drop stretches as a behavior says."""
     if behavior == "removed":
         return [span for span, is_match in stretches if not is_match]
     if behavior == "isolated":

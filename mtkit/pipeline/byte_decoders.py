@@ -433,11 +433,7 @@ class SubwordSource(Source):
 
 
 def _take_characters(waiting: bytearray, *, end: bool) -> bytes:
-    """Take the characters off that bytes begin with, U+FFFD for each byte of none.
-
-    Args:
-        waiting: The bytes; what could still become a character stays.
-    """
+    """Take the characters off that bytes begin with, U+FFFD for each byte of none."""
     characters = bytearray()
     while waiting:
         part = bytes(waiting[: character_size(waiting[0])])

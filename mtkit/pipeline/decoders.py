@@ -64,11 +64,7 @@ def clean_up_pairs(rule: str) -> tuple[tuple[str, str], ...]:
 def decoder_stages(
     decoder: Decoder, *, lossy: bool, fused: bool = False
 ) -> tuple[list[Stage], bool]:
-    """Return the stages of a decoder and whether their output is one token in parts.
-
-    Args:
-        fused: Whether their input is.
-    """
+    """Return the stages of a decoder and whether their output is one token in parts."""
     stages: list[Stage] = []
     for step in components_of(decoder):
         if isinstance(step, spec.Fuse):
@@ -83,11 +79,7 @@ def decoder_stages(
 
 
 def run_stages(stages: Iterable[Stage], tokens: list[str], limit: int) -> list[str]:
-    """Run stages over all tokens of a sequence.
-
-    Args:
-        limit: How many bytes each may make of them, see ``growth``.
-    """
+    """Run stages over all tokens of a sequence."""
     for stage in stages:
         stage.limit = left = limit
         settled = []

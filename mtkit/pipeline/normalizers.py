@@ -46,11 +46,7 @@ PER_CHARACTER_UNICODE = "15.1"
 
 
 def compile_normalizer(component: Normalizer, pieces: tuple[bytes, ...] = ()) -> Apply:
-    """Return the function of a normalizer.
-
-    Args:
-        pieces: User-defined pieces, which some normalizers leave as they are.
-    """
+    """Return the function of a normalizer."""
     if isinstance(component, spec.Sequence):
         steps = [compile_normalizer(step, pieces) for step in component.steps]
 

@@ -226,7 +226,6 @@ class Pipeline:
         )
 
     def _text_tokens(self, text: str, number: int, parse_special: bool | None) -> Tokens:
-        """Encode one text."""
         prefix = list(self.spec.prefix_ids) if number == 0 else []
         tokens = Tokens(prefix, [self._spelling(i) for i in prefix], [(0, 0)] * len(prefix))
         for word, token_id in self.words(text, parse_special=parse_special):

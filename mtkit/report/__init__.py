@@ -90,8 +90,6 @@ def report(
     """Return the page of one file, or of two with what differs.
 
     Args:
-        histograms: Dequantize every tensor and show its values.
-        deep: Check the data of tensors, merges and templates of a GGUF, too.
         progress: Called with the part of the tensors that is read, 0 to 1.
 
     Raises:

@@ -34,7 +34,6 @@ class Answers:
 
     Attributes:
         starts: The first event of each job that has begun, by the number of its answer.
-        ends: The last event of each that is complete.
     """
 
     def __init__(
@@ -46,12 +45,7 @@ class Answers:
         *,
         timed: bool = False,
     ) -> None:
-        """Prepare the jobs.
-
-        Args:
-            n: Answers to each prompt; with a seed, each has one of its own.
-            timed: Times are kept token by token, not only at the end.
-        """
+        """Prepare the jobs."""
         self._served, self._prompts = served, prompts
         if not served.generates:
             what = f"{served.name} makes vectors of texts; it does not continue them"
@@ -218,12 +212,7 @@ class Reply:
     def __init__(
         self, answers: Answers, *, has_progress: bool = False, has_times: bool = False
     ) -> None:
-        """Take the answers of the request.
-
-        Args:
-            has_progress: The client asked how far its prompt is.
-            has_times: The client asked for the times with every token.
-        """
+        """Take the answers of the request."""
         self.answers = answers
         self.has_progress, self.has_times = has_progress, has_times
 

@@ -94,7 +94,6 @@ def openapi_document(routes: Iterable[tuple[str, str, Any, Any]]) -> dict[str, A
 
 
 def _setting_schema(setting: Setting) -> dict[str, Any]:
-    """Return the schema of a setting of the sampler."""
     if setting.name == "logit_bias":
         bias = {"type": "number"}
         return {"type": "object", "additionalProperties": bias, "description": setting.help}

@@ -154,11 +154,7 @@ def template_variables(
 
 
 def schema_of(form: Format, body: dict[str, Any], name: str = "response_format") -> str | None:
-    """Return the JSON schema that OpenAI's ``response_format`` asks for; None: any text.
-
-    Args:
-        body: The request, which may have a grammar, too.
-    """
+    """Return the JSON schema that OpenAI's ``response_format`` asks for; None: any text."""
     own = {"text": "", "json_object": "schema"}.get(form.type, form.type)
     for field in ("schema", "json_schema"):
         if field != own and getattr(form, field) is not None:

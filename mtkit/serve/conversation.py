@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 
 
 class Conversation(Record):
-    """A conversation of any of the three APIs, ready for a chat template.
-
-    Attributes:
-        values: Variables of the template.
-        continue_final: The last message is continued, or the field of it that is named.
-    """
+    """A conversation of any of the three APIs, ready for a chat template."""
 
     messages: list[dict[str, Any]]
     tools: Tools
@@ -391,7 +386,6 @@ def _joined_texts(parts: Any) -> str:
 
 
 def _function_name(item: Mapping[str, Any], origins: Mapping[str, ToolOrigin]) -> str:
-    """Return the name of the function that a call in a history is of."""
     name, namespace = str(item.get("name")), item.get("namespace") or ""
     for full_name, origin in origins.items():
         if (origin.name, origin.namespace) == (name, namespace):

@@ -47,12 +47,7 @@ class BudgetVerification:
         budget: ThinkingBudget,
         piece: Callable[[int], bytes],
     ) -> None:
-        """Begin an answer.
-
-        Args:
-            sampler: Takes the tokens that it did not choose.
-            piece: Returns the bytes that a token is spelled with, control tokens too.
-        """
+        """Begin an answer."""
         self._inner, self._sampler, self._budget, self._piece = inner, sampler, budget, piece
         self._forced: list[int] = []
         self._text, self._spent = "", 0
@@ -206,7 +201,6 @@ class Terms(Record):
         limit: Tokens at most; None: as many as fit.
         top: How many of the most probable tokens come with each; None: no probabilities.
         sampled: Probabilities are those behind the samplers, with which the token was drawn.
-        markers: Control tokens that are text of the answer.
         speculative: Tokens may be drafted; None: where anything drafts.
         slot: Number of the slot that is to answer; None: any.
         cached: What a slot remembers of the prompt need not be computed again.

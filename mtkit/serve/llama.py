@@ -98,12 +98,7 @@ def _bias_fields(served: ServedModel, sampler: SamplerSettings) -> list[dict[str
 def end_fields(
     reply: AnswerReply, index: int, text: str, content: str, ids: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the end of an answer.
-
-    Args:
-        text: The whole answer.
-        content: What of it the end holds: all, or the rest of a stream.
-    """
+    """Return the end of an answer."""
     answers, served = reply.answers, reply.served
     end, prompt = answers.ends[index], answers.prompt(index)
     names = getattr(reply.fields, "response_fields", None) or ["prompt"]

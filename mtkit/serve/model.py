@@ -73,11 +73,7 @@ class Mailbox:
     def add(
         self, call: Callable[[Any], None], value: Any, *, urgent: bool, awaited: bool = True
     ) -> None:
-        """Add a call, from any thread.
-
-        Args:
-            urgent: It cannot wait for ``_FETCH_SECONDS``.
-        """
+        """Add a call, from any thread."""
         self._calls.append((call, value, awaited))
         self._has_urgent |= urgent
         self._has_awaited |= awaited
@@ -126,11 +122,7 @@ class Vectors:
         *,
         ranks: bool,
     ) -> None:
-        """Prepare; the context is made for the first text.
-
-        Args:
-            ranks: The model has a head that says how well a text answers a question.
-        """
+        """Prepare; the context is made for the first text."""
         self._ranks = ranks
         self._model, self._scheduler, self._settings = model, scheduler, settings
         self._note = note
@@ -189,11 +181,7 @@ class ServedModel:
         template: str | None = None,
         on_note: Callable[[str], None] | None = None,
     ) -> None:
-        """Look at the model's names, templates and vocabulary.
-
-        Args:
-            on_note: Called with what the user should know, in any thread.
-        """
+        """Look at the model's names, templates and vocabulary."""
         metadata = runner.header.file.metadata
         own = metadata.get("tokenizer.chat_template")
         for_tools = metadata.get("tokenizer.chat_template.tool_use")
@@ -267,12 +255,7 @@ class ServedModel:
         *,
         several: bool,
     ) -> Conversation:
-        """Return a conversation, whose end is as ``prompt_end`` says.
-
-        Args:
-            choice: ``tool_choice``, as chat completions have it.
-            several: An answer may have more than one call.
-        """
+        """Return a conversation, whose end is as ``prompt_end`` says."""
         prefill = self.settings.prefill_assistant
         end = prompt_end(messages, continue_final, add_generation_prompt, prefill=prefill)
         return Conversation(
@@ -313,8 +296,6 @@ class ServedModel:
         """Return the tokens of a conversation, and the terms of its answer.
 
         Args:
-            terms: The request's own; what follows from tools, schema and model is added.
-            schema: A JSON schema for the answer.
             thinking_tokens: What the request allows; None: what the server does.
         """
         sampler = terms.sampler
@@ -408,7 +389,6 @@ def _split_names(text: str | None) -> list[str]:
 
 
 def _read_variables(text: str | None) -> dict[str, Any]:
-    """Return variables of a template."""
     try:
         variables = msgspec.json.decode(text or "{}")
     except (msgspec.DecodeError, RecursionError):

@@ -176,11 +176,7 @@ class CompletionReply(ChoicesReply):
         prompts: Any,
         echoes: Sequence[str] = (),
     ) -> None:
-        """Prepare the answers.
-
-        Args:
-            echoes: Texts of the prompts, if each is to begin its answers.
-        """
+        """Prepare the answers."""
         super().__init__(served, fields, terms, prompts)
         self._echoes = [text for text in echoes for _ in range(fields.count)]
         self._offsets = dict(enumerate(map(len, self._echoes)))

@@ -191,12 +191,7 @@ class ResponseOutput:
     """The items of a response."""
 
     def __init__(self, origins: Mapping[str, ToolOrigin], *, seals_thoughts: bool) -> None:
-        """Begin an output.
-
-        Args:
-            origins: What each function that the model was given stands for.
-            seals_thoughts: Items of reasoning have ``encrypted_content``.
-        """
+        """Begin an output."""
         self._origins, self._seals_thoughts = origins, seals_thoughts
         self.items: list[dict[str, Any]] = []
         self._open: dict[str, Any] = {}
@@ -223,11 +218,7 @@ class ResponseOutput:
             yield self._event("delta", delta=text)
 
     def close(self, status: str = "completed") -> Iterator[dict[str, Any]]:
-        """End the item that is open; yields its events.
-
-        Args:
-            status: "completed", or "incomplete" where the answer was cut in the item.
-        """
+        """End the item that is open; yields its events."""
         if not self._open:
             return
         item, text = self._open, "".join(self._text)

@@ -170,9 +170,6 @@ def asgi(settings: ServeSettings, *, template: str | None = None) -> Guard:
 
     The model stays loaded as long as the process runs. A server that other machines can reach needs
     a key or another protection; ``allow_host`` takes its names.
-
-    Args:
-        settings: Which model, and how; where to listen is the server's business.
     """
     stack = ExitStack()
     atexit.register(stack.close)
@@ -191,7 +188,6 @@ def serve(
 
     Args:
         on_progress: Called with the part that is loaded, 0 to 1.
-        on_note: Called with what the user should know, in any thread.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     with ExitStack() as stack:

@@ -45,9 +45,6 @@ def slots_with_cells(slots: Sequence[Slot], n_cells: int) -> list[Slot]:
     The answer that began first gets what it needs: idle slots forget what they remember, the one
     that was not used for longest before the others, then the answers that began last wait, and
     are computed again once there is room.
-
-    Args:
-        n_cells: How many there are; as many as one slot can take.
     """
     busy = sorted((slot for slot in slots if slot.job is not None), key=lambda slot: slot.used)
     idle = [slot for slot in slots if slot.job is None]

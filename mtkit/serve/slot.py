@@ -118,7 +118,6 @@ def token_chances(row: Any, token_id: int, top: int) -> Chances:
     """Return how probable a token was.
 
     Args:
-        row: As ``chance_logits`` returns it.
         top: How many of the most probable tokens to return, without impossible ones.
     """
     import numpy as np
@@ -207,7 +206,6 @@ def read_slot_file(context: SlotContext, slot: int, path: str) -> tuple[list[int
 
 
 def _state_checksum(context: SlotContext, data: memoryview) -> bytes:
-    """Return the checksum of a state and of the model that it is of."""
     with open(context.model.path, "rb") as model:
         size = os.fstat(model.fileno()).st_size
         digest = hashlib.sha256(b"%d" % size)
@@ -346,12 +344,7 @@ class Slot:
         return self._grammar if self._grammar is not None and self._grammar.is_pending else None
 
     def choose(self, row: int, until: float = 0.0) -> None:
-        """Choose the tokens behind the last one and what was drafted, with an event for each.
-
-        Args:
-            row: Of the logits behind the last token of the part; any for a token that was pending.
-            until: When others have waited long enough, as ``time.monotonic`` counts.
-        """
+        """Choose the tokens behind the last one and what was drafted, with an event for each."""
         job, context, proposal = self.job, self._context, self.proposal
         assert job is not None
         self.proposal = _NO_PROPOSAL

@@ -182,7 +182,6 @@ def settings_of(kind: type[S], mapping: Mapping[str, object]) -> S:
     """Make a record from a mapping: JSON's, or the keywords of a call.
 
     Args:
-        kind: The record; the settings of its parts stand beside its own.
         mapping: Any of the names of a setting -> value; lists count as tuples.
     """
     declarations = table(kind)

@@ -23,12 +23,9 @@ class FileKind(Record):
     """A kind of file to locate.
 
     Attributes:
-        key: Its setting.
         shipped: File in ``data`` that ships with mtkit.
         files: Names, as published repositories use them, that stand for a folder; the first counts.
-        lacks: The error for a folder without one.
         hint: What to name where there is no such file.
-        fetch: How to download it.
         elsewhere: The same for commands without ``--download``; empty: as ``fetch``.
     """
 
@@ -137,7 +134,6 @@ def locate(
 
 
 def _of_folder(name: str, kind: FileKind) -> str:
-    """Return the file that stands for a folder."""
     path = in_folder(name, kind.files)
     if path is None:
         _check_access(os.path.join(name, ADAPTER))  # a folder may be listed that cannot be entered

@@ -237,7 +237,6 @@ def _base64(data: bytes | memoryview) -> str:
 
 
 def _write_free(value: object, path: str) -> object:
-    """Write a value among the extras."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (bytes, memoryview)):

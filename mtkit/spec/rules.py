@@ -235,11 +235,7 @@ class Rule(rules.Rule):
 
 
 def _rules(of: type[Record], *rows: tuple[str, str, str, str, rules.Check]) -> list[Rule]:
-    """Make the rules of a class; all of them are errors.
-
-    Args:
-        rows: Code, field, source, explanation, check.
-    """
+    """Make the rules of a class; all of them are errors."""
     return [
         Rule(code, "error", source, field, explanation, check, "", of)
         for code, field, source, explanation, check in rows

@@ -37,7 +37,6 @@ def with_special_ids(
     Args:
         add_bos: Whether BOS stands in front; None: as in the source, or as the family does.
         add_eos: Whether EOS stands behind; None: as in the source.
-        by_family: Whether the family counts where the source does not say.
     """
     assumed: tuple[str, ...] = ()
     bos, eos = spec.special_ids.bos, spec.special_ids.eos
@@ -61,7 +60,6 @@ def with_special_ids(
 
 
 def _slot_of(spec: TokenizerSpec, token_id: int) -> Slot:
-    """Return the place of a token, with the name that it has."""
     added = {token.id: token.content for token in spec.added_tokens.tokens}
     pieces = spec.vocabulary.pieces
     text = added.get(token_id, pieces[token_id] if token_id < len(pieces) else b"")
@@ -74,7 +72,6 @@ def _change(
     """Put a token there or take it away.
 
     Args:
-        each: Whether each text of a pair gets it, or the pair as a whole.
         turn: 1 in front, -1 behind.
     """
     if isinstance(processor, Sequence):
@@ -131,7 +128,6 @@ def _as_template(processor: PostProcessor | None) -> tuple[ByteLevel | None, Tem
 
 
 def _one_id_each(slots: Slots) -> Slots:
-    """Return a template with one id a place."""
     return tuple(
         replace(slot, ids=(token_id,)) if slot.ids else slot
         for slot in slots

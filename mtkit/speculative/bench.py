@@ -85,7 +85,6 @@ class Run(Record):
 
     Attributes:
         temperature: 0 for greedy choice.
-        seconds: By ``costs.choose_clock``.
         log_likelihood: Mean over the tokens, by the target alone; None for greedy choice.
         drafting: Counts of ``Statistics``; None of the target alone.
     """
@@ -106,7 +105,6 @@ class Bench:
 
     Attributes:
         wide: The group of the target alone with several rows a token; empty if it takes one.
-        plain: Seconds of a token alone.
     """
 
     def __init__(
@@ -116,13 +114,7 @@ class Bench:
         groups: Mapping[str, DraftSettings | None],
         rates: Sequence[float] = (),
     ) -> None:
-        """Take a target.
-
-        Args:
-            settings: Prepared (``setup.prepare_settings``), with what all groups have in common.
-            groups: As ``groups_of`` returns them.
-            rates: Acceptances to simulate, with the costs of "B", "C" and no draft at all.
-        """
+        """Take a target."""
         self._runner, self._settings = runner, settings
         self._groups, self._rates = groups, rates
         assert runner.context is not None
@@ -145,12 +137,7 @@ class Bench:
     def runs(
         self, prompts: Sequence[tuple[str, int, list[int]]], temperature: float, limit: int
     ) -> Iterator[Run]:
-        """Write behind every prompt with every group.
-
-        Args:
-            prompts: Source, number and ids of each.
-            temperature: 0 for greedy choice.
-        """
+        """Write behind every prompt with every group."""
         sampler = replace(self._settings.sampler, temperature=temperature)
         settings = replace(self._settings, sampler=sampler)
         with ExitStack() as stack:

@@ -114,11 +114,9 @@ class Costs:
 
     Attributes:
         tried: Drafted tokens up to the first wrong one of each round; older rounds count less.
-        accepted: How many of them were right.
         free: The same two of a lookup that drafts before a model.
         checked: Largest batch that gave the bits of single tokens; -1 if one did not.
         guess: Least cost of a drafted token, while none is measured.
-        changes: Grows whenever a cost changes.
     """
 
     def __init__(self, path: str | None = None) -> None:
@@ -256,11 +254,7 @@ def _parse_times(values: Sequence[object]) -> list[float]:
 
 
 def costs_path(target: ModelHeader, context: Context, more: Sequence[object]) -> str:
-    """Return the path of the file of costs.
-
-    Args:
-        more: What else costs depend on; for a path, the state of its file.
-    """
+    """Return the path of the file of costs."""
     import hashlib
 
     from mtkit.base.process import cache_folder

@@ -168,7 +168,6 @@ class ModelDraft:
 
 
 def _highest_probability(logits: Any) -> float:
-    """Return the highest probability."""
     import numpy as np
 
     return float(1 / np.exp(logits - logits.max()).sum(dtype=np.float64))
@@ -192,11 +191,7 @@ class DraftLoader(Closeable):
     def __init__(
         self, runner: Runner, settings: AnswerSettings, n_ctx: int, count: int = 1
     ) -> None:
-        """Find the draft model, and check that it fits the target.
-
-        Args:
-            count: How many drafts there will be, for the plan of the memory.
-        """
+        """Find the draft model, and check that it fits the target."""
         self._target, self._settings, self._count = runner, settings, count
         self.context: Context | None = None
         self.file: GgufFile | None = None

@@ -43,7 +43,6 @@ class ExactRows(Record):
     """Sizes of batches that keep decoding exact.
 
     Attributes:
-        rows: At most.
         width: At least: a step with fewer tokens is padded.
     """
 
@@ -73,7 +72,6 @@ def exact_rows(
     """Return the sizes of batches that keep decoding with these weights exact.
 
     Args:
-        load: Says how the weights are laid out.
         width: Least rows of a step; with four, the kernel of four rows computes all of Q4_K.
     """
     if load.gpu_layers:
@@ -102,11 +100,7 @@ def matrices(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def check(context: Context, ids: Sequence[int], rows: int, width: int) -> None:
-    """Compare the logits of a batch with those of its tokens one by one; empties the context.
-
-    Args:
-        ids: Any tokens.
-    """
+    """Compare the logits of a batch with those of its tokens one by one; empties the context."""
     rows = min(rows, context.n_ctx - width, context.n_batch)
     if rows < 2 or not ids:
         return

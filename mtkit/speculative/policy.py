@@ -57,11 +57,7 @@ def round_cost(costs: Costs, number: int, width: int = 1, *, free: bool = False)
 def fastest_number(
     costs: Costs, acceptance: float, most: int, width: int, more: float = 0.0, *, free: bool = False
 ) -> tuple[int, float]:
-    """Return the number that is fastest, and its speed; 0 and 1 where none is worth it.
-
-    Args:
-        more: Cost of a round besides verifying and drafting.
-    """
+    """Return the number that is fastest, and its speed; 0 and 1 where none is worth it."""
     best, speed = 0, WORTH
     for number in range(1, most + 1):
         gain = mean_tokens(acceptance, number) / (
@@ -95,11 +91,7 @@ def break_even(costs: Costs, count: int) -> float | None:
 def shared_number(
     costs: Costs, rates: Sequence[float], others: int, behind: int, left: int, most: int
 ) -> tuple[int, int]:
-    """Return how many tokens each sequence of a batch drafts, and the rounds until the next probe.
-
-    Args:
-        others: Sequences that do not draft.
-    """
+    """Return the tokens each sequence of a batch drafts, and the rounds until the next probe."""
     size = len(rates)
     plain = costs.verify(size + others)
 
@@ -197,7 +189,6 @@ class Verdict(Record):
     Attributes:
         changes: State of the costs that it is based on (``Costs.changes``).
         draft: Whether any draft could, a free lookup included.
-        model: Whether a model could.
     """
 
     changes: int = -1
@@ -221,8 +212,6 @@ class Policy:
         """Set up for the texts of a session.
 
         Args:
-            auto: Find the number; else it is always ``most``.
-            mixed: A lookup, which is free, drafts before a model.
             checks: Only batches whose bits were compared with those of single tokens are used.
         """
         self._most, self.costs, self.width = most, costs, width
@@ -318,12 +307,7 @@ class Policy:
         self.costs.saw_batch(size, seconds / self.unit)
 
     def count(self, left: int, behind: int, *, free: bool = False) -> int:
-        """Return the number for the next round; where it is 0, ``rest`` says for how long.
-
-        Args:
-            left: Tokens that the text can still have.
-            behind: Tokens that the draft has to read first.
-        """
+        """Return the number for the next round; where it is 0, ``rest`` says for how long."""
         if not self._auto:
             return self._most
         self._unread, self._investment = behind, 0.0
@@ -358,12 +342,7 @@ class Policy:
         return 0
 
     def _probe(self, acceptance: float, entry: float, allowed: float, *, free: bool) -> int:
-        """Return the number for a round that only probes the acceptance; 0 if it costs too much.
-
-        Args:
-            entry: Cost of reading what the draft has not read.
-            allowed: Cost that the text may lose now.
-        """
+        """Return the number for a round that only probes the acceptance; 0 if it costs too much."""
         if self.hopeless:
             self._rest = _LONGEST
             return 0
@@ -412,11 +391,7 @@ class Policy:
         *,
         free: bool = False,
     ) -> None:
-        """Learn how a round went.
-
-        Args:
-            verify_seconds: Of everything else: computing, choosing, cutting, learning.
-        """
+        """Learn how a round went."""
         size = self.rows(drafted + 1)
         if self.width > 1:  # no step of such a text is plain
             self._plain.append(verify_seconds / self.costs.verify(size))

@@ -107,7 +107,6 @@ class Statistics:
         tried: Place in a proposal -> how often the tokens in front of it were all accepted.
         accepted_at: Place in a proposal -> how often the token there was accepted, too.
         verify_seconds: Of verifying drafted tokens, and of rounds without any.
-        measure_seconds: Of measuring batches and comparing their bits.
         learning: What changes the draft's vocabulary; None for nothing.
     """
 
@@ -218,8 +217,6 @@ class Speculation:
                 accept those that the sampler chooses.
             checks: Compare the bits of measured batches with those of plain steps, and draft
                 nothing where they differ.
-            lazy: The draft, or the part of it, that is loaded at its first use.
-            loaded: Closed with the draft.
         """
         self.draft, self.policy, self._clock = draft, policy, clock
         self._random, self._lazy, self._loaded = random, lazy, loaded

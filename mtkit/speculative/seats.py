@@ -140,12 +140,7 @@ class SharedDrafting(Closeable):
     def proposals(
         self, requests: Sequence[tuple[Seat, list[int], int]], others: int
     ) -> list[Proposal]:
-        """Let the seats propose for the next batch.
-
-        Args:
-            requests: Seat, tokens of the text so far, and most tokens to propose.
-            others: Sequences of the batch that have no seat here.
-        """
+        """Let the seats propose for the next batch."""
         behind = [seat.draft.behind(ids) if most > 0 else None for seat, ids, most in requests]
         ready = [at for at, count in enumerate(behind) if count is not None]
         proposals = [Proposal([])] * len(requests)

@@ -87,7 +87,6 @@ class SemanticIndex:
 
         Args:
             rows: int8 of shape (n_vocab, n_embd).
-            queries: The table in its own precision, whose rows are the queries.
         """
         self._rows, self._queries = rows, queries
         self._top_k, self._threshold = top_k, threshold

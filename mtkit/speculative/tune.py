@@ -57,8 +57,6 @@ class CandidateResult(Record):
 
     Attributes:
         drafting: The candidate's settings with its best numbers.
-        cost: Of a drafted token, in plain tokens.
-        promised: Expected speed, in times plain decoding.
         measured: Speed where it really wrote; None where it did not.
         same: How many of its texts are those of plain decoding.
     """
@@ -122,7 +120,6 @@ class Answers:
     """The target's answers, and the costs of its batches.
 
     Attributes:
-        plain: Seconds of a plain token.
         hits: For each answer and place, how many tokens a lookup proposes there, and how many of
             them are right.
     """
@@ -159,7 +156,6 @@ def expected_speed(
 
     Args:
         read_along: How a draft read along with the first answers; None without a draft.
-        number: Tokens of the draft in each round, at most.
         lookup: Tokens of a lookup, which goes first, at most; 0 for none.
     """
     count = len(read_along.right) if read_along else len(answers.texts)
@@ -203,13 +199,7 @@ class Tuner:
     def __init__(
         self, runner: Runner, settings: GenerateSettings, state: str, until: float
     ) -> None:
-        """Take a target.
-
-        Args:
-            settings: Prepared (``setup.prepare_settings``), with what all candidates share.
-            state: File of the measurements; read if it exists.
-            until: The time (``time.monotonic``) from which on nothing but the confirmation begins.
-        """
+        """Take a target."""
         assert runner.context is not None
         self._runner, self._settings, self._until = runner, settings, until
         self._context = runner.context

@@ -157,12 +157,7 @@ class DynamicVocabulary(StaticVocabulary):
         finishers: Sequence[Callable[[Any], Any]],
         cap: int,
     ) -> None:
-        """Take a pruned draft whose context gives hidden states.
-
-        Args:
-            finishers: What the graph may do behind the head; a try shows which it is.
-            cap: Most ids besides the static ones; the oldest leave first.
-        """
+        """Take a pruned draft whose context gives hidden states."""
         super().__init__(context, ids, embedding)
         self._static = self.ids
         self._head, self._cap = head, cap
@@ -255,7 +250,6 @@ class Learner:
 
     Attributes:
         unknown: Rounds whose target's most likely id at the end is not in the static vocabulary.
-        hits: Accepted tokens that are not in the static vocabulary.
         largest: Most dynamic ids at once.
     """
 
@@ -271,8 +265,6 @@ class Learner:
 
         Args:
             index: To search when both conditions hold; None for no search.
-            seed_prompt: Add the ids of the prompt.
-            learn: Add every id that is emitted.
         """
         self.vocabulary, self._index = vocabulary, index
         self._seed_prompt, self._learn = seed_prompt, learn

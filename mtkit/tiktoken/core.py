@@ -114,7 +114,6 @@ class Encoding:
 
     @cached_property
     def _pat_str(self) -> str:
-        """The split pattern."""
         return self._ranks_and_pattern[1]
 
     @cached_property

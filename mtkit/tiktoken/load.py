@@ -72,7 +72,6 @@ def data_gym_to_mergeable_bpe_ranks(
 
     Args:
         encoder_json_file: Piece -> id, which has to agree.
-        clobber_one_byte_tokens: Take the ids of single bytes from the latter.
     """
     import json
 

@@ -25,11 +25,7 @@ _SPACES = frozenset(b" \n\t")
 
 
 class SinglePieces:
-    """The ranks of an encoding without its split pattern.
-
-    Args:
-        ranks: Bytes -> id.
-    """
+    """The ranks of an encoding without its split pattern."""
 
     def __init__(self, spec: TokenizerSpec, pattern: str, ranks: Mapping[bytes, int]) -> None:
         self._spec, self._pattern, self._ranks = spec, pattern, ranks

@@ -106,7 +106,6 @@ def compare(
     """Encode texts with both tokenizers and compare ids.
 
     Args:
-        texts: Taken one by one; none is kept but those that differ.
         parse_special: Recognize special tokens in the text; None: each as its reference does.
     """
     count = different = 0
@@ -187,7 +186,6 @@ def parting_stage(left: Trace, right: Trace) -> str:
 
 
 def _added_token_places(trace: Trace) -> list[tuple[int, int]]:
-    """Return the places of added tokens."""
     return [(word.part.start, word.part.end) for word in trace.words if word.model is None]
 
 
@@ -200,7 +198,6 @@ def _normalized_text(trace: Trace) -> str:
 
 
 def _word_places(trace: Trace) -> list[tuple[int, int]]:
-    """Return the places of words in the original text."""
     return [(word.part.start, word.part.end) for word in trace.words]
 
 

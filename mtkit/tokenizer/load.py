@@ -81,14 +81,7 @@ def load_source(
     cache_bytes: int | None = None,
     verify_tables: bool = False,
 ) -> Tokenizer:
-    """Load a tokenizer from an open source.
-
-    Args:
-        overrides: GGUF metadata keys replaced while loading.
-        reader: As ``load`` takes it.
-        cache_bytes: As ``load`` takes it.
-        verify_tables: As ``load`` takes it.
-    """
+    """Load a tokenizer from an open source."""
     try:
         return _load_source(source, overrides, reader, cache_bytes, verify_tables)
     finally:

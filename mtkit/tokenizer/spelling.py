@@ -88,7 +88,6 @@ class Spelling:
 
 
 def _inside(component: object) -> Iterator[Record]:
-    """Yield a component and all that it consists of."""
     if isinstance(component, tuple):
         for part in component:
             yield from _inside(part)

@@ -251,7 +251,6 @@ def _convert_model(request: Request) -> Conversion | None:
 
 
 def _convert_to_all(request: Request, *, as_json: bool) -> None:
-    """Convert a tokenizer to all formats."""
     from mtkit.commands.convert.report import convert_to_all, write_formats
     from mtkit.errors import UsageError
 
@@ -264,7 +263,6 @@ def _convert_to_all(request: Request, *, as_json: bool) -> None:
 
 
 def _convert_tokenizer(request: Request) -> Conversion:
-    """Convert a tokenizer, or a checkpoint with its tokenizer."""
     from mtkit import checkpoints
     from mtkit.base.binary import Source
     from mtkit.conversion.tokenizer import convert as run

@@ -21,10 +21,7 @@ class Request(Record):
         source: The file or folder; None: the tokenizer of the configuration.
         vocabulary: The tokenizer of a llama2.c checkpoint.
         target: Where to write; None: as the source is called.
-        to: The format.
-        kind: The type of a model's weights.
         max_bytes: Size limit of a shard; None: one file.
-        reader: The program that the tokenizer is read as.
     """
 
     source: str | None

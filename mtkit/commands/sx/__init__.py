@@ -114,7 +114,6 @@ def vocab(
 def _count_tokens(
     path: str, files: list[str], freq: list[str], prompts: str | None, n_predict: int, n_vocab: int
 ) -> Iterator[tuple[str, Counter[int]]]:
-    """Give the counts of each source, by its name."""
     from mtkit.commands.arguments import read_text_file
     from mtkit.llm import frequencies
 

@@ -111,8 +111,6 @@ class Kind(Record):
 
     Attributes:
         ids: Role -> id; ids past the vocabulary do not count.
-        add_bos: Whether BOS is put in front; the same for the others.
-        add_space_prefix: Whether a text begins with a space.
     """
 
     model: str

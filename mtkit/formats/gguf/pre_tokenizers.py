@@ -177,8 +177,6 @@ class Pre(Record):
     """The meaning of a name: a split rule and switches.
 
     Attributes:
-        add_bos: Whether BOS is put in front by default.
-        add_sep: Whether texts of a pair are separated by default.
         escape_whitespaces: Spaces become U+2581 first.
         default_bos: BOS is id 11 by default.
         forced_bos: BOS is put in front whatever the file says, and words of newlines stay whole.
@@ -346,12 +344,7 @@ def pre_name_of(
     bos: bool,
     wish: str,
 ) -> str:
-    """Return the name whose rule splits like a pre-tokenizer and whose switches fit best.
-
-    Args:
-        ignore_merges: Of the model; where no name has it so, the difference is a loss.
-        bos: Whether there is a BOS; without one a name without a default BOS fits better.
-    """
+    """Return the name whose rule splits like a pre-tokenizer and whose switches fit best."""
     rule = rule_of(pre_tokenizer)
     names = [name for name, pre in NAMES.items() if pre.rule == rule and pre.byte_alphabet]
     if not names:

@@ -208,8 +208,6 @@ def resolve_roles(
     """Find the roles of all tokens.
 
     Args:
-        types: ``TokenType`` by id, as in the file.
-        ids: Role -> id by the keys.
         defaults: Role -> id where no key says one.
     """
     all_ids = {**defaults, **ids}

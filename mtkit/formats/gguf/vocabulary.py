@@ -202,11 +202,7 @@ NEVER_MERGED = -1e9
 def scores_of_merges(
     merges: Merges, vocabulary: Vocabulary, skip: frozenset[int]
 ) -> list[float] | None:
-    """Return a score for each token, or None where scores cannot express the merges.
-
-    Args:
-        skip: Tokens that are no results of merges: special ones, byte tokens.
-    """
+    """Return a score for each token, or None where scores cannot express the merges."""
     pieces, ids = list(vocabulary.pieces), vocabulary.pieces.ids
     scores = [NEVER_MERGED] * len(pieces)
     pairs: set[tuple[int, int]] = set()

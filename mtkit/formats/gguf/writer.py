@@ -108,7 +108,6 @@ def _name(spec: TokenizerSpec, options: WriteOptions) -> str:
 
 
 def _texts(spec: TokenizerSpec, plan: Plan) -> list[bytes]:
-    """Return the text of every id."""
     texts = list(spell_pieces(plan.model, spec.vocabulary.pieces))
     if plan.blanks:
         texts = [text.replace(b" ", MARK_BYTES) for text in texts]

@@ -212,13 +212,7 @@ _CLASS_OF_ALIAS = {alias: name for name, names in _ALIASES.items() for alias in 
 def auto_class(
     config: Mapping[str, Any], model: Mapping[str, Any], *, is_byte_level: bool, has_tekken: bool
 ) -> str:
-    """Return the class of a folder's tokenizer, by its canonical name.
-
-    Args:
-        config: tokenizer_config.json.
-        model: config.json.
-        has_tekken: A tekken.json lies beside it.
-    """
+    """Return the class of a folder's tokenizer, by its canonical name."""
     kind = _text_field(model, "model_type")
     folder_class = _text_field(config, "tokenizer_class") or _text_field(model, "tokenizer_class")
     type_class = _class_of_type(kind)
@@ -327,7 +321,6 @@ def _folder_class(source: Source, settings: Settings, document: dict[str, Any]) 
 
 
 def _has_byte_level(form: Any) -> bool:
-    """Tell whether a stage is byte-level, or has a step that is."""
     if not isinstance(form, dict):
         return False
     steps = [step for key in ("pretokenizers", "decoders") for step in form.get(key) or ()]
@@ -413,7 +406,6 @@ def _post_processor(
     numbers: Mapping[bytes, int],
     name: str,
 ) -> dict[str, Any] | None:
-    """Return the post-processor of a class, as JSON."""
     old: dict[str, Any] | None = document.get("post_processor")
     if pipeline.around is None or (pipeline.prefers and old is not None):
         if old is None and pipeline.needs:

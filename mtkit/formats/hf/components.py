@@ -369,7 +369,6 @@ def _has_fields(at: Fields, kind: Kind) -> bool:
 
 
 def _post_processor(at: Fields) -> Kind | None:
-    """Return the kind of a post-processor."""
     name = at.values.get("type")
     if "sep" in at and "cls" in at:
         return _ROBERTA if "trim_offsets" in at and "add_prefix_space" in at else _BERT

@@ -94,7 +94,6 @@ class SideFiles:
 
 
 def _named_templates(source: Source) -> dict[str, bytes]:
-    """Return the additional templates by name."""
     files = source.folder_beside(TEMPLATES_FOLDER, ".jinja")
     return {name.removesuffix(".jinja"): data for name, data in files.items()}
 

@@ -253,7 +253,6 @@ def _merges(at: Fields, ids: dict[str, int], prefix: str) -> Merges:
 
 
 def _bad_merge(at: Fields, ids: dict[str, int], listed: list[Any], cut: int) -> FormatError:
-    """Return what is wrong with the merges."""
     tokens = {token.encode() for token in ids}
     for place, merge in enumerate(listed):
         where = f"{at.path('merges')}[{place}]"

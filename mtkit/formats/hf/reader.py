@@ -44,7 +44,6 @@ STRATEGIES = {
 
 
 def _model_name(path: object) -> str:
-    """Return the name of ORG/NAME, nothing for a path."""
     from re import ASCII, fullmatch
 
     match = fullmatch(r"(?:[\w.-]+/)?([\w.-]*\w)", path, ASCII) if isinstance(path, str) else None

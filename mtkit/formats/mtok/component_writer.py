@@ -217,7 +217,6 @@ def _form_table(form: Form) -> tuple[tuple[int, bytes], ...]:
 
 
 def _changed_code_points(mapping: Callable[[str], str]) -> Iterator[tuple[int, bytes]]:
-    """Yield each code point that a mapping changes, with its replacement."""
     for start, end in CHANGING_RANGES:
         for code in range(start, end):
             character = chr(code)

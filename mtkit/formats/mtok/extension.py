@@ -133,11 +133,7 @@ def begins_extension(rest: memoryview) -> bool:
 def append_extension(
     base: bytes, sections: Sequence[tuple[str, int, bytes]], *, forbidden_length: int | None = None
 ) -> bytes:
-    """Write a file of a base and sections (tag, flags, content).
-
-    Args:
-        forbidden_length: Number of bytes behind the base that would change its meaning.
-    """
+    """Write a file of a base and sections (tag, flags, content)."""
     from zlib import crc32
 
     for extra in (0, SECTION_ALIGNMENT):

@@ -317,7 +317,6 @@ def _mark_spaces(vocabulary: Vocabulary) -> Vocabulary:
 
 
 def _vocabulary_losses(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
-    """Yield the losses of the vocabulary."""
     old, new = spec.vocabulary, back.vocabulary
     if old.pieces != new.pieces:
         yield Loss("ids-special", "vocabulary.pieces", "spaces in tokens are written as U+2581")
@@ -348,7 +347,6 @@ def _space_loss(name: str, spec: TokenizerSpec) -> Loss:
 
 
 def _added_token_loss(spec: TokenizerSpec) -> Loss:
-    """Return the loss of the added tokens."""
     code: LossCode = "ids-special" if spec.added_tokens.tokens else "metadata"
     effect = "special tokens that are spelled out in a text are plain text"
     return Loss(code, "added_tokens", effect)

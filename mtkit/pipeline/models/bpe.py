@@ -70,11 +70,9 @@ def merge_symbols(
     """Merge symbols, lowest rank first and leftmost among equals.
 
     Args:
-        sizes: What each symbol covers; added up when symbols merge.
         candidate: The rank of merging two neighbors and what they become, or None; asked once
             whenever two symbols become neighbors.
         joins_to: What two neighbors become now; tells whether a candidate still holds.
-        observe: Called with rank, left, right and what ``symbols_near`` gives afterwards.
 
     Returns:
         (key, size) of the symbols that are left.
@@ -126,7 +124,6 @@ def symbols_near(
 
     Args:
         preceding: Place of the one in front of each; below 0: none.
-        following: Place of the one behind each; ``len(keys)``: none.
     """
     count = len(keys)
     near = SYMBOLS_NEAR if count > SYMBOLS_SHOWN else count
