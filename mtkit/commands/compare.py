@@ -165,27 +165,21 @@ def _lines(path: str) -> Iterator[bytes]:
     import os
 
     from mtkit.base.binary import open_input, standard_input
+    from mtkit.commands.terminal import byte_progress
     from mtkit.tokenizer.comparison import corpus_lines
 
     if path == "-":
         yield from corpus_lines(standard_input())
         return
     with open_input(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if not sys.stderr.isatty() or size < _WORTH_A_BAR_BYTES:
+        if not sys.stderr.isatty():
             yield from corpus_lines(file)
             return
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("compare", total=size)
-            yield from corpus_lines(file, lambda n_read: bar.update(task, completed=n_read))
-
-
-_WORTH_A_BAR_BYTES = 1 << 20
+        size, show = os.fstat(file.fileno()).st_size, byte_progress("compare")
+        try:
+            yield from corpus_lines(file, lambda n_read: show(n_read, size))
+        finally:
+            show(size, size)
 
 
 def _lines_of_a_pipe(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:

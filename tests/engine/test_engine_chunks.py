@@ -1,4 +1,4 @@
-"""Texts cut at seams, whose parts are remembered as they stand there; ids stay the pipeline's."""
+"""Texts in chunks, words in one look at many bytes: ids stay the pipeline's, at every level."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from engine_beside_pipeline import Both
 from engine_cases import fixture
 from support import at_level, shared_tokenizer
 
-pytest.importorskip("mtkit._native")
 from mtkit import load
 from mtkit.spec import normalizers as norm
 from mtkit.spec import pre_tokenizers as pre
@@ -24,6 +23,9 @@ from mtkit.spec.text import Text
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytest.importorskip("mtkit._native")
+
 
 NAMES = [
     *["bert-base-uncased", "bert-chinese-cased", "t5-small", "xlnet-base-cased"],
@@ -41,9 +43,10 @@ UNITS = [
 WHOLE = """
 import json, sys
 from mtkit import load
-for name, texts in json.load(sys.stdin):
+warm, names, texts = json.load(sys.stdin)
+for name in names:
     engine = load(name).engine
-    engine._native.warm()
+    warm and engine._native.warm()
     print(json.dumps([[engine.encode_ids(text) for text in texts] for _ in range(2)]))
 """
 
@@ -72,32 +75,16 @@ def test_published(name: str) -> None:
 
 
 STEPS: list[norm.Normalizer] = [
-    norm.Prepend("\u2581"),
-    norm.Prepend(" "),
-    norm.Replace(Text(" "), "\u2581"),
-    norm.Replace(Text("\u2581"), " "),
-    norm.Replace(Text("``"), '"'),
-    norm.Replace(Text("x"), ""),
-    norm.Replace(Text("~"), " "),
-    norm.Replace(Text("e "), "e"),
-    norm.Strip(),
-    norm.Lowercase(),
-    norm.UnicodeForm("NFC"),
-    norm.UnicodeForm("NFKD"),
-    norm.StripAccents(),
-    norm.Nmt(),
-    norm.Bert(),
-]
+    norm.Prepend("\u2581"), norm.Prepend(" "), norm.Replace(Text(" "), "\u2581"),
+    norm.Replace(Text("\u2581"), " "), norm.Replace(Text("``"), '"'), norm.Replace(Text("x"), ""),
+    norm.Replace(Text("~"), " "), norm.Replace(Text("e "), "e"), norm.Strip(), norm.Lowercase(),
+    norm.UnicodeForm("NFC"), norm.UnicodeForm("NFKD"), norm.StripAccents(), norm.Nmt(), norm.Bert(),
+]  # fmt: skip
 CUTS: list[pre.PreTokenizer] = [
-    pre.Metaspace("\u2581", "always", split=True),
-    pre.Metaspace("\u2581", "first", split=False),
-    pre.WhitespaceSplit(),
-    pre.Bert(),
-    pre.Punctuation("isolated"),
-    pre.Punctuation("contiguous"),
-    pre.Digits(individual=False),
-    pre.Split(Text(" "), "merged_with_previous"),
-]
+    pre.Metaspace("\u2581", "always", split=True), pre.Metaspace("\u2581", "first", split=False),
+    pre.WhitespaceSplit(), pre.Bert(), pre.Punctuation("isolated"), pre.Punctuation("contiguous"),
+    pre.Digits(individual=False), pre.Split(Text(" "), "merged_with_previous"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -118,12 +105,9 @@ def test_drawn_steps(seed: int) -> None:
 
 
 WORD_CUTS: list[pre.PreTokenizer] = [
-    pre.Metaspace("\u2581", "always", split=True),
-    pre.Metaspace("\u2581", "always", split=False),
-    pre.Punctuation("removed"),
-    pre.Punctuation("isolated"),
-    pre.Digits(individual=True),
-]
+    pre.Metaspace("\u2581", "always", split=True), pre.Metaspace("\u2581", "always", split=False),
+    pre.Punctuation("removed"), pre.Punctuation("isolated"), pre.Digits(individual=True),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(80))
@@ -209,22 +193,6 @@ def test_a_chunk_that_grows_is_left_to_the_whole() -> None:
             both.same("encode_ids", text)
 
 
-@pytest.mark.parametrize("level", ["scalar", "avx2", "avx512"])
-def test_each_level_gives_the_same_ids(level: str) -> None:
-    asked = [(str(shared_tokenizer(name)), texts(7, 60)) for name in NAMES]
-    child = subprocess.run(
-        [sys.executable, "-c", WHOLE],
-        input=json.dumps(asked),
-        env=at_level(level),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for (name, given), line in zip(asked, child.stdout.splitlines(), strict=True):
-        engine = load(name).engine
-        assert json.loads(line) == [[engine.encode_ids(text) for text in given]] * 2
-
-
 def test_steps_that_ask_for_places(tmp_path: Path) -> None:
     """What is left of the first character is known by its place alone: nothing is cut at seams."""
     vocabulary = {"[UNK]": 0, "a": 1, "x": 2, "##x": 3}
@@ -241,3 +209,106 @@ def test_steps_that_ask_for_places(tmp_path: Path) -> None:
         ours = load(tmp_path / "tokenizer.json")
         for text in ("a x", "x a xx", "ax " * 200):
             assert ours.encode_ids(text) == library.encode(text).ids
+
+
+# Words that the core passes in one look at many bytes; every level gives the pipeline's ids.
+
+
+RUN_NAMES = ["gpt2", "qwen3", "llama-3", "o200k_base", "bert-base-uncased", "llama-2"]
+
+
+def runs_of_characters(seed: int, count: int) -> list[str]:
+    """Draw texts of runs: of letters, blanks, digits, Han and others, some longer than a look."""
+    rng = random.Random(seed)
+    runs = [
+        *["abcxyz", "ABZ", "aZ", " ", " ", "\n", " \n\t", "0123456789", "'", "'st", "re'", "(){}"],
+        *["的一是不", "かなカー", "한글", "。，", "é\u0301", "Ж", "🙂", "\u3000", "\x7f[`@{", "\0"],
+    ]
+
+    def run() -> str:
+        return "".join(rng.choices(rng.choice(runs), k=rng.choice([1, 1, 2, 3, 5, 9, 17, 40])))
+
+    return ["".join(run() for _ in range(rng.randint(1, 60))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("name", RUN_NAMES)
+def test_runs(name: str) -> None:
+    drawn = runs_of_characters(len(name), 60)
+    with Both(load(shared_tokenizer(name)).spec) as both:
+        both.engine._native.warm()
+        for text in [*drawn, *drawn[:10]]:
+            both.same("encode_ids", text)
+
+
+@pytest.mark.parametrize("level", ["scalar", "avx2", "avx512"])
+@pytest.mark.parametrize("warm", [False, True])
+def test_each_level_gives_the_same_ids(level: str, warm: bool) -> None:
+    drawn, names = (texts(7, 60), NAMES) if warm else (runs_of_characters(7, 100), RUN_NAMES)
+    child = subprocess.run(
+        [sys.executable, "-c", WHOLE],
+        input=json.dumps([warm, [str(shared_tokenizer(name)) for name in names], drawn]),
+        env=at_level(level),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name, line in zip(names, child.stdout.splitlines(), strict=True):
+        engine = load(shared_tokenizer(name)).engine
+        assert json.loads(line) == [[engine.encode_ids(text) for text in drawn]] * 2
+
+
+# Each piece of the loop over words and of Unigram's search, on texts that are made for it.
+
+
+BLOCK = 64
+"""Bytes that are looked at together."""
+HAN = "的一是不了人我在有他這中大來上"
+
+WORDS = {
+    "words of a block": ["of the people, by the people. " * 20],
+    "words that end where a block does": ["a" * k + " b" * 40 for k in range(BLOCK - 3, BLOCK + 4)],
+    "a word longer than a block": ["one " * 8 + "x" * k + " two" * 30 for k in (15, 16, 63, 200)],
+    "a block while the cache grows": [" ".join(f"w{i:x}" for i in range(2000))],
+    "words of more ids than lie beside them": ["zqxjkvbpywzq qzjxvkqw " * k for k in (8, 40)],
+    "contractions at the end of a block": ["it's " * k + "we'll've " * 20 for k in range(10, 14)],
+    "the last of some blanks": ["x   y    z\n\n  a \t b" * 9, "中   文    x" * 9],
+    "characters of two and of four bytes": ["é à ü " * 40, "a🙂b 🙂🙂 " * 30],
+    "a run that comes again": [f"a {HAN[:k]} b " * 4 + "c" * 80 for k in range(4, len(HAN))],
+    "a run longer than is kept": [f"{HAN * 9}, {HAN * 9}" + " d" * 60],
+    "a run behind a letter": [f"x{HAN}y {HAN}z" + " e" * 60],
+    "a run in front of the end": [f"{HAN}{' ' * k}{'f' * n}" for k in range(3) for n in (0, 1, 90)],
+    "what only the general search finds": [f"{HAN}\u3000\u3000{HAN}" + " g" * 60],
+    "less than a block": ["", " ", "h", "h i", "h" * 79, "h " * 39, "h" * 80],
+}
+
+PATHS = {
+    "a part of one character": ["是 a 丁 b " * 30, "\U0001f389"],
+    "unknown characters in a row": ["\U0001f389\U0001f389丁丁a" * 40],
+    "a segment behind other sums": ["the house of the people " * 300],
+    "more of a path than is open at once": ["a" * 300, "ab" * 900, "e" * 5000],
+    "a word too short to be cut": ["abcdefgh" * k for k in range(1, 10)],
+    "a sum that begins again": ["zq" * 9000],
+}
+
+
+def same(name: str, file: str, texts: list[str]) -> None:
+    with Both(load(shared_tokenizer(name) / file).spec) as both:
+        for _ in range(2):  # new, then known
+            for text in texts:
+                both.same("encode_ids", text)
+                both.same("encode_offsets", text)
+            both.engine._native.warm()
+
+
+@pytest.mark.parametrize("case", WORDS)
+@pytest.mark.parametrize("name", ["gpt2", "qwen3"])
+def test_words(name: str, case: str) -> None:
+    same(name, "tokenizer.json", WORDS[case])
+
+
+@pytest.mark.parametrize("case", PATHS)
+@pytest.mark.parametrize(
+    ("name", "file"), [("t5-small", "tokenizer.json"), ("sp-test-unigram", "")]
+)
+def test_paths(name: str, file: str, case: str) -> None:
+    same(name, file or "tokenizer.model", PATHS[case])

@@ -48,11 +48,8 @@ def assert_equal(
 def test_files_are_decoded_as_by_the_pipeline(name: str) -> None:
     spec = fixture(name)
     texts = [
-        "Hello, MNN! It's  two.",
-        "naïve 漢字 😀 e\u0301",
-        " ' n't do not 's",
-        "\x00\ufffd\x80",
-    ]
+        "Hello, MNN! It's  two.", "naïve 漢字 😀 e\u0301", " ' n't do not 's", "\x00\ufffd\x80",
+    ]  # fmt: skip
     encoded = [Pipeline(spec).encode_ids(text) for text in texts]
     assert_equal(spec, encoded + sequences(1, spec.vocab_size, 400))
 

@@ -56,36 +56,17 @@ PATTERN = Regex(r"[a-c]+$| ?(?i:k\p{Lu})|²{1,2}+|\w\d|x*")
 
 BASES: dict[str, list[Record]] = {
     "Normalizer": [
-        normalizers.UnicodeForm("NFC"),
-        normalizers.Bert(),
-        normalizers.Bert(strip_accents=False),
-        normalizers.Lowercase(),
-        normalizers.Strip(),
-        normalizers.StripAccents(),
-        normalizers.Prepend("▁"),
-        normalizers.Replace(Text("a"), "b"),
-        normalizers.Precompiled(b""),
-        normalizers.Nmt(),
-        normalizers.ByteLevel(),
-        normalizers.Spaces(),
-        normalizers.CodePointTable(*TABLE),
-        normalizers.BertTable(True, True, True, True, *TABLE),
+        normalizers.UnicodeForm("NFC"), normalizers.Bert(), normalizers.Bert(strip_accents=False),
+        normalizers.Lowercase(), normalizers.Strip(), normalizers.StripAccents(),
+        normalizers.Prepend("▁"), normalizers.Replace(Text("a"), "b"), normalizers.Precompiled(b""),
+        normalizers.Nmt(), normalizers.ByteLevel(), normalizers.Spaces(),
+        normalizers.CodePointTable(*TABLE), normalizers.BertTable(True, True, True, True, *TABLE),
         normalizers.Sequence((normalizers.Nmt(), normalizers.Prepend("b"))),
     ],
     "PreTokenizer": [
-        pre.ByteLevel(),
-        pre.Metaspace(),
-        pre.MarkSpaces(),
-        pre.Bert(),
-        pre.Split(PATTERN),
-        pre.Punctuation(),
-        pre.Digits(),
-        pre.Whitespace(),
-        pre.WhitespaceSplit(),
-        pre.CharDelimiterSplit("a"),
-        pre.UnicodeScripts(),
-        pre.FixedLength(2),
-        pre.DigitGroups(),
+        pre.ByteLevel(), pre.Metaspace(), pre.MarkSpaces(), pre.Bert(), pre.Split(PATTERN),
+        pre.Punctuation(), pre.Digits(), pre.Whitespace(), pre.WhitespaceSplit(),
+        pre.CharDelimiterSplit("a"), pre.UnicodeScripts(), pre.FixedLength(2), pre.DigitGroups(),
         pre.Sequence((pre.Digits(), pre.FixedLength(3))),
     ],
     "PostProcessor": [
@@ -100,39 +81,24 @@ BASES: dict[str, list[Record]] = {
         post.Sequence((post.ByteLevel(), post.Bert(("</s>", 8), ("<s>", 7)))),
     ],
     "Decoder": [
-        decoders.ByteLevel(),
-        decoders.Metaspace(),
-        decoders.WordPiece(),
-        decoders.ByteFallback(),
-        decoders.Fuse(),
-        decoders.Replace(Text("a"), "b"),
-        decoders.Strip("a", 1, 1),
-        decoders.BPE(),
-        decoders.CTC(),
+        decoders.ByteLevel(), decoders.Metaspace(), decoders.WordPiece(), decoders.ByteFallback(),
+        decoders.Fuse(), decoders.Replace(Text("a"), "b"), decoders.Strip("a", 1, 1),
+        decoders.BPE(), decoders.CTC(),
         decoders.Bytewise((decoders.FirstMark(), decoders.Strip("a", 0, 0))),
-        decoders.Pieces(),
-        decoders.Subwords(denormalizer=normalizers.Spaces()),
-        decoders.AfterBos(),
-        decoders.FirstMark(),
+        decoders.Pieces(), decoders.Subwords(denormalizer=normalizers.Spaces()),
+        decoders.AfterBos(), decoders.FirstMark(),
         decoders.Sequence((decoders.Fuse(), decoders.Strip("a", 1, 1))),
     ],
     "Model": [
         models.BPE(MERGES),
         models.LooseBPE(Numbers.of("I", [1, 2, 3, 1]), Numbers.of("I", [0, 1])),
-        models.RankBPE(),
-        models.ScoreBPE(),
-        models.Unigram(),
-        models.LatticeUnigram(0),
-        models.Characters(),
-        models.Words(),
-        models.WordPiece(0),
-        models.WordLevel(),
-        models.Trie(),
+        models.RankBPE(), models.ScoreBPE(), models.Unigram(), models.LatticeUnigram(0),
+        models.Characters(), models.Words(), models.WordPiece(0), models.WordLevel(), models.Trie(),
         models.ShortestPath(),
         models.SectionBPE(models.BPE(MERGES), pre.Digits(), 7, 8, 0),
     ],
     "Pattern": [Text("a"), PATTERN],
-}
+}  # fmt: skip
 """At least one of each member; others where one does not show a field."""
 
 ELSEWHERE = {
@@ -152,12 +118,9 @@ ELSEWHERE = {
 def spec_with(union: str, component: Any) -> TokenizerSpec:
     """Return a tokenizer that has a component."""
     stages = {
-        "Normalizer": "normalizer",
-        "PreTokenizer": "pre_tokenizer",
-        "PostProcessor": "post_processor",
-        "Decoder": "decoder",
-        "Model": "model",
-    }
+        "Normalizer": "normalizer", "PreTokenizer": "pre_tokenizer",
+        "PostProcessor": "post_processor", "Decoder": "decoder", "Model": "model",
+    }  # fmt: skip
     base = TokenizerSpec(
         VOCABULARY,
         models.WordLevel(unk=0),
@@ -243,12 +206,9 @@ def test_every_field_of_a_component_changes_the_tables(union: str, cls: type[Rec
 
 
 AROUND = {
-    "truncation": Truncation(2),
-    "padding": Padding(1, "a"),
-    "chat_templates": (ChatTemplate("default", "x"),),
-    "extras": (("name", 1),),
-    "name": "other",
-}
+    "truncation": Truncation(2), "padding": Padding(1, "a"),
+    "chat_templates": (ChatTemplate("default", "x"),), "extras": (("name", 1),), "name": "other",
+}  # fmt: skip
 """What is not of the text's way to ids and back; the first two are applied by the pipeline."""
 
 

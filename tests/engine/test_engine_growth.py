@@ -1,11 +1,12 @@
-"""Time and memory stay in proportion: bad bytes in a text, steps and slots that are repeated."""
+"""Time and memory stay in proportion: bad bytes, repeated steps and slots, alike texts."""
 
 from __future__ import annotations
 
+import random
 import time
 
 import pytest
-from engine_cases import FILES, fixture
+from engine_cases import FILES, answer, fixture
 from support import FIXTURES, posix
 
 import mtkit
@@ -13,7 +14,10 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.engine import Engine, load_engine
 from mtkit.pipeline import Pipeline
 from mtkit.spec import (
+    AddedToken,
+    AddedTokens,
     TokenizerSpec,
+    TokenType,
     Vocabulary,
     models,
     normalizers,
@@ -24,6 +28,7 @@ from mtkit.spec import (
 from mtkit.spec.post_processors import Slot, Template
 
 pytest.importorskip("mtkit._native")
+
 
 BAD = [b"\xff", b"\xe2", b"\xf0\x9f", b"\xed\xa0\x80", b"\xc0\xaf"]
 GGUFS = ["bbpe-8k", "spm-bpe", "spm-unigram", "wordpiece"]
@@ -93,3 +98,96 @@ def test_what_a_template_repeats_is_held_to_the_rules_once() -> None:
     broken = replace(spec, post_processor=Template((many, wrong, wrong), (wrong,)))
     places = [finding.field for finding in rules.findings(broken)]
     assert places == ["post_processor.single[1].ids"]
+
+
+# Added tokens and user-defined pieces that are like each other: ids as the pipeline's, in time.
+
+
+SIZE = 1 << 18
+MATCHES = ["leftmost_longest", "longest_first", "first_listed"]
+LETTERS = [b"<unk>", b"a", b"b"]
+
+
+def fibonacci(size: int) -> bytes:
+    """A word that is full of its own beginnings."""
+    last, word = b"a", b"ab"
+    while len(word) < size:
+        last, word = word, word + last
+    return word[:size]
+
+
+def shape(name: str, size: int) -> tuple[list[bytes], bytes]:
+    """Texts to find, about ``size`` bytes in all, and the period of one that is full of them."""
+    if name == "long":
+        return [b"a" * size + b"b"], b"a"
+    if name == "long-or-short":
+        return [b"aa", b"a" * size + b"b"], b"a"
+    if name == "overlapping":
+        return [b"ab" * (size // 4) + b"b", b"ba" * (size // 4) + b"a", b"abab"], b"ab"
+    many = round(size**0.5)
+    if name == "nested":
+        return [b"a" * count for count in range(2, many)] + [b"a" * many + b"b"], b"a" * many + b"b"
+    if name == "ends":
+        return [b"a" * count + b"b" for count in range(2, many)], b"a" * many + b"c"
+    return [fibonacci(count) + b"c" for count in range(2, 2 * many, 2)], fibonacci(size)
+
+
+SHAPES = ["long", "long-or-short", "overlapping", "nested", "ends", "self-similar"]
+
+
+def spec_of(kind: str, texts: list[bytes]) -> TokenizerSpec:
+    """Texts as added tokens, or as the user-defined pieces of a model or a step."""
+    if kind in MATCHES:
+        found = tuple(AddedToken(number + 3, text) for number, text in enumerate(texts))
+        vocabulary = Vocabulary(Pieces.of(LETTERS), Numbers.of("B", [2, 1, 1]))
+        added = AddedTokens(found, match=kind)
+        return TokenizerSpec(vocabulary, models.Characters(unk=0), added_tokens=added)
+    pieces = [*LETTERS, *texts]
+    types = [2, 1, 1, *[int(TokenType.USER_DEFINED)] * len(texts)]
+    scores = [0.0] * len(pieces)
+    vocabulary = Vocabulary(Pieces.of(pieces), Numbers.of("B", types), Numbers.of("f", scores))
+    if kind == "spaces":
+        steps = normalizers.Spaces(add_dummy_prefix=False)
+        return TokenizerSpec(vocabulary, models.WordLevel(0), normalizer=steps)
+    model = models.Characters(unk=0) if kind == "characters" else models.ScoreBPE(unk=0)
+    return TokenizerSpec(vocabulary, model)
+
+
+def engine_of(spec: TokenizerSpec) -> Engine:
+    engine = load_engine(spec)
+    assert isinstance(engine, Engine)
+    return engine
+
+
+@pytest.mark.parametrize("kind", [*MATCHES, "spaces", "characters", "score"])
+def test_texts_that_are_like_each_other_are_found_as_the_pipeline_finds_them(kind: str) -> None:
+    rng = random.Random(kind)
+    for _ in range(60):
+        texts = {bytes(rng.choices(b"ab", k=rng.randrange(1, 9))) for _ in range(rng.randrange(9))}
+        texts |= {text * rng.randrange(1, 4) for text in list(texts)}
+        texts -= set(LETTERS) if kind not in MATCHES else set()
+        spec = spec_of(kind, rng.sample(sorted(texts), len(texts)))
+        engine, pipeline = engine_of(spec), Pipeline(spec)
+        for _ in range(20):
+            text = bytes(rng.choices(b"abc", (9, 9, 1), k=rng.randrange(300))).decode()
+            wanted = answer(pipeline.encode_ids, text)
+            assert answer(engine.encode_ids, text) == wanted, (spec, text)
+
+
+@pytest.mark.parametrize("kind", [*MATCHES, "spaces", "characters", "score"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_time_to_find_texts_grows_with_the_text(kind: str, name: str) -> None:
+    times = []
+    for size in (SIZE, 2 * SIZE):
+        texts, period = shape(name, size // 4)
+        engine = engine_of(spec_of(kind, texts))
+        text = (period * (size // len(period) + 1))[:size].decode()
+        times.append(min(seconds(engine, text) for _ in range(3)))
+        assert not engine.deferred
+    assert times[1] < 3 * times[0] + 0.01
+
+
+def seconds(engine: Engine, text: str) -> float:
+    start = time.process_time()
+    engine.encode_array(text)
+    return time.process_time() - start

@@ -15,19 +15,10 @@ from mtkit.spec.pre_tokenizers import WhitespaceSplit
 from mtkit.spec.vocabulary import BYTE_TOKENS, Vocabulary
 
 TEXTS = (
-    "",
-    " ",
-    "   ",
-    "a",
-    "  a  b   ",
-    "▁a ▁ b▁",
-    "漢字かな交じり文 漢字",
-    "é漢\U0001f389 é\U0001f389\U0001f389漢 ",
-    "ab é ab é ab",
-    "aé漢 " * 40,
-    "漢é" * 90,
+    "", " ", "   ", "a", "  a  b   ", "▁a ▁ b▁", "漢字かな交じり文 漢字",
+    "é漢\U0001f389 é\U0001f389\U0001f389漢 ", "ab é ab é ab", "aé漢 " * 40, "漢é" * 90,
     "x" * 300 + " é",
-)
+)  # fmt: skip
 SPACES = [
     normalizers.Spaces(
         add_dummy_prefix=prefix,

@@ -6,12 +6,9 @@ import random
 
 import pytest
 from engine_beside_pipeline import Both
-from support import shared_tokenizer
 
 pytest.importorskip("mtkit._native")
-from mtkit import load
 from mtkit.base.packed import Numbers, Pieces
-from mtkit.engine import Engine
 from mtkit.spec import TokenizerSpec, TokenType, models, normalizers
 from mtkit.spec.vocabulary import Vocabulary
 
@@ -104,33 +101,3 @@ def test_what_shares_its_beginning_with_a_kept_piece(keep: str, warm: bool) -> N
             for text in ("买", "丁一", "a一买b", "ab" * 40 + "½x", "abé买" * 40, "ab½" * 40 + "一"):
                 both.same("encode_ids", text)
                 both.same("encode", text)
-
-
-@pytest.mark.parametrize("name", ["sp-test-ja", "sp-test-unigram", "t5-small", "xlnet-base-cased"])
-def test_published_models(name: str) -> None:
-    """Against the library whose file it is, with words so long that they are cut."""
-    folder = shared_tokenizer(name)
-    rng = random.Random(name)
-    letters = "的一是不了人我在かなカタ한글，。 abcdefghij the ▁é\U0001f389\u3099"
-    texts = ["".join(rng.choices(letters, k=rng.choice([3, 30, 300]))) for _ in range(200)]
-    texts.append("".join(texts))
-    if (folder / "tokenizer.json").exists():
-        from tokenizers import Tokenizer
-
-        path = folder / "tokenizer.json"
-        library = Tokenizer.from_file(str(path))
-
-        def encode(text: str) -> list[int]:
-            ids: list[int] = library.encode(text, add_special_tokens=False).ids
-            return ids
-    else:
-        from sentencepiece import SentencePieceProcessor
-
-        path = folder / "tokenizer.model"
-        encode = SentencePieceProcessor(model_file=str(path)).encode
-    engine = load(path).engine
-    assert isinstance(engine, Engine)
-    wanted = [encode(text) for text in texts]
-    for _ in range(2):
-        assert [engine.encode_ids(text, add_special_tokens=False) for text in texts] == wanted
-        engine._native.warm()

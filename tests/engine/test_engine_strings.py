@@ -17,12 +17,9 @@ pytest.importorskip("mtkit._native")
 import mtkit
 
 POOLS = [
-    "abc \n",
-    "éß¿ÿ\x80",
-    "жλא\u07ff\u0800",
-    "中文字，。\uffff\ufffe\ue000\ud7ff",
+    "abc \n", "éß¿ÿ\x80", "жλא\u07ff\u0800", "中文字，。\uffff\ufffe\ue000\ud7ff",
     "😀\U0010ffff\U00010000",
-]
+]  # fmt: skip
 LONG = 1 << 11
 """Characters of a str whose UTF-8 form is not kept with it."""
 LEVELS = """

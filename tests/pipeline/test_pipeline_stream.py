@@ -30,15 +30,11 @@ FUSED: list[decoders.Decoder] = [
         decoders.Strip("a", 1, 2),
         decoders.Strip(" ", 2, 0),
         decoders.Sequence((decoders.ByteFallback(), decoders.CTC("a", "b"), decoders.Strip("a"))),
-        decoders.Replace(Text("aa"), "a"),
-        decoders.Replace(Text("xax"), "▁"),
-        decoders.Metaspace("a", "never"),
-        decoders.WordPiece(),
-        decoders.WordPiece(cleanup=False),
-        decoders.BPE("</w>"),
-        decoders.ByteLevel(),
+        decoders.Replace(Text("aa"), "a"), decoders.Replace(Text("xax"), "▁"),
+        decoders.Metaspace("a", "never"), decoders.WordPiece(), decoders.WordPiece(cleanup=False),
+        decoders.BPE("</w>"), decoders.ByteLevel(),
     )
-]
+]  # fmt: skip
 FUSED += [
     decoders.Bytewise((decoders.Fuse(), step))
     for step in (
@@ -76,9 +72,7 @@ EARLY: dict[str, decoders.Decoder | None] = {
     "byte fallback": decoders.ByteFallback(),
     "llama": decoders.Sequence(
         (
-            decoders.Replace(Text("▁"), " "),
-            decoders.ByteFallback(),
-            decoders.Fuse(),
+            decoders.Replace(Text("▁"), " "), decoders.ByteFallback(), decoders.Fuse(),
             decoders.Strip(" ", 1, 0),
         )
     ),
@@ -90,14 +84,12 @@ EARLY: dict[str, decoders.Decoder | None] = {
     "bytewise": decoders.Bytewise((decoders.ByteFallback(), decoders.Strip("a", 1, 1))),
     "fused": decoders.Bytewise(
         (
-            decoders.ByteFallback(),
-            decoders.Fuse(),
-            decoders.Replace(Text("s."), " "),
+            decoders.ByteFallback(), decoders.Fuse(), decoders.Replace(Text("s."), " "),
             decoders.Strip(" ", 1, 1),
         )
     ),
     "after bos": decoders.AfterBos(),
-}
+}  # fmt: skip
 
 
 def small(decoder: decoders.Decoder | None, clean_up: str) -> TokenizerSpec:

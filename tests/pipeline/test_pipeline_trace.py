@@ -25,25 +25,14 @@ if TYPE_CHECKING:
     from mtkit.pipeline.models import MergeStep
 
 FILES = [
-    "bbpe-8k/tokenizer.json",
-    "bbpe-8k/vocab.gguf",
-    "spm-bpe/tokenizer.model",
-    "spm-bpe/tokenizer.bin",
-    "spm-bpe/vocab.gguf",
-    "spm-unigram/tokenizer.model",
-    "spm-unigram/vocab.gguf",
-    "spm-unigram-id/tokenizer.json",
-    "wordpiece/tokenizer.json",
+    "bbpe-8k/tokenizer.json", "bbpe-8k/vocab.gguf", "spm-bpe/tokenizer.model",
+    "spm-bpe/tokenizer.bin", "spm-bpe/vocab.gguf", "spm-unigram/tokenizer.model",
+    "spm-unigram/vocab.gguf", "spm-unigram-id/tokenizer.json", "wordpiece/tokenizer.json",
     "wordpiece/vocab.gguf",
-]
+]  # fmt: skip
 TEXTS = [
-    "",
-    "Hello, MNN!",
-    "  two  spaces\n",
-    "Grüße, 世界! \U0001f600",
-    "<s>x</s> don't",
-    "1234567",
-]
+    "", "Hello, MNN!", "  two  spaces\n", "Grüße, 世界! \U0001f600", "<s>x</s> don't", "1234567",
+]  # fmt: skip
 BYTES = [b"<0x%02X>" % byte for byte in range(256)]
 WORDS = [b"a", b"b", b"c", b"ab", b"abc", b" ", b"\xe2\x96\x81", b"\xe2\x96\x81a", b"<unk>"]
 

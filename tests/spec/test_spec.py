@@ -1,4 +1,4 @@
-"""The specification says what a tokenizer does, never whose it is or which file it came from."""
+"""Records and vocabularies of a specification."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import mtkit.spec
+from mtkit.base.packed import Numbers, Pieces
 from mtkit.formats import FORMATS
+from mtkit.spec import TokenType, Vocabulary
 
 # BERT and RoBERTa are models: their rules have no other name.
 PROGRAMS = {
@@ -51,3 +53,18 @@ def test_no_name_in_the_specification_is_that_of_a_program_or_a_format() -> None
 @pytest.mark.parametrize("name", ["hf_rules", "LikeLlama", "gguf", "as_SPM"])
 def test_such_names_would_be_found(name: str) -> None:
     assert words(name) & FOREIGN
+
+
+# What a vocabulary says of its ids.
+
+
+def test_ids_of_a_type() -> None:
+    pieces = Pieces.of([b"a", b"b", b"c", b"d"])
+    types = [TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.ABSENT, TokenType.USER_DEFINED]
+    typed = Vocabulary(pieces, Numbers.of("B", types))
+    assert typed.of_type(TokenType.USER_DEFINED) == [1, 3]
+    assert typed.of_type(TokenType.ABSENT, TokenType.NORMAL) == [0, 2]
+    assert typed.of_type(TokenType.BYTE) == []
+    plain = Vocabulary(pieces)
+    assert plain.of_type(TokenType.NORMAL) == plain.of_type(6, TokenType.NORMAL) == [0, 1, 2, 3]
+    assert plain.of_type(TokenType.CONTROL) == []

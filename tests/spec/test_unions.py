@@ -40,12 +40,9 @@ LIBRARY = {
 }
 """Members that ``tokenizers`` has."""
 TRAINED = {
-    ("Normalizer", "Spaces"): "unigram",
-    ("Decoder", "Subwords"): "unigram",
-    ("Model", "ScoreBPE"): "bpe",
-    ("Model", "Characters"): "char",
-    ("Model", "Words"): "word",
-}
+    ("Normalizer", "Spaces"): "unigram", ("Decoder", "Subwords"): "unigram",
+    ("Model", "ScoreBPE"): "bpe", ("Model", "Characters"): "char", ("Model", "Words"): "word",
+}  # fmt: skip
 LLAMA = {
     ("PreTokenizer", "DigitGroups"): "gpt2",
     ("Model", "Trie"): "rwkv",

@@ -38,13 +38,10 @@ NO_OFFSETS = "a later one changes the whole text"
 """The reference fails on its own offsets; ids need none."""
 METHODS = "encode", "encode_offsets"
 STAGES: dict[str, Sequence[Any]] = {
-    "normalizer": NORMALIZERS,
-    "pre_tokenizer": PRE_TOKENIZERS,
-    "post_processor": POST,
-    "added_tokens": ADDED,
-    "invalid_utf8": ("error", "replace", "keep", "loose"),
+    "normalizer": NORMALIZERS, "pre_tokenizer": PRE_TOKENIZERS, "post_processor": POST,
+    "added_tokens": ADDED, "invalid_utf8": ("error", "replace", "keep", "loose"),
     "prefix_ids": ((), (2,)),
-}
+}  # fmt: skip
 _WRITING = re.compile(r"\b(ByteLevel|Metaspace)\(")
 """Behind ``Spaces`` these are the pipeline's."""
 

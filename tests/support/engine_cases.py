@@ -18,18 +18,12 @@ from mtkit.spec.text import Regex, Text
 from mtkit.spec.vocabulary import Vocabulary
 
 FILES = [
-    "bbpe-8k/tokenizer.json",
-    "spm-bpe/tokenizer.model",
-    "spm-unigram/tokenizer.model",
-    "spm-unigram-id/tokenizer.model",
-    "wordpiece/tokenizer.json",
-]
+    "bbpe-8k/tokenizer.json", "spm-bpe/tokenizer.model", "spm-unigram/tokenizer.model",
+    "spm-unigram-id/tokenizer.model", "wordpiece/tokenizer.json",
+]  # fmt: skip
 
 TEXTS: list[str | bytes] = [
-    "",
-    " ",
-    "Hello, MNN!",
-    "  two  spaces, a tab\tand\r\nnewlines\n\n\n  ",
+    "", " ", "Hello, MNN!", "  two  spaces, a tab\tand\r\nnewlines\n\n\n  ",
     "It's 12345 o'clock; they'll've 3.14e-10 x_y-z",
     "naïve café Åström ＦＵＬＬｗｉｄｔｈ ½ ﬁ ǆ İstanbul ΣΊΣΥΦΟΣ",
     "漢字かな交じり文、ハングル 한국어 각 각 ไทย हिन्दी العربية",
@@ -42,7 +36,7 @@ TEXTS: list[str | bytes] = [
     "def f(x):\n    return {'a': [1, 22, 333, 4444]}  # ok\n",
     b"\xff\xfe broken \xe4\xb8 bytes \xed\xa0\x80 \xc0\xaf \xf4\x90\x80\x80",
     "▁▁cut\xe4".encode("latin-1", "ignore"),
-]
+]  # fmt: skip
 
 ALPHABET = "ab cdeé ñ\u0301漢字▁'.,!?<>1234\n\t\u3000sS\u0130ß😀-_"
 
@@ -67,42 +61,24 @@ def fixture(name: str) -> TokenizerSpec:
 
 
 NORMALIZERS = [
-    None,
-    normalizers.UnicodeForm("NFC"),
-    normalizers.UnicodeForm("NFD"),
-    normalizers.UnicodeForm("NFKC"),
-    normalizers.UnicodeForm("NFKD"),
-    normalizers.Lowercase(),
-    normalizers.Lowercase("simple"),
-    normalizers.Strip(),
-    normalizers.Strip(left=False, white_space="spaces"),
-    normalizers.Bert(),
+    None, normalizers.UnicodeForm("NFC"), normalizers.UnicodeForm("NFD"),
+    normalizers.UnicodeForm("NFKC"), normalizers.UnicodeForm("NFKD"), normalizers.Lowercase(),
+    normalizers.Lowercase("simple"), normalizers.Strip(),
+    normalizers.Strip(left=False, white_space="spaces"), normalizers.Bert(),
     normalizers.Bert(lowercase=False, strip_accents=True, clean_text=False),
     normalizers.Nmt(),
     normalizers.Sequence((normalizers.UnicodeForm("NFD"), normalizers.StripAccents())),
     normalizers.Sequence((normalizers.Prepend("\u2581"), normalizers.Replace(Text(" "), "\u2581"))),
-    normalizers.Replace(Regex(" {2,}"), " "),
-    normalizers.Replace(Text(""), "\u2581"),
-    normalizers.ByteLevel(),
-    normalizers.Spaces(),
+    normalizers.Replace(Regex(" {2,}"), " "), normalizers.Replace(Text(""), "\u2581"),
+    normalizers.ByteLevel(), normalizers.Spaces(),
     normalizers.Spaces(remove_extra_whitespaces=False, suffix=True),
     normalizers.Spaces(prefix="word", escape_whitespaces=False),
-]
+]  # fmt: skip
 PRE_TOKENIZERS = [
-    None,
-    pre.ByteLevel(),
-    pre.ByteLevel(add_prefix_space=False, use_regex=False),
-    pre.Metaspace(),
-    pre.Metaspace(prepend_scheme="first"),
-    pre.Metaspace(prepend_scheme="never", split=False),
-    pre.MarkSpaces(),
-    pre.Bert(),
-    pre.Bert("16.0"),
-    pre.Whitespace(),
-    pre.WhitespaceSplit(),
-    pre.CharDelimiterSplit("-"),
-    pre.FixedLength(3),
-    pre.Split(Text(""), "isolated"),
+    None, pre.ByteLevel(), pre.ByteLevel(add_prefix_space=False, use_regex=False), pre.Metaspace(),
+    pre.Metaspace(prepend_scheme="first"), pre.Metaspace(prepend_scheme="never", split=False),
+    pre.MarkSpaces(), pre.Bert(), pre.Bert("16.0"), pre.Whitespace(), pre.WhitespaceSplit(),
+    pre.CharDelimiterSplit("-"), pre.FixedLength(3), pre.Split(Text(""), "isolated"),
     pre.Sequence((pre.Digits(individual=True), pre.Punctuation("contiguous"))),
     pre.Sequence((pre.WhitespaceSplit(), pre.Metaspace(prepend_scheme="first"))),
     pre.Sequence((pre.ByteLevel(), pre.Digits())),
@@ -114,7 +90,7 @@ PRE_TOKENIZERS = [
         )
         for pattern, invert in ((Text(" "), False), (Regex(r"\s+(?!\S)|\w+|\d{1,3}"), True))
     ),
-]
+]  # fmt: skip
 ADDED = [
     AddedTokens(),
     AddedTokens(

@@ -81,12 +81,9 @@ def _use(source: Source, rng: Random | None) -> str:
         return "refused"
     targets = list(TARGETS) if rng is None else [rng.choice(TARGETS)]
     steps: list[Callable[[Tokenizer], None]] = [
-        looked_at,
-        listed,
-        traced,
-        lambda tokenizer: encoded(tokenizer, rng),
+        looked_at, listed, traced, lambda tokenizer: encoded(tokenizer, rng),
         *(lambda tokenizer, to=to: converted(tokenizer, to) for to in targets),
-    ]
+    ]  # fmt: skip
     if rng is not None:
         steps = rng.sample(steps, 1)
     if rng is None or rng.random() < 0.01:

@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 
 FOLDER = SHARED / "gguf-vocab" / "golden"
 FLAGS = {
-    "ids": (False, False),
-    "add": (True, False),
-    "parse": (False, True),
-    "add_parse": (True, True),
-}
+    "ids": (False, False), "add": (True, False), "parse": (False, True), "add_parse": (True, True),
+}  # fmt: skip
 
 
 def golden_files(folder: str = "") -> list[Path]:

@@ -78,11 +78,8 @@ def _around(chance: random.Random, expression: str) -> str:
     end = "{% endfor %}"
     return chance.choice(
         (
-            shown,
-            f"{{{{ ({expression}) | string | length }}}}",
-            f"{loop}{counted}{end}",
-            f"{loop}{loop}{counted}{end}{end}",
-            f"{loop}{shown}{end}",
+            shown, f"{{{{ ({expression}) | string | length }}}}", f"{loop}{counted}{end}",
+            f"{loop}{loop}{counted}{end}{end}", f"{loop}{shown}{end}",
             f"{{% macro f(n) %}}{shown}{{{{ f(n + 1) }}}}{{% endmacro %}}{{{{ f(0) }}}}",
             f"{{% generation %}}{shown}{{% endgeneration %}}",
             f"{{% if {expression} %}}a{{% endif %}}",
@@ -90,7 +87,7 @@ def _around(chance: random.Random, expression: str) -> str:
             f"{{% call(x) dict.fromkeys([1]) %}}{shown}{{% endcall %}}",
             f"{{% set x %}}{shown}{shown}{{% endset %}}{{{{ x ~ x }}}}",
         )
-    )
+    )  # fmt: skip
 
 
 def _growth(chance: random.Random) -> str:
@@ -112,24 +109,13 @@ def _deep(chance: random.Random) -> str:
     count = chance.choice((99, 500, 5000, 50_000))
     before, middle, behind = chance.choice(
         (
-            ("(", "1", ")"),
-            ("[", "1", "]"),
-            ("{1:", "1", "}"),
-            ("not ", "1", ""),
-            ("-", "1", ""),
-            ("1 + ", "1", ""),
-            ("1 ** ", "1", ""),
-            ("1 ~ ", "1", ""),
-            ("'a' in ", "'a'", ""),
-            ("1 if 1 else ", "1", ""),
-            ("", "messages", "[0]"),
-            ("", "messages", ".a"),
-            ("", "'a'", " | upper"),
-            ("", "1", " is defined"),
-            ("dict(a=", "1", ")"),
+            ("(", "1", ")"), ("[", "1", "]"), ("{1:", "1", "}"), ("not ", "1", ""), ("-", "1", ""),
+            ("1 + ", "1", ""), ("1 ** ", "1", ""), ("1 ~ ", "1", ""), ("'a' in ", "'a'", ""),
+            ("1 if 1 else ", "1", ""), ("", "messages", "[0]"), ("", "messages", ".a"),
+            ("", "'a'", " | upper"), ("", "1", " is defined"), ("dict(a=", "1", ")"),
             ("1 < ", "1", ""),
         )
-    )
+    )  # fmt: skip
     block = chance.choice(
         ("", "{% if 1 %}x{% endif %}", "{% for a in [1] %}x{% endfor %}",
          "{% set a %}x{% endset %}", "{% macro f() %}x{% endmacro %}",
@@ -146,20 +132,14 @@ def _literal(chance: random.Random) -> str:
     count = chance.choice((10_000, 100_000, 1_000_000))
     return chance.choice(
         (
-            "x" * (count * 20),
-            f"{{{{ '{'x' * count * 10}' }}}}",
-            f"{{{{ {'9' * count} }}}}",
-            f"{{{{ 1e{'9' * min(count, 9999)} }}}}",
-            "{{ [" + "1," * (count // 10) + "] }}",
+            "x" * (count * 20), f"{{{{ '{'x' * count * 10}' }}}}", f"{{{{ {'9' * count} }}}}",
+            f"{{{{ 1e{'9' * min(count, 9999)} }}}}", "{{ [" + "1," * (count // 10) + "] }}",
             "{{ {" + ",".join(f"'a{i}': 1" for i in range(count // 100)) + "} }}",
-            "{{ 1 }}" * (count // 20),
-            "{# " + "x" * count + " #}",
-            "{{ " + "a" * count + " }}",
-            "{% set a = 1 %}" * (count // 40),
-            "{{" * (count // 10),
+            "{{ 1 }}" * (count // 20), "{# " + "x" * count + " #}", "{{ " + "a" * count + " }}",
+            "{% set a = 1 %}" * (count // 40), "{{" * (count // 10),
             "{% raw %}" + "{{" * count + "{% endraw %}",
         )
-    )
+    )  # fmt: skip
 
 
 def _escape(chance: random.Random) -> str:
@@ -171,28 +151,19 @@ def _escape(chance: random.Random) -> str:
             spelled = "'" + "' ~ '".join(name) + "'"
         made = chance.choice(
             (
-                f"({made}).{name}",
-                f"({made})[{spelled}]",
-                f"(({made}) | attr({spelled}))",
+                f"({made}).{name}", f"({made})[{spelled}]", f"(({made}) | attr({spelled}))",
                 f"(([{made}] | map(attribute={spelled})) | first)",
-                f"'{{0.{name}}}'.format({made})",
-                f"'{{a.{name}}}'.format_map({{'a': {made}}})",
-                f"('{{0.{name}}}' | format({made}))",
-                f"(([{made}] | groupby({spelled})) | first)",
-                f"(([{made}] | sort(attribute={spelled})) | first)",
-                f"({made})()",
+                f"'{{0.{name}}}'.format({made})", f"'{{a.{name}}}'.format_map({{'a': {made}}})",
+                f"('{{0.{name}}}' | format({made}))", f"(([{made}] | groupby({spelled})) | first)",
+                f"(([{made}] | sort(attribute={spelled})) | first)", f"({made})()",
             )
-        )
+        )  # fmt: skip
     tail = chance.choice(
         (
-            "",
-            "",
-            ".__globals__",
-            "['os'].environ",
-            "('id').read()",
+            "", "", ".__globals__", "['os'].environ", "('id').read()",
             "['open']('/etc/passwd').read()",
         )
-    )
+    )  # fmt: skip
     start = chance.choice(
         ("", "{% for loop_ in [1] %}{% endfor %}", "{% macro f() %}{{ varargs }}{% endmacro %}",
          "{% set n = namespace() %}{% set n.__class__ = 1 %}",
@@ -253,15 +224,9 @@ def _generations(chance: random.Random) -> str:
 
 FAMILIES: dict[str, Callable[[random.Random], str]] = {
     **{name: partial(_costly, name) for name in EXPRESSIONS if not name.isupper()},
-    "growth": _growth,
-    "macros": _macro,
-    "deep": _deep,
-    "literal": _literal,
-    "include": _include,
-    "escape": _escape,
-    "generations": _generations,
-    "mark": _mark,
-}
+    "growth": _growth, "macros": _macro, "deep": _deep, "literal": _literal, "include": _include,
+    "escape": _escape, "generations": _generations, "mark": _mark,
+}  # fmt: skip
 
 
 def attempt(hostile: Hostile, seconds: float, memory: int) -> tuple[str, float]:

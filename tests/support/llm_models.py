@@ -13,14 +13,11 @@ if TYPE_CHECKING:
 
 ARCHITECTURES = ("llama", "llama-bpe", "qwen2", "qwen3", "minicpm", "gemma", "gemma2", "gemma3")
 OWN = (
-    "own/model/mtkit-docs-target-bf16.gguf",
-    "own/model/mtkit-docs-target-q8_0.gguf",
-    "own/model/mtkit-docs-target-q4_0.gguf",
-    "own/model/mtkit-docs-draft-bf16.gguf",
-    "own/model/mtkit-docs-draft-q8_0.gguf",
-    "own/model/mtkit-docs-draft-q4_0.gguf",
+    "own/model/mtkit-docs-target-bf16.gguf", "own/model/mtkit-docs-target-q8_0.gguf",
+    "own/model/mtkit-docs-target-q4_0.gguf", "own/model/mtkit-docs-draft-bf16.gguf",
+    "own/model/mtkit-docs-draft-q8_0.gguf", "own/model/mtkit-docs-draft-q4_0.gguf",
     "models/stories260K/stories260K-f32.gguf",
-)
+)  # fmt: skip
 
 
 def maker() -> Any:

@@ -28,16 +28,10 @@ if TYPE_CHECKING:
     """Name of a tensor -> its shape, slowest axis first; in the order of the files."""
 
 SIZES: dict[str, Any] = {
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 10000.0,
-    "torch_dtype": "bfloat16",
-}
+    "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0, "torch_dtype": "bfloat16",
+}  # fmt: skip
 """Fields of config.json that most classes of transformers ask for."""
 EXPERTS = {"num_local_experts": 2, "num_experts": 2, "num_experts_per_tok": 1}
 """Those of mixtures of experts as well."""

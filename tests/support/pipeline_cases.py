@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2003\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 GROUPS = [
-    "abcdefgh",
-    "XYZABC",
-    "0123456789",
-    " \n\t",
-    WHITE,
-    "..,,!?'\"-_()[]<>#$%&*+/:;=@\\^`{|}~",
+    "abcdefgh", "XYZABC", "0123456789", " \n\t", WHITE, "..,,!?'\"-_()[]<>#$%&*+/:;=@\\^`{|}~",
     "\u0300\u0301\u0323\u0327\u0308\u0345\u0331\u05b0\u064b\u0670\u093c\u0e38\u20dd\u3099\u1ab0",
     "\u1100\u1161\u11a8\u11a7\u1112\u1175\u11c2\uac00\uac01\ud7a3\u3131",
     "\u00e9\u00c5\u212b\u1e9b\u0130\u0131\u00df\u017f\u01c6\u03a3\u03c2\ufb01\u2126\u0344\u0390",
@@ -42,7 +37,7 @@ GROUPS = [
     "\u2581\u0120\u010a\u00a4\u00a9\u2010\u2014\u2026\u00ab\u2202",
     "\u0660\u0966\u00bc\u3007\U0001d7ce\u2070\u0be6\u0f33",
     "\U0001d11e\U00010400\U00010428\U00011099\U000110ba\U00011131\U00011127\U0001d15e",
-]
+]  # fmt: skip
 WORDS = ["<s>", "</s>", "[MASK]", "it's", "don't", "we'll", "Hello", "world", "  ", "n't", "##a"]
 
 
@@ -127,23 +122,13 @@ def pattern(rng: random.Random) -> Any:
     return regex(
         rng.choice(
             [
-                r"\s+",
-                r" +",
-                r"\p{L}+|\p{N}",
-                r"\d",
-                r"[^\s\w]+|\s+(?!\S)",
-                r"[aeiou]",
-                r"\p{P}",
-                r"^ ?a",
-                r"^|b",
-                r"x*",
-                r"$",
-                r"(?=a)",
+                r"\s+", r" +", r"\p{L}+|\p{N}", r"\d", r"[^\s\w]+|\s+(?!\S)", r"[aeiou]", r"\p{P}",
+                r"^ ?a", r"^|b", r"x*", r"$", r"(?=a)",
                 r"'s|'t| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
                 r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+",
             ]
         )
-    )
+    )  # fmt: skip
 
 
 def draw_normalizer(rng: random.Random, kind: str | None = None) -> Any:
@@ -234,44 +219,17 @@ def draw_decoder(rng: random.Random, kind: str | None = None) -> Any:
 
 
 NORMALIZERS = [
-    "UnicodeForm",
-    "Bert",
-    "Lowercase",
-    "Strip",
-    "StripAccents",
-    "Prepend",
-    "Replace",
-    "Precompiled",
-    "Nmt",
-    "ByteLevel",
-    "Sequence",
-]
+    "UnicodeForm", "Bert", "Lowercase", "Strip", "StripAccents", "Prepend", "Replace",
+    "Precompiled", "Nmt", "ByteLevel", "Sequence",
+]  # fmt: skip
 PRE_TOKENIZERS = [
-    "ByteLevel",
-    "Metaspace",
-    "Bert",
-    "Split",
-    "Punctuation",
-    "Digits",
-    "Whitespace",
-    "WhitespaceSplit",
-    "CharDelimiterSplit",
-    "UnicodeScripts",
-    "FixedLength",
-    "Sequence",
-]
+    "ByteLevel", "Metaspace", "Bert", "Split", "Punctuation", "Digits", "Whitespace",
+    "WhitespaceSplit", "CharDelimiterSplit", "UnicodeScripts", "FixedLength", "Sequence",
+]  # fmt: skip
 DECODERS = [
-    "ByteLevel",
-    "Metaspace",
-    "WordPiece",
-    "ByteFallback",
-    "Fuse",
-    "Replace",
-    "Strip",
-    "BPE",
-    "CTC",
+    "ByteLevel", "Metaspace", "WordPiece", "ByteFallback", "Fuse", "Replace", "Strip", "BPE", "CTC",
     "Sequence",
-]
+]  # fmt: skip
 
 
 def pipeline_of(tokenizer: Any) -> Pipeline:

@@ -150,18 +150,8 @@ def trained(kind: str, seed: int) -> Case:
     library = reference("sentencepiece")
     rng = random.Random(seed)
     words = [
-        "Hello",
-        "hello",
-        "world",
-        "a",
-        "ab",
-        "abab",
-        "don't",
-        "1234",
-        "日本語",
-        "naïve",
-        "x.y",
-    ]
+        "Hello", "hello", "world", "a", "ab", "abab", "don't", "1234", "日本語", "naïve", "x.y",
+    ]  # fmt: skip
     file = io.BytesIO()
     library.SentencePieceTrainer.train(
         sentence_iterator=iter([" ".join(rng.choices(words, k=9)) for _ in range(200)]),

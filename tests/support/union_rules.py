@@ -119,12 +119,8 @@ def after_bos() -> Rules:
 
 
 RULES = {
-    ("Normalizer", "CodePointTable"): lattice,
-    ("Normalizer", "BertTable"): bert,
-    ("PreTokenizer", "MarkSpaces"): lattice,
-    ("Model", "LooseBPE"): loose,
-    ("Model", "LatticeUnigram"): lattice,
-    ("Decoder", "Bytewise"): bert,
-    ("Decoder", "FirstMark"): first_mark,
-    ("Decoder", "AfterBos"): after_bos,
-}
+    ("Normalizer", "CodePointTable"): lattice, ("Normalizer", "BertTable"): bert,
+    ("PreTokenizer", "MarkSpaces"): lattice, ("Model", "LooseBPE"): loose,
+    ("Model", "LatticeUnigram"): lattice, ("Decoder", "Bytewise"): bert,
+    ("Decoder", "FirstMark"): first_mark, ("Decoder", "AfterBos"): after_bos,
+}  # fmt: skip

@@ -28,13 +28,9 @@ STORED = (
     "gpt-neox", "mistral-v0.3", "phi-3-vision", "minimind", "clip",
 )  # fmt: skip
 TEXTS = [
-    "Hello, world!",
-    "",
-    " two  spaces\n\n",
-    "中文 café ﬁ Ａ",
-    "<s> a </s> [SEP] <|endoftext|>b",
+    "Hello, world!", "", " two  spaces\n\n", "中文 café ﬁ Ａ", "<s> a </s> [SEP] <|endoftext|>b",
     "a" * 90,
-]
+]  # fmt: skip
 NASTY = [nasty_text(random.Random(seed), 40) for seed in range(30)]
 CALLS = {
     "plain": {},

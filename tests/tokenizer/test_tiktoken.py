@@ -124,15 +124,8 @@ def test_unfinished_texts(encodings) -> None:
     theirs, mine = encodings
     special = sorted(theirs.special_tokens_set)[0]
     texts = [
-        "",
-        "hello fanta",
-        "x\n \n",
-        "  \t",
-        f"a{special}",
-        f"{special} b\n ",
-        "a\u3000",
-        "\n0",
-    ]
+        "", "hello fanta", "x\n \n", "  \t", f"a{special}", f"{special} b\n ", "a\u3000", "\n0",
+    ]  # fmt: skip
     for text in texts:
         for allowed in (set(), "all"):
             options = {"allowed_special": allowed, "disallowed_special": ()}
