@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import signal
 import subprocess
@@ -12,8 +13,9 @@ import pytest
 from support import FIXTURES
 
 import mtkit
+from mtkit.base import binary
 from mtkit.base.binary import MappedFile, Source, map_file
-from mtkit.errors import FormatError
+from mtkit.errors import FormatError, ResourceError
 from mtkit.sources.locate import TOKENIZER, shipped
 
 ROOT = Path(__file__).parents[2]
@@ -153,3 +155,20 @@ def test_neighbors_that_truncate(mtok: Path) -> None:
     command = [sys.executable, str(tool), "--cases", "60", "--mtok", str(mtok)]
     done = subprocess.run(command, capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("number", "is_read"), [(errno.ENODEV, True), (errno.ENOMEM, False)])
+def test_what_cannot_be_mapped(
+    number: int, is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(binary, "MappedFile", refuse)
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    if is_read:
+        assert bytes(binary.map_file(str(path))) == b"content"
+        return
+    with pytest.raises(ResourceError, match=f"{path.name}: cannot be mapped: this process may"):
+        binary.map_file(str(path))

@@ -1,9 +1,10 @@
-"""Files appear whole or not at all: a process ends, two write, the disk is full."""
+"""Files as the base reads and writes them: whole or not at all, text, bytes, named pipes."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,18 @@ from typing import TYPE_CHECKING
 import pytest
 from support import posix
 
+from mtkit.base import binary
 from mtkit.base import files as whole_files
-from mtkit.base.files import WholeFiles, check_target, folder_for, write_files
+from mtkit.base.binary import map_file
+from mtkit.base.files import (
+    WholeFiles,
+    check_target,
+    folder_for,
+    is_text_file,
+    visible_files,
+    write_files,
+)
+from mtkit.base.packed import places_of_byte, whole
 from mtkit.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
@@ -225,3 +236,81 @@ def test_one_folder_under_two_names(
     finally:
         os.close(folder)
     assert [path.read_bytes() for path in paths] == [b"x", b"x"]
+
+
+def test_files_of_a_folder_are_in_order_and_hidden_ones_are_left(tmp_path: Path) -> None:
+    for name in ("b.txt", "a/c.py", "a/.d", ".git/e", "a/b/f"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x", encoding="utf-8")
+    found = [path[len(str(tmp_path)) + 1 :] for path in visible_files(str(tmp_path))]
+    assert found == ["b.txt", "a/c.py", "a/b/f"]
+
+
+def test_text_is_utf8_without_nul(tmp_path: Path) -> None:
+    cases = {
+        b"int main() {}": True,
+        "文".encode() * 8000: True,  # the part that is looked at ends within a character
+        b"": False,
+        b"GGUF\x03\0\0\0": False,
+        b"\xff\xfea": False,
+    }
+    for number, (content, expected) in enumerate(cases.items()):
+        path = tmp_path / str(number)
+        path.write_bytes(content)
+        assert is_text_file(str(path)) is expected
+    assert not is_text_file(str(tmp_path / "nothing"))
+
+
+def test_a_view_of_a_whole_object_is_that_object() -> None:
+    data = b"abcd" * 9
+    assert whole(memoryview(data)) is data
+    assert whole(memoryview(data).cast("I").cast("B")) is data
+    assert whole(memoryview(data)[1:]) == data[1:]
+    assert whole(memoryview(bytearray(data))) == data
+
+
+@pytest.mark.parametrize("data", [b"", b"a", b"b", b"aab", b"baa", b"abba", b"bab", b"babab"])
+def test_places_of_a_byte(data: bytes) -> None:
+    assert places_of_byte(data, ord("a")) == [at for at, c in enumerate(data) if c == ord("a")]
+
+
+named_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX's")
+
+
+@pytest.fixture
+def pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(binary, "_WRITER_SECONDS", 0.5)
+    os.mkfifo(tmp_path / "pipe")
+    return str(tmp_path / "pipe")
+
+
+@named_pipes
+@pytest.mark.parametrize("data", [b"", b"a", b"text" * 100_000])
+@pytest.mark.parametrize("seconds", [0.0, 0.2, 1.5])
+def test_a_pipe_is_read_once(pipe: str, data: bytes, seconds: float) -> None:
+    def write() -> None:
+        with open(pipe, "wb", buffering=0) as file:
+            time.sleep(seconds)  # the writer is there, and takes its time
+            file.write(data)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert map_file(pipe) == data
+    writer.join()
+    with pytest.raises(UsageError, match="a pipe that nobody writes to"):
+        map_file(pipe)
+
+
+@named_pipes
+def test_what_is_piped_already(pipe: str) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"here")
+    os.close(writing)
+    if os.path.exists(f"/dev/fd/{reading}"):
+        assert map_file(f"/dev/fd/{reading}") == b"here"
+    os.close(reading)
+    begun = time.monotonic()
+    with pytest.raises(UsageError, match=f"^{pipe}: "):
+        map_file(pipe)
+    assert time.monotonic() - begun < 30

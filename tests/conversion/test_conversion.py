@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
+import sys
 from functools import partial
 from inspect import getsource
 from itertools import product
@@ -16,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama import Llama
 from pipeline_tokenizers import draw_tokenizer
-from support import FIXTURES, SHARED, reference, shared_tokenizer
+from support import FIXTURES, SHARED, one_line, reference, shared, shared_tokenizer
 
 import mtkit
 from mtkit.base.binary import Source
@@ -26,6 +28,7 @@ from mtkit.errors import AnswerNo, LossError, MtkitError, UnsupportedError, Usag
 from mtkit.formats import FORMATS, get_format, hf, mtok
 from mtkit.formats.contract import LOSS_CODES, WriteOptions
 from mtkit.formats.mtok import writer as mtok_write
+from mtkit.gguf import open_gguf
 from mtkit.spec import AddedTokens, TokenizerSpec, decoders, replace
 from mtkit.tokenizer.comparison import special_token_texts
 from mtkit.tokenizer.load import load, load_source
@@ -34,6 +37,11 @@ from mtkit.tokenizer.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
+
+    from conftest import Run
+
+    from mtkit.conversion.verification import Verification
+
 
 T = TypeVar("T")
 NAMED = {"mnn-text": "tokenizer.txt", "tekken": "tekken.json", "rwkv": "rwkv_vocab.txt"}
@@ -337,3 +345,149 @@ def test_a_token_behind_the_vocabulary_is_left_out(mtkit, tmp_path) -> None:
     done = mtkit("convert", tmp_path / "hf", "--to", "llama2c", "-o", tmp_path / "o.bin")
     assert done.returncode == 0, done.stderr
     assert b"ids-special: added_tokens" in done.stdout
+
+
+OWN_UNIGRAM = FIXTURES / "spm-unigram" / "tokenizer.model"
+BPE = FIXTURES / "spm-bpe"
+INVENTED = """
+__version__ = "9"
+class SentencePieceProcessor:
+    def __init__(self, model_file):
+        {opened}
+    def encode(self, text):
+        return [0] if text else []
+    def decode(self, ids):
+        return "?"
+"""
+
+
+def row(source: Path, target: Path) -> Verification:
+    """The last row of a conversion's proof."""
+    return convert(source, target, allow_loss=LOSS_CODES).verified[-1]
+
+
+def invent(monkeypatch: pytest.MonkeyPatch, path: Path, content: str) -> None:
+    package = path / "site" / "sentencepiece"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(content)
+    monkeypatch.syspath_prepend(str(package.parent))
+
+
+@pytest.mark.parametrize("name", ["x.model", "x.mtok", "x.gguf"])
+@pytest.mark.parametrize("source", [OWN_UNIGRAM, BPE / "tokenizer.model"])
+def test_the_library_agrees(tmp_path: Path, source: Path, name: str) -> None:
+    version = reference("sentencepiece").__version__
+    done = convert(source, tmp_path / name, allow_loss=LOSS_CODES)
+    ours, last = done.verified[0], done.verified[-1]
+    assert last.reader == f"sentencepiece {version}"
+    assert (last.equal, last.explained, last.total) == (ours.equal, ours.explained, ours.total)
+    assert last.total > 200
+    assert not last.unable
+
+
+def test_what_is_no_model_is_not_asked_about(tmp_path: Path) -> None:
+    source = FIXTURES / "bbpe-8k" / "tokenizer.json"
+    assert all(
+        "sentence" not in one.reader for one in convert(source, tmp_path / "x.mtok").verified
+    )
+
+
+@pytest.mark.parametrize("name", ["x.model", "x.mtok"])
+def test_a_contradiction_ends_the_conversion(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    invent(monkeypatch, tmp_path, INVENTED.format(opened="pass"))
+    with pytest.raises(
+        AnswerNo, match=r"texts gets? different ids in sentencepiece 9, .*nothing was"
+    ):
+        row(OWN_UNIGRAM, tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+def test_a_refusal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of the result it ends a conversion; of the source it is told."""
+    invent(monkeypatch, tmp_path, INVENTED.format(opened="raise ValueError('no')"))
+    with pytest.raises(AnswerNo, match="sentencepiece refuses the result: no"):
+        row(OWN_UNIGRAM, tmp_path / "x.model")
+    assert row(OWN_UNIGRAM, tmp_path / "x.mtok").unable == "refused: no"
+
+
+def test_without_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    invent(monkeypatch, tmp_path, "raise ImportError('not here')")
+    assert (
+        row(OWN_UNIGRAM, tmp_path / "x.model").unable == "its library is not installed (not here)"
+    )
+    assert load(tmp_path / "x.model").encode_ids("a") == load(OWN_UNIGRAM).encode_ids("a")
+
+
+MODEL = os.path.join(os.path.dirname(mtkit.__file__), "data", "default-model.gguf")
+MODEL_TEXTS = ["Hello, MNN! 中文 🙂", "It's  1234 words\n\n\tand tabs", "<|endoftext|>a", ""]
+
+
+def test_the_other_tokenizer_answers(mtkit: Run, tmp_path: Path) -> None:
+    source = FIXTURES / "spm-bpe" / "tokenizer.model"
+    one = load(source)
+    rows = open_gguf(MODEL).names["token_embd.weight"].shape[-1]
+    assert one.spec.vocab_size <= rows
+    done = mtkit("edit", MODEL, "--tokenizer", source, "-o", "new.gguf")
+    assert (done.returncode, done.stderr) == (0, b"")
+    changed = {row.split(b"\t")[1].decode() for row in done.stdout.splitlines()}
+    before, after = open_gguf(MODEL), open_gguf(tmp_path / "new.gguf")
+    assert {"tokenizer.ggml.model", "tokenizer.ggml.tokens", "tokenizer.ggml.scores"} <= changed
+    assert len(after.metadata["tokenizer.ggml.tokens"]) == rows
+    for key, value in before.metadata.items():
+        if not key.startswith("tokenizer.") and not key.endswith(".vocab_size"):
+            assert after.metadata[key] == value or list(after.metadata[key]) == list(value)
+    assert [bytes(after.tensor_data(t)) for t in after.tensors] == [
+        bytes(before.tensor_data(t)) for t in before.tensors
+    ]
+    other = load(tmp_path / "new.gguf")
+    for text in MODEL_TEXTS:
+        ids = other.encode_ids(text)
+        assert ids == [1, *one.encode_ids(text, add_special_tokens=False)]  # as convert adds BOS
+
+
+def test_llama_cpp_has_the_new_tokenizer(mtkit: Run, tmp_path: Path) -> None:
+    reference("llama_cpp")
+    source = FIXTURES / "spm-bpe" / "tokenizer.model"
+    mtkit("edit", MODEL, "--tokenizer", source, "-o", "new.gguf")
+    script = (
+        "import llama_cpp, sys\n"
+        "m = llama_cpp.Llama(sys.argv[1], vocab_only=True, verbose=False)\n"
+        "print(m.tokenize(sys.argv[2].encode()))"
+    )
+    argv = [sys.executable, "-c", script, str(tmp_path / "new.gguf"), MODEL_TEXTS[0]]
+    done = subprocess.run(argv, capture_output=True, check=True, text=True)
+    assert done.stdout.strip() == str(load(tmp_path / "new.gguf").encode_ids(MODEL_TEXTS[0]))
+    argv = [sys.executable, "-m", "mtkit", "generate", "a", "-m", "new.gguf", "-n", "4", "-q"]
+    subprocess.run(argv, check=True, cwd=tmp_path, capture_output=True)
+
+
+def test_ids_that_do_not_fit_are_refused(mtkit: Run, tmp_path: Path) -> None:
+    large = shared("gguf-vocab/ggml-vocab-gpt-2.gguf")
+    done = mtkit("edit", MODEL, "--tokenizer", large, "-o", "new.gguf")
+    assert "ids, but the tokenizer has 50257" in one_line(done, UsageError.exit_code)
+    assert not (tmp_path / "new.gguf").exists()
+
+
+def test_its_own_tokenizer_changes_nothing(mtkit: Run) -> None:
+    done = mtkit("edit", MODEL, "--tokenizer", MODEL, "--dry-run")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert {row.split(b"\t")[0] for row in done.stdout.splitlines()} <= {b"set", b"unset"}
+    assert b"tokens" not in done.stdout
+
+
+@pytest.mark.parametrize("name", ["bbpe-8k", "spm-unigram", "wordpiece"])
+def test_a_vocabulary_becomes_any_other(mtkit: Run, tmp_path: Path, name: str) -> None:
+    """Of a file without tensors the old count of tokens is the one that holds."""
+    source = next(iter(sorted((FIXTURES / name).glob("tokenizer.*"))), FIXTURES / name)
+    one = load(source)
+    target = shared("gguf-vocab/ggml-vocab-llama-spm.gguf")
+    options = ["--allow-loss", "ids-possible"]
+    done = mtkit("edit", target, "--tokenizer", source, "-o", "new.gguf", *options)
+    if done.returncode:
+        assert done.returncode in (1, 4), done.stderr
+        return
+    other = load(tmp_path / "new.gguf")
+    ids = [each.encode_ids(MODEL_TEXTS[1], add_special_tokens=False) for each in (one, other)]
+    assert ids[0] == ids[1]

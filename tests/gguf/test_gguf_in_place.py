@@ -1,4 +1,6 @@
-"""A header changed in its file: old or new at any moment, or a journal that says how to go on."""
+"""A header changed in its file: old or new at any moment, killed or not, or a journal that says how
+to go on (`python -m tools.kills` has more kills).
+"""
 
 from __future__ import annotations
 
@@ -6,19 +8,24 @@ import hashlib
 import os
 import random
 import shutil
+import struct
+from hashlib import sha256
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kills import WORKS, Trials, Work
+from support import reference
 
 import mtkit
 from mtkit.errors import FormatError, ResourceError, UsageError
 from mtkit.gguf import in_place, open_gguf
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.file import JOURNAL_SUFFIX, is_edit_unfinished
-from mtkit.gguf.in_place import InPlace
+from mtkit.gguf.in_place import InPlace, settle_journal, write_ggufs
 from mtkit.gguf.rules import UNFINISHED
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
@@ -26,6 +33,7 @@ from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
 
 MODEL = os.path.join(os.path.dirname(mtkit.__file__), "data", "default-model.gguf")
 F32 = TENSOR_TYPES[0]
@@ -258,3 +266,37 @@ def test_a_link_leads_to_the_file(model: Path) -> None:
     change(link, renamed(model))
     assert link.is_symlink()
     assert set(open_gguf(model).metadata[NAME]) == {"#"}
+
+
+KILLED_MODEL = Path(MODEL)
+KILLS = 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
+def test_old_new_or_nothing(tmp_path: Path, work: Work) -> None:
+    if work.name == "quantize":  # in a child, which ends with the command even while it starts
+        reference("llama_cpp")
+    trials = Trials(work, KILLED_MODEL, tmp_path / "work")
+    rng = Random(work.name)
+    assert {trials.run(rng) for _ in range(KILLS)} <= {"old", "new", "neither", "journal"}
+
+
+@pytest.mark.slow
+def test_the_journal_of_a_file_that_is_replaced(tmp_path: Path) -> None:
+    """It would be taken for the new file's; without a file it belongs to nothing."""
+    path = tmp_path / "a.gguf"
+    journal = Path(f"{path}{JOURNAL_SUFFIX}")
+    journal.write_bytes(b"of another program")
+    with pytest.raises(UsageError, match="is not a journal"):
+        write_ggufs({str(path): KILLED_MODEL.read_bytes()})
+    body = struct.pack("<16sQQQ", b"mtkit journal 1\n", 9, 0, 1) + b"ab"
+    journal.write_bytes(body + sha256(body).digest())
+    write_ggufs({str(path): KILLED_MODEL.read_bytes()})
+    assert not journal.exists()
+    assert open_gguf(path).findings == ()
+    journal.write_bytes(b"of another file")
+    with pytest.raises(UsageError, match="is not a journal"):
+        settle_journal(str(path), force=True)
+    with pytest.raises(UsageError, match="already exists"):
+        settle_journal(str(path), force=False)

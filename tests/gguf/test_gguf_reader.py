@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import struct
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +14,21 @@ import pytest
 from gguf_layout import Layout
 from hypothesis import given
 from hypothesis import strategies as st
+from support import SHARED, absent, measured, reference, shared
 
 from mtkit.base.binary import Source
+from mtkit.commands.inspect import gguf as inspect_gguf
 from mtkit.errors import FormatError
-from mtkit.gguf import GgufArray, GgufFile, open_gguf
+from mtkit.gguf import GgufArray, GgufFile, arrays, open_gguf, types
+from mtkit.gguf.arrays import LENGTH_STRUCTS, ArrayReader
 from mtkit.gguf.rules import MAX_ENTRIES, MAX_STRINGS
+from mtkit.inspection.document import gguf_document
+from mtkit.inspection.gguf import inspect_gguf as inspect
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
+
 
 LAYOUTS = [Layout(1), Layout(2), Layout(3), Layout(3, ">")]
 IDS = ["v1", "v2", "v3", "v3-big-endian"]
@@ -202,3 +212,188 @@ def test_limits_are_named() -> None:
     with pytest.raises(FormatError, match=r"k at offset 49: has 16777217 strings, but the limit"):
         read(data)
     assert time.process_time() - begin < 1
+
+
+NEWER = {41, 42}  # of llama.cpp; gguf 0.19 may lack them
+OLD_LAYOUT = {9}  # Q8_1: the library has two f32 a block, ggml two f16
+
+
+def test_value_types() -> None:
+    library = reference("gguf")
+    names = {"u": "UINT", "i": "INT", "f": "FLOAT"}
+    for kind in library.GGUFValueType:
+        own = types.VALUE_TYPES[kind.value].name
+        long = names[own[0]] + own[1:] if own[1:].isdecimal() else own.upper()
+        assert kind.name == long
+    assert len(types.VALUE_TYPES) == len(library.GGUFValueType)
+
+
+def test_tensor_types() -> None:
+    library = reference("gguf")
+    known = {kind.value: kind for kind in library.GGMLQuantizationType}
+    assert set(types.TENSOR_TYPES) - set(known) <= NEWER
+    assert set(known) <= set(types.TENSOR_TYPES)
+    for number, kind in known.items():
+        own = types.TENSOR_TYPES[number]
+        assert own.name == kind.name
+        if number not in OLD_LAYOUT:
+            assert (own.block, own.block_bytes) == library.GGML_QUANT_SIZES[kind]
+    assert not set(types.REMOVED_TENSOR_TYPES) & set(types.TENSOR_TYPES)
+
+
+def test_file_types() -> None:
+    library = reference("gguf")
+    for kind in library.LlamaFileType:
+        if kind.value != types.GUESSED_FILE_TYPE:
+            name = kind.name.removeprefix("MOSTLY_").removeprefix("ALL_")
+            assert types.FILE_TYPES[kind.value].replace(", some F16", "_SOME_F16") == name
+
+
+@pytest.fixture(scope="module")
+def native() -> ModuleType:
+    return pytest.importorskip("mtkit._native", reason="the native core is not built")
+
+
+def result(data: bytes, count: int, *, wide: bool, big: bool, pure: bool) -> object:
+    """End, positions and packed strings, or the message."""
+    reader = ArrayReader(memoryview(data), LENGTH_STRUCTS[wide, big], big_endian=big, offset=3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "FEWEST_NATIVE", 0)
+        if pure:
+            patch.setattr(arrays, "native_core", lambda _: None)
+        try:
+            marks = arrays.walk_strings(reader, "key", count)
+            end = reader.offset
+            pieces = arrays.pack_strings(reader, 3, end, count)
+        except FormatError as error:
+            return str(error)
+    return end, list(marks), list(pieces)
+
+
+@given(
+    st.lists(st.binary(max_size=3), max_size=600),
+    st.booleans(),
+    st.booleans(),
+    st.none() | st.tuples(st.floats(0, 1), st.sampled_from([0, 1, 2, 127, 128, 255])),
+    st.integers(0, 12),
+)
+def test_native_is_python(
+    native: ModuleType,
+    texts: list[bytes],
+    wide: bool,
+    big: bool,
+    damage: tuple[float, int] | None,
+    cut: int,
+) -> None:
+    length = LENGTH_STRUCTS[wide, big]
+    data = bytearray(b"abc" + b"".join(length.pack(len(text)) + text for text in texts) + b"tail")
+    if damage:
+        data[3 + int(damage[0] * (len(data) - 4))] = damage[1]
+    raw = bytes(data[: max(3, len(data) - cut)])
+    found = result(raw, len(texts), wide=wide, big=big, pure=True)
+    assert result(raw, len(texts), wide=wide, big=big, pure=False) == found
+    if not damage and cut <= 4:
+        assert found == (len(data) - 4, marks_of(texts, length.size), texts)
+
+
+def marks_of(texts: list[bytes], width: int) -> list[int]:
+    starts = [3 + sum(len(text) + width for text in texts[:i]) for i in range(0, len(texts), 256)]
+    return starts if texts else []
+
+
+def test_lengths_beyond_the_file(native: ModuleType) -> None:
+    for forged in (2**31, 2**32 - 1, 2**63, 2**64 - 1, 2**64 - 8):
+        data = b"abc" + LENGTH_STRUCTS[True, False].pack(forged) + b"x" * 20
+        shown = result(data, 1, wide=True, big=False, pure=True)
+        assert shown == result(data, 1, wide=True, big=False, pure=False)
+        assert str(shown).startswith("key[0] at offset 11: needs ")
+
+
+# Kinds of file whose oddity is in the container, not in the tokenizer.
+CONTAINER = {"header", "count", "string length", "key", "string", "value type", "array", "bool",
+             "float", "integer", "truncation", "alignment", "tensor name", "tensor shape",
+             "tensor type", "tensor offset", "padding", "shards", "valid"}  # fmt: skip
+MADE_FILES = 207
+SECTIONS = ("summary", "metadata", "tensors", "layers", "places")
+
+
+def cases() -> list[dict[str, Any]]:
+    path = SHARED / "gguf-vocab" / "bad_expectations.json"
+    if not path.exists():
+        return []
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    script = shared("gguf-vocab/make_bad_gguf.py")
+    out = tmp_path_factory.mktemp("bad")
+    subprocess.run([sys.executable, script, out], check=True, capture_output=True)
+    return out
+
+
+@pytest.mark.slow
+def test_all_files_are_made(folder: Path) -> None:
+    assert len(list(folder.glob("*.gguf"))) == len(cases()) == MADE_FILES
+
+
+@pytest.mark.slow
+def test_expectations_are_here() -> None:
+    if not cases():
+        absent("bad_expectations.json is not here", "MTKIT_REQUIRE_SHARED")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
+def test_verdict(folder: Path, case: dict[str, Any]) -> None:
+    path = folder / f"{case['name']}.gguf"
+    begin = time.process_time()
+    if case["want"] == "reject":
+        with pytest.raises(FormatError) as caught:
+            inspect(str(path))
+        message = str(caught.value)
+        assert message.startswith(str(folder))
+        assert message.isprintable()
+        assert len(message) < len(str(path)) + 250
+    else:
+        report = inspect(str(path))
+        json.dumps(gguf_document(report), allow_nan=False)
+        view = inspect_gguf.GgufView(report, None, None)
+        assert list(inspect_gguf._pipe_rows(view, SECTIONS))
+        if case["class"] in CONTAINER:
+            assert bool(report.findings) == (case["want"] == "lenient" or is_later_shard(case))
+    assert time.process_time() - begin < 1
+
+
+def is_later_shard(case: dict[str, Any]) -> bool:
+    """Seen from a later file, a wrong set is a warning, whatever the expectation calls it."""
+    return case["name"] in {
+        "s_no_1_first", "s_tensors_wrong-00002-of-00002", "s_dup-00002-of-00002",
+    }  # fmt: skip
+
+
+SAMPLE = (
+    "h_empty", "h_magic_html", "h_n_kv_2e40", "k_bad_utf8", "k_nul_shadow", "v_str_controls",
+    "v_str_1mib", "v_float_special", "a_nested_64", "a_nested_100000", "a_len_wrap",
+    "a_empty_strings", "d_bytes_wrap", "o_wrap", "x_trunc_data", "m_name_type", "k_token_bad_utf8",
+    "s_dup-00001-of-00002", "s_count2_alone-00001-of-00002", "z_base",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLE)
+def test_command(folder: Path, name: str) -> None:
+    want = {case["name"]: case["want"] for case in cases()}[name]
+    command = (sys.executable, "-m", "mtkit", "inspect", folder / f"{name}.gguf")
+    code, seconds, peak, stdout, stderr = measured(*command)
+    assert code == (3 if want == "reject" else 0)
+    errors = stderr.decode()
+    if want == "reject":
+        assert not stdout
+        assert errors.startswith("mtkit: ")
+        assert errors.count("\n") == 1
+    assert "Traceback" not in errors
+    assert all(char.isprintable() or char in "\n\t" for char in errors + stdout.decode())
+    assert seconds < 1
+    assert peak < 100e6

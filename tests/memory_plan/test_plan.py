@@ -1,4 +1,4 @@
-"""The plan of a model's memory is what llama.cpp allocates, and what does not fit is refused."""
+"""The plan of a model's memory is what llama.cpp allocates, within limits that the kernel sets."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from llm_models import OWN, latent, own, tiny
 from support import FIXTURES, reference
 
 import mtkit as package
-from mtkit.errors import FormatError, UsageError
+from mtkit.errors import FormatError, ResourceError, UsageError
 from mtkit.gguf.file import Tensor
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 from mtkit.llm.header import ModelHeader
+from mtkit.llm.threads import cores
+from mtkit.memory_plan import plan as memory
 from mtkit.memory_plan.cache import model_layers
-from mtkit.memory_plan.plan import PlanSettings, is_repacked
+from mtkit.memory_plan.plan import Plan, PlanSettings, check_fits, is_repacked, memory_limits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -303,3 +305,72 @@ def test_plan_command(mtkit: Run) -> None:
     made = json.loads(mtkit("inspect", path, "--plan", "--json", "-ngl", "-1").stdout)
     assert made["schema"] == "mtkit.plan/1"
     assert made["gpu"] > made["weights_on_gpu"] > 0
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(memory, "CGROUP_ROOT", str(tmp_path))
+    monkeypatch.setattr(memory, "CGROUP_MEMBERSHIP", str(tmp_path / "membership"))
+    return tmp_path
+
+
+def group(folder: Path, **files: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text + "\n")
+
+
+def test_no_groups_no_limits(root: Path) -> None:
+    assert memory.free_in_groups(5) == []
+    assert memory.allowed_cores() == float("inf")
+    group(root, memory__max="max", cpu__max="max 100000", membership="0::/\n")
+    assert memory.free_in_groups(5) == []
+    assert memory.allowed_cores() == float("inf")
+
+
+def test_second_version(root: Path) -> None:
+    group(root, membership="0::/user.slice/own.scope")
+    group(root / "user.slice", memory__max="9000", memory__current="5000",
+          memory__stat="anon 1000\nfile 3500\nfile_mapped 7", cpu__max="250000 100000")  # fmt: skip
+    group(root / "user.slice" / "own.scope", memory__max="max", cpu__max="max 100000")
+    assert memory.free_in_groups(1) == [9000 - 1500]
+    assert memory.allowed_cores() == 2.5
+    group(root / "user.slice" / "own.scope", memory__max="700", cpu__max="50000 100000")
+    assert memory.free_in_groups(100) == [600, 7500]
+    assert memory.allowed_cores() == 0.5
+    assert cores() == 1
+
+
+def test_a_container_has_its_group_at_the_root(root: Path) -> None:
+    group(root, membership="0::/../../elsewhere", memory__max="4000")
+    assert memory.free_in_groups(1500) == [2500]
+
+
+def test_first_version(root: Path) -> None:
+    group(root, membership="5:cpu,cpuacct:/a\n4:memory:/a/b\n2:pids:/x\n0::/")
+    group(root / "memory", memory__limit_in_bytes=str((1 << 63) - 4096))
+    group(root / "memory" / "a" / "b", memory__limit_in_bytes="8000", memory__usage_in_bytes="6000",
+          memory__stat="cache 1\ntotal_cache 5000")  # fmt: skip
+    group(root / "cpu" / "a", cpu__cfs_quota_us="300000", cpu__cfs_period_us="100000")
+    assert memory.free_in_groups(1) == [7000]
+    assert memory.allowed_cores() == 3.0
+    group(root / "cpu" / "a", cpu__cfs_quota_us="-1")
+    assert memory.allowed_cores() == float("inf")
+
+
+@pytest.mark.parametrize("text", ["", "x", "-5", "\xff", "1e9", "0" * 50 + "x"])
+def test_damaged_files_are_no_limits(root: Path, text: str) -> None:
+    (root / "membership").write_text(text)
+    (root / "memory.max").write_text(text)
+    (root / "cpu.max").write_text(text)
+    assert memory.free_in_groups(0) == []
+    assert memory.allowed_cores() == float("inf")
+
+
+def test_a_model_beyond_the_groups_limit_is_refused(root: Path) -> None:
+    group(root, membership="0::/a")
+    group(root / "a", memory__max=str(100 << 20), memory__current="0", memory__stat="file 0")
+    assert ("the control group", 100 << 20) in [(one.name, one.free) for one in memory_limits()]
+    check_fits(Plan(256, 50 << 20, 0, (), 0, process=16 << 20), "m")
+    with pytest.raises(ResourceError, match="the control group has 105 MB left"):
+        check_fits(Plan(256, 90 << 20, 0, (), 0, process=16 << 20), "m")

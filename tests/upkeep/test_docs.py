@@ -1,24 +1,31 @@
-"""The documents say what the code does: generated ones are up to date, links lead somewhere."""
+"""The documents, the manual pages and the examples say what the code does."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import os
 import posixpath
 import re
 import shlex
 import shutil
+import subprocess
+import sys
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from screens import screen
+from support import FIXTURES, absent, reference
 
 from mtkit.cli import COMMANDS, GROUPS, overview
 from mtkit.formats import FORMATS
 
 if TYPE_CHECKING:
     from types import ModuleType
+
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
@@ -219,3 +226,113 @@ def test_every_format_has_a_page_with_its_layout() -> None:
     for page in pages - {"formats/gguf-vocabulary.md", "formats/llama2c.md", "formats/mtok.md"}:
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         assert re.search(r"^## Layout", text, re.M), page
+
+
+HF, SPM = FIXTURES / "bbpe-8k" / "tokenizer.json", FIXTURES / "spm-bpe" / "tokenizer.model"
+GIVEN: dict[str, tuple[list[object], tuple[str, ...]]] = {
+    "inspect_files": ([HF, HF.parent.parent / "none"], ()),
+    "convert_tokenizer": ([SPM, "made.gguf"], ()),
+    "encode_corpus": ([ROOT / "LICENSE", HF], ()),
+    "instead_of_transformers": ([HF], ("transformers",)),
+    "instead_of_tiktoken": ([HF], ("tiktoken",)),
+    "generate_text": ([], ("llama_cpp",)),
+    "serve_to_openai": ([], ("llama_cpp", "uvicorn", "openai")),
+    "speculative_decoding": ([], ("llama_cpp",)),
+}
+"""Arguments, and the libraries that a script needs."""
+
+
+def test_every_script_is_run() -> None:
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == set(GIVEN)
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_script_runs(tmp_path: Path, name: str) -> None:
+    arguments, needed = GIVEN[name]
+    for module in needed:
+        if importlib.util.find_spec(module) is None:
+            reference(module)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / f"{name}.py"), *map(str, arguments)],
+        cwd=tmp_path,
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path),
+             "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+SHARE = ROOT / "share"
+PAGES = sorted(SHARE.glob("man/man1/*.1"))
+
+
+def test_every_command_has_a_page_and_no_page_is_left_over() -> None:
+    reference = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    names = {
+        name.replace(" ", "-") for name in re.findall(r"^##+ (mtkit [a-z -]+)$", reference, re.M)
+    }
+    assert len(names) > 30
+    assert {path.stem for path in PAGES} == {"mtkit", *names}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_page_is_shown_without_a_warning_and_names_every_option(path: Path) -> None:
+    groff = shutil.which("groff")
+    if groff is None:
+        absent("groff is not installed", "MTKIT_REQUIRE_REFERENCE")
+    assert groff is not None
+    done = subprocess.run(
+        [groff, "-ww", "-mandoc", "-Tutf8", "-P-cbou", str(path)],
+        capture_output=True, check=True, text=True, encoding="utf-8",
+    )  # fmt: skip
+    assert done.stderr == ""
+    reference = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    title = "Command reference" if path.stem == "mtkit" else path.stem
+    parts = re.split(r"^#+ (.*)$", reference, flags=re.M)
+    parts = {name.replace("mtkit ", "mtkit-").replace(" ", "-"): text
+             for name, text in zip(parts[1::2], parts[2::2], strict=True)}  # fmt: skip
+    told = parts[title.replace(" ", "-")]
+    shown = re.sub(r"[‐-]\n\s*", "", done.stdout)
+    options = re.findall(r"^ {2}(-\S+.*?)(?: {2}|$)", told, re.M)
+    assert len(options) >= 1
+    missing = [one for one in options if "".join(one.split()) not in "".join(shown.split())]
+    assert not missing
+
+
+def test_bash_completes_with_the_installed_file(tmp_path: Path) -> None:
+    command = tmp_path / "mtkit"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mtkit "$@"\n')
+    command.chmod(0o755)
+    script = (
+        f'PATH="{tmp_path}:$PATH"; . "{SHARE}/bash-completion/completions/mtkit"\n'
+        "COMP_WORDS=(mtkit conv); COMP_CWORD=1; _mtkit_completion mtkit; "
+        'echo "${COMPREPLY[@]}"\n'
+    )
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, check=True, text=True, cwd=ROOT
+    )
+    assert done.stdout.split() == ["convert", "convert-endian"]
+
+
+def test_the_wheel_has_all_of_share(tmp_path: Path) -> None:
+    try:
+        listed = [str(one) for one in importlib.metadata.distribution("mtkit").files or ()]
+    except importlib.metadata.PackageNotFoundError:  # a checkout: what would be installed
+        pytest.importorskip("scikit_build_core")
+        build = (
+            "import sys; from scikit_build_core.build import build_wheel; build_wheel(sys.argv[1])"
+        )
+        subprocess.run(
+            [sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, check=True,
+            capture_output=True, env={**os.environ, "MTKIT_PURE": "1"},
+        )  # fmt: skip
+        (wheel,) = tmp_path.glob("*.whl")
+        listed = zipfile.ZipFile(wheel).namelist()
+    wanted = {path.relative_to(ROOT).as_posix() for path in SHARE.rglob("*") if path.is_file()}
+    assert len(wanted) > 30
+    found = {one[one.index("share/") :] for one in listed if "share/" in one}
+    assert wanted <= found

@@ -1,21 +1,28 @@
-"""The base of a .mtok byte by byte: files laid out by hand, every cut, forged counts, damage."""
+"""The base of a .mtok byte by byte, what MNN's loader makes of it, the native parsers of tables."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import struct
+from array import array
+from functools import lru_cache
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import FIXTURES
+from support import FIXTURES, shared, shared_json_lines
 
 from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
+from mtkit.engine import load_engine
 from mtkit.errors import FormatError
 from mtkit.formats import mtok, recognize
 from mtkit.formats.contract import WriteOptions
+from mtkit.formats.mtok.model_reader import parse_merges, parse_vocab
 from mtkit.pipeline import Pipeline
+from mtkit.pipeline.byte_decoders import decode_single_token
 from mtkit.spec import AddedToken, AddedTokens, SpecialIds, TokenizerSpec, Vocabulary
 from mtkit.spec import decoders as de
 from mtkit.spec import models as mo
@@ -195,3 +202,182 @@ def test_mnn_reads_the_same_ids_from_the_base(name: str) -> None:
     assert len(texts) > 20
     different = [value for value in texts if ours.encode_ids(value) != theirs.encode_ids(value)]
     assert [value for value in different if "<" not in value] == []
+
+
+BASE_FILES = (
+    "bert_uncased",
+    "gpt2",
+    "phi3",
+    "t5_small",
+    "t_bert",
+    "t_gemma",
+    "t_gpt2",
+    "t_llama2",
+    "t_llama3",
+    "t_qwen",
+    "t_t5",
+    "t_uni_bf",
+)
+
+
+@lru_cache(maxsize=2)
+def spec_of(name: str) -> TokenizerSpec:
+    return mtok.other_readings()["mnn"].read(Source.open(str(shared(f"mtok/{name}.mtok")))).spec
+
+
+@pytest.mark.parametrize("name", BASE_FILES)
+def test_decodes_as_upstream(name: str) -> None:
+    spec = spec_of(name)
+    pipeline = Pipeline(spec)
+    rows = shared_json_lines(f"mtok/{name}.jsonl.gz")
+    assert len(rows) == 819
+    for row in rows:
+        ids = row["ids_nopost"]
+        assert pipeline.decode_bytes(ids) == base64.b64decode(row["decode_b64"]), row["text"]
+        singles = [decode_single_token(spec, token_id) for token_id in ids]
+        assert b"".join(singles) == base64.b64decode(row["stream_b64"]), row["text"]
+        assert [len(piece) for piece in singles] == row["stream_lens"]
+
+
+@pytest.mark.parametrize("name", BASE_FILES)
+def test_encodes_as_upstream(name: str) -> None:
+    pipeline = Pipeline(spec_of(name))
+    for row in shared_json_lines(f"mtok/{name}.jsonl.gz"):
+        assert pipeline.encode_ids(row["text"]) == row["ids"], row["text"]
+        plain = pipeline.encode_ids(row["text"], add_special_tokens=False)
+        assert plain == row["ids_nopost"], row["text"]
+
+
+@pytest.mark.parametrize("name", BASE_FILES)
+def test_the_engine_encodes_as_upstream(name: str) -> None:
+    pytest.importorskip("mtkit._native")
+    engine = load_engine(spec_of(name))
+    for row in shared_json_lines(f"mtok/{name}.jsonl.gz"):
+        assert engine.encode_ids(row["text"]) == row["ids"], row["text"]
+        plain = engine.encode_ids(row["text"], add_special_tokens=False)
+        assert plain == row["ids_nopost"], row["text"]
+        decoded = engine.decode_bytes(row["ids_nopost"])
+        assert decoded == base64.b64decode(row["decode_b64"]), row["text"]
+
+
+BOUNDARIES = {72, 76, 78, 79, 81}
+"""Lengths at which the sample of the cut files ends between two blocks."""
+
+
+def edge_cases() -> list[dict]:
+    return shared_json_lines("mtok/edge_cases.jsonl.gz")
+
+
+def readable(case: dict) -> bool:
+    if case["name"].startswith("cut_"):
+        return int(case["name"].removeprefix("cut_")) in BOUNDARIES
+    return case["rc"] == 0
+
+
+def test_edge_cases_encode_and_decode_as_upstream() -> None:
+    cases = [case for case in edge_cases() if readable(case)]
+    assert len(cases) > 65
+    for case in cases:
+        source = Source(case["name"], base64.b64decode(case["file_b64"]))
+        assert mtok.sniff(source)
+        spec = mtok.other_readings()["mnn"].read(source).spec
+        pipeline = Pipeline(spec)
+        for text, (with_post, without) in zip(case["texts"], case["answers"]["enc"], strict=True):
+            for tokenizer in (pipeline, load_engine(spec)):
+                assert tokenizer.encode_ids(text) == with_post, (case["name"], text)
+                plain = tokenizer.encode_ids(text, add_special_tokens=False)
+                assert plain == without, (case["name"], text)
+        for ids, expected in zip(case["ids"], case["answers"]["dec"], strict=False):
+            assert pipeline.decode_bytes(ids) == base64.b64decode(expected), case["name"]
+        for token_id, expected in enumerate(case["answers"]["dec1"]):
+            found = decode_single_token(spec, token_id)
+            assert found == base64.b64decode(expected), (case["name"], token_id)
+
+
+def test_what_upstream_refuses_or_crashes_on_is_one_clear_error() -> None:
+    cases = [case for case in edge_cases() if not readable(case)]
+    assert len(cases) > 80
+    for case in cases:
+        with pytest.raises(FormatError) as caught:
+            mtok.other_readings()["mnn"].read(
+                Source(case["name"], base64.b64decode(case["file_b64"]))
+            )
+        assert "\n" not in str(caught.value)
+
+
+tokens = st.lists(st.binary(max_size=3) | st.sampled_from([b"a", b"ab", b"b"]), max_size=8)
+
+
+def entries(pieces: list[bytes], ids: list[int], *, with_score: bool) -> bytes:
+    out = b""
+    for piece, token_id in zip(pieces, ids, strict=True):
+        out += len(piece).to_bytes(2, "little") + piece + struct.pack("<I", token_id)
+        out += struct.pack("<d", -0.5 * token_id) if with_score else b""
+    return out
+
+
+def outcome(parse: object, *arguments: object) -> object:
+    try:
+        return parse(*arguments)
+    except FormatError as error:
+        return error.what, error.field, error.offset
+
+
+@pytest.fixture(scope="module")
+def native() -> Any:
+    return pytest.importorskip("mtkit._native")
+
+
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+"""A busy machine is no failure."""
+
+
+@unhurried
+@given(tokens, st.booleans(), st.booleans(), st.data())
+def test_vocabularies(
+    native: Any, pieces: list[bytes], with_score: bool, is_sorted: bool, data: st.DataObject
+) -> None:
+    ids = data.draw(st.permutations(range(len(pieces))))
+    content = entries(sorted(pieces) if is_sorted else pieces, ids, with_score=with_score)
+    if data.draw(st.booleans()) and content:
+        at = data.draw(st.integers(0, len(content) - 1))
+        content = content[:at] + data.draw(st.binary(max_size=2)) + content[at + 1 :]
+    count = len(pieces) + data.draw(st.integers(0, 1))
+    arguments = (memoryview(content), 0, count, with_score)
+    assert outcome(native.parse_mtok_vocab, *arguments) == outcome(parse_vocab, *arguments)
+
+
+@unhurried
+@given(
+    st.lists(st.tuples(*[st.integers(0, 4)] * 2, st.integers(0, 5) | st.just(10**9)), max_size=8),
+    st.booleans(),
+    st.integers(0, 2),
+)
+def test_merges(native: Any, rows: list[tuple[int, int, int]], is_sorted: bool, more: int) -> None:
+    rows = sorted(rows) if is_sorted else rows
+    content = b"".join(struct.pack("<III", *row) for row in rows)
+    pieces = [b"a", b"b", b"ab", b"aba"]
+    ends = array("I", [1, 2, 4, 7]).tobytes()
+    hidden = array("I", [3]).tobytes()
+    where = memoryview(content), 0, len(rows) + more
+    arguments = (*where, memoryview(b"".join(pieces)), memoryview(ends), hidden)
+    assert outcome(native.parse_mtok_merges, *arguments) == outcome(parse_merges, *arguments)
+
+
+@pytest.mark.parametrize("count", [1 << 31, (1 << 32) - 1, 1 << 63, (1 << 64) - 1])
+def test_forged_counts_allocate_nothing(native: Any, count: int) -> None:
+    content = memoryview(b"\0" * 64)
+    for parse in (native.parse_mtok_vocab, parse_vocab):
+        with pytest.raises(FormatError, match="ends in entry 0"):
+            parse(content, 0, count, False)
+    empty = memoryview(b"")
+    for parse in (native.parse_mtok_merges, parse_merges):
+        with pytest.raises(FormatError, match="ends in entry 0"):
+            parse(content, 0, count, empty, empty, b"")
+
+
+def test_what_bisection_does_not_find_is_hidden() -> None:
+    content = entries([b"b", b"a", b"c"], [0, 1, 2], with_score=False)
+    blob, _, _, hidden, end = parse_vocab(memoryview(content), 0, 3, False)
+    assert (blob, end) == (b"bac", len(content))
+    assert list(array("I", hidden)) == [0, 1]
