@@ -12,6 +12,7 @@ kind.
 from __future__ import annotations
 
 import json
+import secrets
 
 from mtkit.base.record import Record
 from mtkit.chat.signs import EOS, KEY, Sign, tags_and_words
@@ -313,6 +314,11 @@ class Thought(Record):
     """A piece of a model's reasoning."""
 
     text: str
+
+
+def new_call_id() -> str:
+    """Return nine random letters and digits, which is what Mistral's templates take."""
+    return secrets.token_hex(5)[:9]
 
 
 class CallStart(Record):

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 
-from mtkit.chat.answer import CallStart, CallText
+from mtkit.chat.answer import CallStart, CallText, new_call_id
 from mtkit.chat.signs import MOST_WORD, PARTIAL, Sign
 from mtkit.chat.value_reader import (
     MOST_LITERAL,
@@ -87,8 +86,7 @@ class CallReader:
 
     def _start(self, name: str, call_id: str) -> None:
         self.started = True
-        # nine letters and digits are what Mistral's templates take
-        start = CallStart(call_id or secrets.token_hex(5)[:9], name)
+        start = CallStart(call_id or new_call_id(), name)
         self.place = self._queue.start_call(start, self._before)
 
     def _add(self, text: str) -> None:

@@ -13,9 +13,15 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 
-from mtkit.chat.answer import CallStart, CallText, Thought, join_parts, schemas_by_tool
+from mtkit.chat.answer import (
+    CallStart,
+    CallText,
+    Thought,
+    join_parts,
+    new_call_id,
+    schemas_by_tool,
+)
 from mtkit.chat.value_reader import arguments_json
 
 TYPE_CHECKING = False
@@ -137,7 +143,7 @@ class ChannelReader:
         if self.called and not self._several:
             return []
         self.called += 1
-        return [CallStart(secrets.token_hex(5)[:9], name), CallText(arguments_json(arguments))]
+        return [CallStart(new_call_id(), name), CallText(arguments_json(arguments))]
 
 
 def _is_json(text: str) -> bool:

@@ -28,8 +28,6 @@ _PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _WORD = re.compile(r"-?[\w.+-]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_WORDS = {"true": "true", "false": "false", "null": "null",
-          "True": "true", "False": "false", "None": "null"}  # fmt: skip
 
 
 def read_json_value(
@@ -57,11 +55,9 @@ def _read_members(
         if not (yield from source.blank()):
             return False
         character = source.text[source.at]
-        if character == closing and is_first:
+        if character == closing:
             break
         if not is_first:
-            if character == closing:
-                break
             if character != ",":
                 return False
             source.at += 1
@@ -161,8 +157,8 @@ def _read_word(source: IncomingText, tell: Callable[[str], None]) -> Waiting[boo
         if end - source.at > 1000:
             return False
     word = source.text[source.at : end]
-    if word in _WORDS:
-        tell(_WORDS[word])
+    if word in LITERAL_WORDS:
+        tell(json.dumps(LITERAL_WORDS[word]))
     elif word and _NUMBER.fullmatch(word):
         tell(word)
     else:

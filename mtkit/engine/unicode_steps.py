@@ -182,8 +182,6 @@ def _nmt_steps() -> list[bytes]:
 
 
 def _bert_steps(component: normalizers.Bert) -> list[bytes]:
-    from mtkit.unicode.characters import HAN
-
     steps = []
     if component.clean_text:
         controls = set_without(category_set("8.0", "Cc", "Cf", "Co"), "\t\n\r")
@@ -192,8 +190,7 @@ def _bert_steps(component: normalizers.Bert) -> list[bytes]:
             blank_step(named_set("white_space")),
         ]
     if component.handle_chinese_chars:
-        edges = union_of_sets(*((first, last + 1) for first, last in HAN))
-        steps.append(set_apart_step(edges))
+        steps.append(set_apart_step(_block_edges(HAN)))
     strip = component.strips_accents
     if strip:
         steps += [form_step("NFD"), drop_step(category_set("8.0", "Mn"))]

@@ -363,19 +363,19 @@ class Parser(Cursor):
         if sign and sign in "*+?":
             self.at += 1
             low, high = (1 if sign == "+" else 0), (1 if sign == "?" else None)
-            counted = False
+            has_bounds = False
         elif sign == "{":
             bounds = self.bounds()
             if bounds is None:
                 return None
             low, high = bounds
-            counted = True
+            has_bounds = True
         else:
             return None
         if isinstance(item, (Look, Edge)):
             raise refuse(f"{text[start : self.at]!r}: a quantifier behind a place")
         lazy = possessive = False
-        if not counted or self.rules.counted == "modified":
+        if not has_bounds or self.rules.counted == "modified":
             lazy = self.take("?")
             possessive = not lazy and self.take("+")
         elif low != high:

@@ -344,16 +344,16 @@ class _SpacesWalker:
 
     def __init__(self, component: spec.Spaces, pieces: tuple[bytes, ...]) -> None:
         self._charsmap = Charsmap(component.charsmap) if component.charsmap else None
-        kept = {piece for piece in pieces if piece}
+        whole = {piece for piece in pieces if piece}
         if component.keep == "paths":
-            kept |= {piece[:size] for piece in kept for size in range(1, len(piece))}
-        self._kept = kept
-        self._longest = max(map(len, kept), default=0)
+            whole |= {piece[:size] for piece in whole for size in range(1, len(piece))}
+        self._whole = whole
+        self._longest = max(map(len, whole), default=0)
 
     def step(self, data: bytes, at: int) -> tuple[int, bytes]:
         """Return how many bytes are read at a place and what is written for them."""
         for size in range(min(self._longest, len(data) - at), 0, -1):
-            if data[at : at + size] in self._kept:
+            if data[at : at + size] in self._whole:
                 return size, data[at : at + size]
         if self._charsmap:
             # An entry has far fewer bytes than this; the map is only asked for what may match.

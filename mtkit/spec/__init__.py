@@ -154,26 +154,26 @@ def user_defined_pieces(spec: TokenizerSpec) -> tuple[bytes, ...]:
 
 
 def differing_fields(
-    left: TokenizerSpec, right: TokenizerSpec, named: Collection[str]
+    left: TokenizerSpec, right: TokenizerSpec, paths: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the fields that differ and are not named, dotted; the name does not count.
+    """Return the fields that differ and are none of ``paths``, dotted; the name does not count.
 
     ``model.merges`` names that field of the model alone, and the whole model where the two are of
     different classes: then there is no field to tell apart.
     """
-    return tuple(_differing(left, right, "", named))
+    return tuple(_differing(left, right, "", paths))
 
 
-def _differing(left: object, right: object, path: str, named: Collection[str]) -> Iterator[str]:
-    if path in named or left == right:
+def _differing(left: object, right: object, path: str, paths: Collection[str]) -> Iterator[str]:
+    if path in paths or left == right:
         return
     inside = path + "." if path else ""
     if type(left) is type(right) and isinstance(left, Record):
         for name in fields(left):
             if inside or name != "name":
                 values = getattr(left, name), getattr(right, name)
-                yield from _differing(*values, inside + name, named)
-    elif not any(name.startswith(inside) for name in named):
+                yield from _differing(*values, inside + name, paths)
+    elif not any(name.startswith(inside) for name in paths):
         yield path
 
 

@@ -386,8 +386,8 @@ def _wrong_type(data: object, expected: str, path: str) -> FormatError:
 
 
 def _printable(data: object) -> str:
-    shown = repr(data)
-    return shown if len(shown) < 60 else type(data).__name__
+    text = repr(data)
+    return text if len(text) < 60 else type(data).__name__
 
 
 def fingerprint(spec: TokenizerSpec) -> str:

@@ -114,10 +114,10 @@ def near_space_rule(spec: TokenizerSpec) -> tuple[Spaces, bool] | None:
     whole = all(step == SEVERAL_SPACES or isinstance(step, Precompiled) for step in steps)
     maps = [step.charsmap for step in steps if isinstance(step, Precompiled)]
     marks = [cut for cut in cuts if isinstance(cut, pre_tokenizers.Metaspace)]
-    known = (pre_tokenizers.Metaspace, pre_tokenizers.WhitespaceSplit)
+    components = (pre_tokenizers.Metaspace, pre_tokenizers.WhitespaceSplit)
     if len(marks) != 1 or marks[0].replacement != MARK or len(maps) > 1:
         return None
-    if not all(isinstance(cut, known) for cut in cuts):
+    if not all(isinstance(cut, components) for cut in cuts):
         return None
     rule = Spaces(
         charsmap=maps[0] if maps else b"",

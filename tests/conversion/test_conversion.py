@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama import Llama
-from pipeline_tokenizers import draw_tokenizer
+from pipeline_cases import draw_tokenizer
 from support import FIXTURES, SHARED, one_line, reference, shared, shared_tokenizer
 
 import mtkit

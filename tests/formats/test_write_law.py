@@ -16,7 +16,7 @@ from conversions_back import WRITABLE, trip, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama import Llama
-from pipeline_tokenizers import draw_tokenizer
+from pipeline_cases import draw_tokenizer
 from rank_cases import random_ranks
 from small_files import sources
 from support import FIXTURES, SHARED, golden_inputs, reference, shared_tokenizer

@@ -12,7 +12,7 @@ from typing import Any
 
 import pipeline_cases as cases
 import pytest
-from pipeline_tokenizers import draw_tokenizer
+from pipeline_cases import draw_tokenizer
 from support import reference, shared
 
 from mtkit.base.binary import Source

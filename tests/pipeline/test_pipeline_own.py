@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pipeline_cases as cases
 import pytest
-from pipeline_tokenizers import POST_PROCESSORS
+from pipeline_cases import POST_PROCESSORS
 from support import reference
 
 from mtkit.base.binary import Source

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pipeline_cases as cases
 import pytest
-from pipeline_tokenizers import draw_tokenizer
+from pipeline_cases import draw_tokenizer
 from support import FIXTURES
 
 from mtkit.base.binary import Source

@@ -14,7 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pipeline_cases as cases
-from pipeline_tokenizers import draw_model, draw_tokenizer
+from pipeline_cases import draw_model, draw_tokenizer
 from support import reference
 
 from mtkit.base.binary import Source

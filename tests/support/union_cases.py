@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pipeline_cases as cases
 from llama import Llama
-from pipeline_tokenizers import draw_model, draw_post_processor
+from pipeline_cases import draw_model, draw_post_processor
 from support import reference
 
 from mtkit.base.binary import Source
