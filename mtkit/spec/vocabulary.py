@@ -111,7 +111,7 @@ class Vocabulary(Record):
     @property
     def ids(self) -> dict[bytes, int]:
         """Piece -> id as the model looks it up; of equal pieces the lowest id counts."""
-        ids = self._found(reversed(range(len(self)))) if self.hidden else self.pieces.ids
+        ids = self._ids_in_order(reversed(range(len(self)))) if self.hidden else self.pieces.ids
         return {**ids, **{other.piece: other.id for other in self.also}} if self.also else ids
 
     def find(self, piece: bytes) -> int | None:
@@ -121,9 +121,9 @@ class Vocabulary(Record):
     @property
     def last_ids(self) -> dict[bytes, int]:
         """Piece -> id as a model looks it up that is given a vocabulary piece by piece."""
-        return self._found(range(len(self)))
+        return self._ids_in_order(range(len(self)))
 
-    def _found(self, order: Iterable[int]) -> dict[bytes, int]:
+    def _ids_in_order(self, order: Iterable[int]) -> dict[bytes, int]:
         hidden, pieces = frozenset(self.hidden), list(self.pieces)
         return {pieces[number]: number for number in order if number not in hidden}
 

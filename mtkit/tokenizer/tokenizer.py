@@ -191,7 +191,7 @@ class Tokenizer:
         self.format_name = format_name
         self.assumptions = assumptions
         self.warnings = warnings
-        self._spelled: Spelling | None = None
+        self._spelling_cache: Spelling | None = None
         self._calls: Calls | None = None
         self._naming = ErrorSource(source)  # what a file asks for may turn out only when it is used
         if engine is not None:
@@ -207,7 +207,7 @@ class Tokenizer:
     def __getstate__(self) -> dict[str, object]:
         """Leave out what another process makes for itself, among it the engine."""
         state = {name: value for name, value in vars(self).items() if name not in self._CALLED}
-        return {**state, "_spec": self.spec, "_engine": None, "_calls": None, "_spelled": None}
+        return {**state, "_spec": self.spec, "_engine": None, "_calls": None, "_spelling_cache": None}
 
     @property
     def spec(self) -> TokenizerSpec:
@@ -516,11 +516,11 @@ class Tokenizer:
         return self._spelling().id_of(piece)
 
     def _spelling(self) -> Spelling:
-        if self._spelled is None:
+        if self._spelling_cache is None:
             from mtkit.tokenizer.spelling import Spelling
 
-            self._spelled = Spelling(self.spec)
-        return self._spelled
+            self._spelling_cache = Spelling(self.spec)
+        return self._spelling_cache
 
     def apply_chat_template(
         self, messages: Sequence[Mapping[str, Any]], *, tokenize: bool = False, **options: Any
