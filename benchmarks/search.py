@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 
 from mtkit.base.native import native
-from mtkit.speculative.semantic_index import _lengths, nearest_rows
+from mtkit.speculative.semantic_index import nearest_rows, row_lengths
 
 COLD = 64 << 20
 """Bytes that are written between two searches: more than the caches hold."""
@@ -27,7 +27,7 @@ def main() -> None:
     given = parser.parse_args()
     random = np.random.default_rng(1)
     rows = random.integers(-127, 128, (given.rows, given.columns), np.int8)
-    lengths = _lengths(rows)
+    lengths = row_lengths(rows)
     words = rows.reshape(-1).view(np.uint64)
     other = np.zeros(COLD, np.int8)
     search, reading = [], []

@@ -211,7 +211,7 @@ def keyword_stub() -> str:
     from mtkit.settings.declaration import table
 
     out = [
-        '"""Keywords of ``mtkit.generate``: python -m tools.generate makes them of settings.py."""',
+        '"""Keywords of ``mtkit.generate``, made of mtkit.settings by python -m tools.generate."""',
         "",
         "from typing import TypedDict",
         "",

@@ -116,13 +116,12 @@ def converted(source: Path) -> Path:
 
 def beside_peers(source: Path) -> dict[str, Any]:
     """Return what each library takes, and how many times mtkit's: the median, least and most."""
-    from mtkit.commands.named import load_named
-
     from benchmarks.peers.bench import Plan, run
     from benchmarks.peers.summary import rows_of
+    from mtkit.commands.inputs import load_tokenizer
 
     plan = Plan({"english": TEXT * 100}, list(RIVALS), ROUNDS, ("load",), False)
-    (tokenizer,) = run([load_named(str(source))], plan, lambda _: None)["tokenizers"]
+    (tokenizer,) = run([load_tokenizer(str(source))], plan, lambda _: None)["tokenizers"]
     row = next(x for x in rows_of(tokenizer) if x.scenario == "load .mtok")
     times = {name: [x.middle, x.low, x.high] for name, x in row.ratios.items()}
     return {"times": times, "costs": row.costs}

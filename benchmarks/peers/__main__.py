@@ -24,8 +24,8 @@ from benchmarks.peers.libraries import OWN
 from benchmarks.peers.scenarios import QUICK, SCENARIOS
 from benchmarks.peers.summary import differing, rows_of
 from mtkit.base import plotting
-from mtkit.commands.application import parse_bytes
 from mtkit.commands.inputs import load_tokenizer
+from mtkit.commands.options import parse_bytes
 from mtkit.commands.terminal import Progress
 from mtkit.errors import MtkitError, UsageError
 from mtkit.tokenizer.speed import texts_of

@@ -2,7 +2,7 @@
 
 ``Reader`` is the Python twin of native/base/reader.hpp and the only code that turns file offsets
 into values. ``Source`` is a file (mapped), a folder's file or standard input, with the files that
-lie beside it. Where bytes go to: ``whole_files``.
+lie beside it. Where bytes go to: ``files``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A template that loops, sorts, multiplies or nests without end does so inside one step of the
 interpreter, where nothing can count. So it runs in a process of its own, which holds its limit of
-memory itself (``child``) and is killed at its limit of time.
+memory itself (``renderer``) and is killed at its limit of time.
 
 It is a fresh interpreter, not a fork: a fork would begin with all that this process has in memory
 and with whatever locks the threads of llama.cpp hold. Its start takes as long as importing jinja2,
@@ -26,8 +26,8 @@ from contextlib import contextmanager
 from time import monotonic
 
 from mtkit.base.record import Record
-from mtkit.chat import child as chat_child
-from mtkit.chat.child import ASK, EXHAUSTED, HEAD, KINDS, MOST_SPANS, MOST_WORDS, READY, SPAN
+from mtkit.chat import renderer as chat_child
+from mtkit.chat.renderer import ASK, EXHAUSTED, HEAD, KINDS, MOST_SPANS, MOST_WORDS, READY, SPAN
 from mtkit.errors import ResourceError, UnsupportedError
 
 TYPE_CHECKING = False

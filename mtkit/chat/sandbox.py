@@ -1,7 +1,7 @@
 """The sandbox in which chat templates run: Jinja as ``transformers`` sets it up.
 
 A template is a program from a stranger's file. Jinja's immutable sandbox keeps it from Python's
-internals; what it may use of time and memory is for the process around it (``child``).
+internals; what it may use of time and memory is for the process around it (``renderer``).
 
 Source: huggingface/transformers 5.23, utils/chat_template_utils.py (filters, globals, the
 ``generation`` tag); pallets/jinja 3.1, sandbox.py.

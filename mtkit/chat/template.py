@@ -73,22 +73,22 @@ def render_in_process(
     """Render a template in a process of its own, until a deadline of ``time.monotonic``."""
     from datetime import datetime
 
-    from mtkit.chat import child
+    from mtkit.chat import renderer
     from mtkit.chat.process import ask_process
 
     try:
         answer = ask_process(template, variables, now or datetime.now(), limits, deadline)
     except ValueError as error:
         raise UsageError(f"cannot be given to a template: {error}", field="messages") from None
-    if answer.kind == child.DONE:
+    if answer.kind == renderer.DONE:
         return Rendering(answer.text, answer.spans)
-    if answer.kind == child.SYNTAX:
+    if answer.kind == renderer.SYNTAX:
         raise FormatError(answer.text, field="chat template")
-    if answer.kind == child.UNSAFE:
+    if answer.kind == renderer.UNSAFE:
         raise UnsupportedError(f"the chat template is not safe: {answer.text}")
-    if answer.kind == child.EXHAUSTED:
+    if answer.kind == renderer.EXHAUSTED:
         raise ResourceError(f"the chat template {answer.text}")
-    raise TemplateRefusal(answer.text, own=answer.kind == child.REFUSED)
+    raise TemplateRefusal(answer.text, own=answer.kind == renderer.REFUSED)
 
 
 REASONING = ("reasoning_content", "thinking", "reasoning")

@@ -1,6 +1,6 @@
 """What is wrong with a HuggingFace model folder: what transformers or conversion would refuse.
 
-What its files lack by themselves ``checkpoints.folder_survey`` finds; here config.json, weights and
+``model_folder.survey_folder`` finds what each file lacks by itself; here config.json, weights and
 tokenizer are held against each other and against the table of architectures.
 """
 

@@ -62,7 +62,7 @@ PARTS = {
           "aborts.")),
     )
 }  # fmt: skip
-"""Part, as ``formats.gguf.reader.problems`` names it -> rule."""
+"""Part, as ``formats.gguf.reader.read_parts`` names it -> rule."""
 
 
 def _array(keys: Keys, key: str, *elements: ValueType) -> GgufArray | None:

@@ -1,4 +1,4 @@
-"""Where others read a folder with a tokenizer.json in another way.
+"""A tokenizer.json and the folder around it: how transformers reads it, which model it is for.
 
 transformers may choose another class for it, and the model may have more rows than tokens.
 """

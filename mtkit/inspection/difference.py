@@ -1,11 +1,11 @@
 """What differs between two models: metadata, tensors, chat template; nothing here prints.
 
-A side is a GGUF file, or something else seen as one (``conversion.folder_side``): metadata, and
-tensors whose data comes piece by piece, so that memory does not grow with them. Values of tensors
-are compared byte for byte, on request also as numbers after dequantization by ggml's own package:
-errors, and the row where they are largest. Where one side is no GGUF file, a tensor of it is the
-same as the other's if conversion would give the other's bytes. A difference is given in words, and
-as a JSON document.
+A side is a GGUF file, or something else seen as one (``conversion.folder_report.folder_side``):
+metadata, and tensors whose data comes piece by piece, so that memory does not grow with them.
+Values of tensors are compared byte for byte, on request also as numbers after dequantization by
+ggml's own package: errors, and the row where they are largest. Where one side is no GGUF file, a
+tensor of it is the same as the other's if conversion would give the other's bytes. A difference is
+given in words, and as a JSON document.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mtkit.checkpoints.safetensors import Weight
 
 SUMS = ("tensors", "parameters", "bytes")
-"""What ``Model.mix`` counts of each type."""
+"""What ``SafetensorsReport.mix`` counts of each type."""
 
 
 class WeightRow(Record):

@@ -1,4 +1,4 @@
-"""Keywords of ``mtkit.generate``: python -m tools.generate makes them of settings.py."""
+"""Keywords of ``mtkit.generate``, made of mtkit.settings by python -m tools.generate."""
 
 from typing import TypedDict
 

@@ -1,4 +1,4 @@
-"""Which token comes next.
+"""Sampling: which token comes next.
 
 Greedy choice is numpy's maximum over the view of the logits (10 against 160 us at 150 000 ids; both
 take the lowest id of equals). Everything else is a chain of llama.cpp's samplers, in the order of

@@ -50,7 +50,7 @@ def collect_sets(node: Node, sets: dict[Edges, None]) -> None:
             collect_sets(node.item, sets)
 
 
-class CharacterClasses:
+class CharacterPartition:
     """Partition of the characters by the sets of a pattern.
 
     Attributes:
@@ -188,7 +188,7 @@ class GraphBuilder:
     def __init__(self, node: Node) -> None:
         sets: dict[Edges, None] = {}
         collect_sets(node, sets)
-        self.classes = CharacterClasses(sets)
+        self.classes = CharacterPartition(sets)
         self.full = (1 << (self.classes.count + 1)) - 1
         self.oracles: list[Graph] = []
         self.known: dict[tuple[Node, bool], int] = {}

@@ -27,7 +27,7 @@ from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.patterns.automaton import CharacterClasses
+    from mtkit.patterns.automaton import CharacterPartition
     from mtkit.spec import TokenizerSpec
     from mtkit.spec.text import Pattern
 
@@ -176,7 +176,7 @@ def build_tables(pattern: Pattern) -> bytes:
     return head + struct.pack(f"<{len(parts)}I", *offsets) + body
 
 
-def class_tables(classes: CharacterClasses, rules: Regex) -> tuple[bytes, bytes]:
+def class_tables(classes: CharacterPartition, rules: Regex) -> tuple[bytes, bytes]:
     """Block numbers and blocks of 256 classes."""
     runs = [*classes.runs, (0x110000, 0)]
     table = b"".join(

@@ -1,6 +1,7 @@
 """Serving a model over HTTP.
 
-One thread computes all answers, slot by slot, in one llama.cpp context; an event loop speaks HTTP.
+One thread computes all answers in one llama.cpp context: each batch has tokens of all slots. An
+event loop speaks HTTP.
 
 Without HTTP:
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class JobQueue:
-    """Jobs and other work that wait for slots; callers hold ``change``, except for ``run_work``."""
+    """Jobs and other work that wait for slots.
+
+    Callers hold ``change``, but not for ``check`` and ``run_work``.
+    """
 
     def __init__(self, slots: Sequence[Slot], most: int) -> None:
         self.change = threading.Condition()

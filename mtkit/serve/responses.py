@@ -1,4 +1,4 @@
-"""OpenAI's ``/v1/responses``.
+"""OpenAI's route ``/v1/responses`` and its answers.
 
 Nothing is stored: a request brings its whole conversation.
 

@@ -65,7 +65,7 @@ class FieldType(Record):
     """The type of a field; exactly one of name, choices, classes, item and items says which.
 
     Attributes:
-        name: One of ``PLAIN``.
+        name: One of ``PLAIN_TYPES``.
         choices: Strings that are allowed.
         classes: Records that are allowed.
         item: Type of each member of a tuple of any length.

@@ -207,7 +207,13 @@ class Tokenizer:
     def __getstate__(self) -> dict[str, object]:
         """Leave out what another process makes for itself, among it the engine."""
         state = {name: value for name, value in vars(self).items() if name not in self._CALLED}
-        return {**state, "_spec": self.spec, "_engine": None, "_calls": None, "_spelling_cache": None}
+        return {
+            **state,
+            "_spec": self.spec,
+            "_engine": None,
+            "_calls": None,
+            "_spelling_cache": None,
+        }
 
     @property
     def spec(self) -> TokenizerSpec:

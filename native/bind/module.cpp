@@ -1,6 +1,6 @@
-// The extension module: errors translated once, and every bind_*.cpp called once.
+// The extension module: errors translated once, and the bind_ functions of the other files called.
 //
-// A bind_X.cpp converts arguments and releases the GIL; it holds no logic. See mtkit/_native.pyi.
+// Those files convert arguments and release the GIL; they hold no logic. See mtkit/_native.pyi.
 #include <nanobind/nanobind.h>
 
 #include <string>

@@ -1,9 +1,9 @@
 // Vocabulary and merges of a tokenizer.json, which are nearly all of it, and the document without
 // them.
 //
-// mtkit/formats/hf/model_reader.py says what they mean. This takes the ordinary file alone: whatever
-// is odd about one (damage above all) makes it give up, and the readable code reads the whole file
-// and says what is wrong. It never takes what that refuses.
+// mtkit/formats/hf/model_reader.py says what they mean. This takes the ordinary file alone:
+// whatever is odd about one (damage above all) makes it give up, and the readable code reads the
+// whole file and says what is wrong. It never takes what that refuses.
 #pragma once
 
 #include <cstdint>

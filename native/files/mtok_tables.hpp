@@ -1,4 +1,5 @@
-// Vocabulary and merges of a .mtok base file; mtkit/formats/mtok/model_reader.py says what they are.
+// Vocabulary and merges of a .mtok base file; mtkit/formats/mtok/model_reader.py says what they
+// are.
 //
 // Both tables are searched by bisection by the loader they are made for, so in one that is not
 // sorted some entries are never found. Every id is checked against the number of entries.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from snippets import make_files
 from support import FIXTURES
 
 import mtkit
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MODEL = mtkit.__path__[0] + "/data/default-model.gguf"
 KINDS = ["model.gguf", "tokenizer.json", "tokenizer.model", "tokenizer.bin", "Qwen3-0.6B",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import hf_models
 import pytest
@@ -18,9 +19,6 @@ from mtkit.conversion.folder_writer import convert_to_folder
 from mtkit.conversion.model import convert_model
 from mtkit.gguf import open_gguf
 from mtkit.gguf.digests import digests
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _LFM2 = {
     "layer_types": ["conv", "full_attention"],

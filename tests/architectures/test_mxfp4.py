@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import hf_models
 import numpy as np
@@ -19,9 +20,6 @@ from mtkit.conversion.model import convert_model, plan_gguf
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.inspection.difference import find_difference
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
 VALUES = np.concatenate([VALUES, -VALUES])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +14,6 @@ from mtkit.base import files
 from mtkit.base.binary import map_file
 from mtkit.base.files import write_files
 from mtkit.errors import ResourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BLOCK = 1 << 16
 

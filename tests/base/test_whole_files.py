@@ -6,8 +6,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support import posix
@@ -25,9 +25,6 @@ from mtkit.base.files import (
 )
 from mtkit.base.packed import places_of_byte, whole
 from mtkit.errors import ResourceError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def names(folder: Path) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from llama2c_models import SIZES, VOCAB, checkpoint, vocabulary
-from support import reference, shared
+from support import Run, reference, shared
 
 from mtkit import checkpoints
 from mtkit.base.binary import Source
@@ -17,11 +17,6 @@ from mtkit.conversion.model import convert_checkpoint
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.tokenizer.load import load
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 
 def memory(data: bytes) -> Source:

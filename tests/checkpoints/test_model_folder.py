@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from model_folders import write_folder
@@ -12,10 +13,6 @@ from model_folders import write_folder
 from mtkit.checkpoints import model_folder
 from mtkit.checkpoints.folder_files import INDEX, MODEL_CONFIG, WEIGHTS
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SECOND = "model-00002-of-00002.safetensors"
 

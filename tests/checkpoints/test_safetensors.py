@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import random
 import struct
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from support import one_line, reference
+from support import Run, one_line, reference
 
 from mtkit.base.binary import Source
 from mtkit.checkpoints import safetensors
 from mtkit.checkpoints.safetensors import read, sniff
 from mtkit.checks import check
 from mtkit.errors import FormatError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 GOOD: dict[str, Any] = {
     "__metadata__": {"format": "pt"},

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from model_folders import write_folder, write_weights
@@ -13,15 +15,9 @@ from support import FIXTURES, shared
 
 from mtkit.checkpoints import model_folder
 from mtkit.checkpoints.folder_files import INDEX, MODEL_CONFIG, WEIGHTS
-from mtkit.checks import check, folder, tokenizer_rules
+from mtkit.checks import Report, check, folder, tokenizer_rules
 from mtkit.conversion.model import convert_model, prepare_gguf
 from mtkit.errors import MtkitError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from mtkit.checks import Report
 
 SECOND = "model-00002-of-00002.safetensors"
 HEAD = "lm_head.weight"

@@ -9,8 +9,9 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gguf_layout as lay
 import pytest
@@ -37,9 +38,6 @@ from mtkit.gguf.shards import split_model as cut
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 from mtkit.unicode.utf8 import BYTE_LETTERS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 V3 = Layout()
 TOKENIZER = b"tokenizer.ggml."

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from llama import Llama
-from support import FIXTURES, one_line, reference
+from support import FIXTURES, Run, one_line, reference
 
+from mtkit.base.rules import Finding
 from mtkit.checks import check, programs
 from mtkit.checks.programs import compare_as, read_with
 from mtkit.conversion.programs import PROGRAMS, find_program
@@ -16,13 +17,6 @@ from mtkit.conversion.tokenizer import convert
 from mtkit.errors import FormatError, UsageError
 from mtkit.tokenizer.comparison import probe_texts
 from mtkit.tokenizer.load import load
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
-
-    from mtkit.base.rules import Finding
 
 HF = FIXTURES / "bbpe-8k"
 COMPOSED = "cafe\u0301"

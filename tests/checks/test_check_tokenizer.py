@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import FIXTURES
@@ -38,9 +39,6 @@ from mtkit.spec.models import Merges
 from mtkit.spec.vocabulary import BYTE_TOKENS, Spelling, TokenType
 from mtkit.tokenizer.tokenizer import Tokenizer
 from mtkit.unicode.utf8 import BYTE_LETTERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WORDS = [letter.encode() for letter in BYTE_LETTERS] + [b"he", b"<|end|>"]
 COUNT, END = len(WORDS), len(WORDS) - 1

@@ -8,8 +8,10 @@ has not a number for each layer, or 0 heads in one.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hf_models
 import pytest
@@ -20,18 +22,11 @@ from support import reference
 from mtkit.architectures import architectures_of_name
 from mtkit.checks import check, loader
 from mtkit.conversion.model import convert_model
-from mtkit.gguf import open_gguf
+from mtkit.gguf import GgufFile, open_gguf
 from mtkit.gguf.draft import Draft
+from mtkit.gguf.file import Tensor
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from mtkit.gguf import GgufFile
-    from mtkit.gguf.file import Tensor
-
 
 LOSSES = ("ids", "ids-possible")
 NAMES = hf_models.names()

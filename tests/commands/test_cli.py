@@ -1,4 +1,6 @@
-"""The command line behaves as promised: exit codes, one-line errors, pipes, JSON."""
+"""The command line behaves as promised: exit codes, one-line errors, pipes, JSON; help and errors
+name options that are there.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +9,20 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import threading
+from pathlib import Path
 
 import pytest
 from screens import check_screens, screen
-from support import FIXTURES, one_line
+from support import FIXTURES, Run, llama_cpp_for, one_line, reference
 
 from mtkit import load
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
+from mtkit.base import binary
+from mtkit.cli import main
+from mtkit.conversion.tokenizer import convert, find_refusal
+from mtkit.errors import LossError, format_texts
+from mtkit.formats.contract import WriteOptions
+from mtkit.sources.locate import MODEL, shipped
 
 BBPE = FIXTURES / "bbpe-8k" / "tokenizer.json"
 SPM = FIXTURES / "spm-bpe" / "tokenizer.model"
@@ -176,3 +180,134 @@ def test_an_interrupt_is_an_exit_code_wherever_it_comes(tmp_path: Path) -> None:
     search = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-m", "interrupted"], env=search, check=False)
     assert done.returncode == 130
+
+
+named_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX's")
+
+PIPE_TEXT = b"Once upon a time there was a little pipe.\n" * 4
+MESSAGES = b'[{"role": "user", "content": "hi"}]'
+READING = [
+    ("count PIPE", PIPE_TEXT),
+    ("count -f PIPE", PIPE_TEXT),
+    ("encode -f PIPE", PIPE_TEXT),
+    ("encode --lines -f PIPE", PIPE_TEXT),
+    ("encode --messages PIPE", MESSAGES),
+    ("decode -f PIPE", b"1 2 3\n4\n"),
+    ("explain -f PIPE", PIPE_TEXT),
+    ("compare model.gguf model.gguf -f PIPE", PIPE_TEXT),
+    ("template --messages PIPE", MESSAGES),
+    ("template --user hi --tools PIPE", b"[]"),
+    ("template --parse PIPE", b"an answer"),
+    ("edit model.gguf --set-file general.name=PIPE --dry-run", b"name"),
+    ("trim model.gguf -o new.gguf --dry-run --corpus PIPE", PIPE_TEXT),
+    ("trim model.gguf -o new.gguf --dry-run --keep PIPE", b"1\n2\n"),
+    ("sx vocab PIPE -t model.gguf -n 300 -o ids.txt --force", PIPE_TEXT),
+    ("perplexity PIPE --ctx 8", PIPE_TEXT),
+    ("logits -f PIPE", PIPE_TEXT),
+    ("generate -f PIPE -n 1 --temp 0", PIPE_TEXT),
+    ("generate hi -n 1 --temp 0 --grammar PIPE", b'root ::= "a"'),
+    ("generate hi -n 1 --temp 0 --json-schema PIPE", b'{"const": 1}'),
+    ("chat hi -n 1 --temp 0 --template PIPE", b"{{ messages[0].content }}"),
+]
+
+
+@pytest.fixture
+def pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(binary, "_WRITER_SECONDS", 0.05)
+    os.symlink(shipped(MODEL), "model.gguf")
+    os.mkfifo("in.fifo")
+    return tmp_path / "in.fifo"
+
+
+def run(line: str, name: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    code = main([name.join(word.split("PIPE")) for word in line.split()])
+    out, err = capfd.readouterr()
+    return code, out.replace(name, "NAME"), err.replace(name, "NAME")
+
+
+@named_pipes
+@pytest.mark.parametrize(("line", "data"), READING)
+def test_what_is_read_may_be_a_pipe(
+    line: str, data: bytes, pipe: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    llama_cpp_for(line)
+    code, _, err = run(line, "in.fifo", capfd)
+    assert (code, err.splitlines()[-1]) == (2, "mtkit: NAME: is a pipe that nobody writes to")
+    (pipe.parent / "in.file").write_bytes(data)
+    code, said, err = run(line, "in.file", capfd)
+    assert code == 0, err
+    writer = threading.Thread(target=pipe.write_bytes, args=(data,))
+    writer.start()
+    assert run(line, "in.fifo", capfd)[:2] == (0, said)
+    writer.join()
+
+
+@named_pipes
+@pytest.mark.parametrize("command", ["count", "encode"])
+def test_a_corpus_is_read_from_files(
+    command: str, pipe: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(f"corpus {command} PIPE -o out", "in.fifo", capfd)
+    assert (code, err) == (2, "mtkit: NAME: is not a file: a corpus cannot come from a pipe\n")
+
+
+BBPE_FOLDER = FIXTURES / "bbpe-8k"
+RUNS = ("perplexity", "imatrix", "generate")
+"""Commands that run a model."""
+
+
+@pytest.mark.parametrize("command", ["count", "encode", "explain", *RUNS])
+def test_a_model_in_the_place_of_a_text_names_an_option_of_the_command(
+    mtkit: Run, command: str
+) -> None:
+    if command in RUNS:
+        reference("llama_cpp")
+    option = "-m" if command in RUNS else "-t"
+    line = one_line(mtkit(command, "-f", BBPE_FOLDER / "vocab.gguf"), 2)
+    file = "FILE" if command in ("count", "perplexity", "imatrix") else "-f FILE"
+    assert f"is a model, not a text; run: mtkit {command} {file} {option} " in line
+    assert re.search(rf"^  {option}, --", mtkit(command, "--help").stdout.decode(), re.M)
+
+
+def test_a_default_that_is_not_always_the_same_is_said_once(mtkit: Run) -> None:
+    """What a terminal's chat takes for --temp and --ctx is not what the record has."""
+    words = " ".join(mtkit("chat", "--help").stdout.decode().split())
+    for name, next_name in (("--temp T", "--top-k"), ("--ctx N", "--batch-size")):
+        said = words.partition(f"{name} ")[2].partition(next_name)[0]
+        assert "efault: " in said
+        assert "[default" not in said
+
+
+def test_a_refusal_counts_the_same_on_a_terminal_and_in_a_row(tmp_path: Path) -> None:
+    source = tmp_path / "tokenizer.json"
+    document = json.loads((BBPE_FOLDER / "tokenizer.json").read_bytes())
+    source.write_text(json.dumps(document | {"normalizer": {"type": "NFC"}}), encoding="utf-8")
+    target = str(tmp_path / "x.gguf")
+    with pytest.raises(
+        LossError, match=r"different ids, the first is .*; possible causes: "
+    ) as caught:
+        convert(load(str(source)), target)
+    found = find_refusal(load(str(source)), "gguf", WriteOptions())
+    assert found is not None
+    assert str(caught.value.what).startswith(
+        format_texts(found.different, found.total, "get different ids")
+    )
+    shown = screen("convert", source, "--to", "gguf", "-o", target)
+    assert f"not written: {found.different} of {found.total} text" in " ".join(shown.lines)
+
+
+def test_a_text_of_a_refusal_is_escaped_once(tmp_path: Path) -> None:
+    source = tmp_path / "tokenizer.json"
+    document = json.loads((BBPE_FOLDER / "tokenizer.json").read_bytes())
+    rule = {"type": "Replace", "pattern": {"String": "\u0085"}, "content": "-"}
+    source.write_text(json.dumps(document | {"normalizer": rule}), encoding="utf-8")
+    shown = screen("convert", source, "--to", "gguf", "-o", tmp_path / "x.gguf").text
+    assert "u0085" in shown.lower()
+    assert not re.search(r"\\\\[xu]", shown)
+
+
+def test_one_text_takes_the_verb_of_one() -> None:
+    assert format_texts(1, 9, "get different ids") == "1 of 9 texts gets different ids"
+    assert format_texts(2, 9, "are refused in x") == "2 of 9 texts are refused in x"
+    assert format_texts(1, 1, "are refused") == "1 of 1 text is refused"

@@ -8,22 +8,17 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from screens import check_screens, screen
-from support import FIXTURES, one_line
+from support import FIXTURES, Run, one_line
 
 from mtkit.commands.output import write_json
 from mtkit.formats.mtok.extension import append_extension, find_extension
 from mtkit.gguf.file import HEAD_BYTES, other_kind
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

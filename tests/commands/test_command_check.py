@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from screens import check_screens, screen
 from small_gguf import small_gguf
-from support import FIXTURES, one_line
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
+from support import FIXTURES, Run, one_line
 
 SOUND = FIXTURES / "bbpe-8k" / "tokenizer.json"
 

@@ -8,19 +8,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from screens import check_screens
-from support import one_line
+from support import Run, one_line
 
 import mtkit as package
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
-
-if TYPE_CHECKING:
-    from conftest import Run
 
 MODEL = os.path.join(os.path.dirname(package.__file__), "data", "default-model.gguf")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from screens import screen
-from support import measured, one_line, reference
+from support import Run, measured, one_line, reference
 
 import mtkit as package
 from mtkit.errors import MissingExtra, UnsupportedError
@@ -16,11 +16,6 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.digests import available, digests, line, manifest
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 MODEL = os.path.join(os.path.dirname(package.__file__), "data", "default-model.gguf")
 

@@ -9,21 +9,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from pathlib import Path
 from shlex import split
-from typing import TYPE_CHECKING
 
 import pytest
-from support import FIXTURES, llama_cpp_for
+from support import FIXTURES, Run, llama_cpp_for
 
 from mtkit.cli import COMMANDS, main
 from mtkit.commands.help import _ELSEWHERE, _WORDS, TOPICS, unknown_command
 from mtkit.formats.contract import LOSS_CODES
 from mtkit.sources.locate import MODEL, shipped
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 WORKS = """
 encode "Hello world"

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from model_folders import write_folder
 from screens import check_screens, screen
-from support import one_line
+from support import Run, one_line
 
 from mtkit.checkpoints.folder_files import WEIGHTS
 from mtkit.conversion.folder_report import folder_report
 from mtkit.conversion.model import convert_model
 from mtkit.inspection.document import gguf_document
 from mtkit.inspection.gguf import inspect_gguf
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 pytestmark = pytest.mark.slow
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from mtkit.commands import load_command
 from mtkit.commands.application import application
 from mtkit.commands.command import Command
 from mtkit.commands.options import REQUIRED, SHARED
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ODD_WORDS = ["", "-", "a=b", "\udcff", "--jso", "-tx", "-ft", "--", "--help", "-x", "-1"]
 VALUES = ["a text", "two", "8", "8k", "0", "0.5", "nan", "1e400", " 7", "1_0", "٣", "f16", "auto"]

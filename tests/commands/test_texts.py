@@ -1,4 +1,4 @@
-"""Texts that commands read: several files, lines as they come, a length to keep to."""
+"""Texts that commands read: several files, lines as they come, a length to keep to, whole chats."""
 
 from __future__ import annotations
 
@@ -6,23 +6,18 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from screens import check_screens
-from support import FIXTURES
+from support import FIXTURES, Run, reference
 from tokenizers import Tokenizer
 
 from mtkit import load
 from mtkit.commands.encode import truncate
 from mtkit.commands.inputs import read_lines
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 BBPE = FIXTURES / "bbpe-8k" / "tokenizer.json"
 WORDPIECE = FIXTURES / "wordpiece" / "tokenizer.json"
@@ -115,3 +110,34 @@ def test_a_line_is_answered_before_the_next_one_comes(tmp_path: Path) -> None:
             assert process.stdout.readline().strip().isdigit()
         process.stdin.close()
         assert process.wait(60) == 0
+
+
+FOLDER = FIXTURES / "bbpe-8k"
+CHATS = (
+    [{"role": "user", "content": "Hello!"}],
+    [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "中文 <|im_end|> 🙂"}],
+    [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b" * 500},
+     {"role": "user", "content": "x\ny"}],
+)  # fmt: skip
+
+
+def test_a_chat_has_the_ids_and_the_length_that_transformers_gives(
+    mtkit: Run, tmp_path: Path
+) -> None:
+    transformers = reference("transformers")
+    theirs = transformers.AutoTokenizer.from_pretrained(FOLDER)
+    for chat in CHATS:
+        file = tmp_path / "chat.json"
+        file.write_text(json.dumps(chat), encoding="utf-8")
+        expected = theirs.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
+        given = ("encode", "-t", FOLDER, "--messages", file)
+        assert [int(x) for x in mtkit(*given).stdout.split()] == expected
+        assert int(mtkit(*given, "--count").stdout) == len(expected)
+        assert [int(x) for x in mtkit("template", FOLDER, *given[3:], "--ids").stdout.split()] == (
+            expected
+        )
+        cut = mtkit(*given, "--truncate", 7)
+        assert [int(x) for x in cut.stdout.split()] == expected[:7]
+    piped = mtkit("encode", "-t", FOLDER, "--messages", "-", "--count", "--json",
+                  stdin=json.dumps({"messages": CHATS[-1]}).encode())  # fmt: skip
+    assert json.loads(piped.stdout)["count"] == len(expected)

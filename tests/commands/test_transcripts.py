@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import transcripts
-from support import FIXTURES, llama_cpp_for
+from support import FIXTURES, Run, llama_cpp_for
 
 from mtkit.sources.locate import MODEL, shipped
-
-if TYPE_CHECKING:
-    from conftest import Run
 
 FILES = {
     "tokenizer.json": "bbpe-8k/tokenizer.json", "vocab.gguf": "bbpe-8k/vocab.gguf",

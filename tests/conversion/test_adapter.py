@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,6 @@ from mtkit.checkpoints import adapter_folder
 from mtkit.conversion.adapter import convert_adapter
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GOLDEN = {
     ("llama-spm", "f32"): "502cd2b74bf73a6d6654911e5dd4fbacd442c807fe2ab213f5871b18bfe1e1eb",

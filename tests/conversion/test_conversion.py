@@ -7,23 +7,25 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from inspect import getsource
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from types import ModuleType
+from typing import TypeVar, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama import Llama
 from pipeline_cases import draw_tokenizer
-from support import FIXTURES, SHARED, one_line, reference, shared, shared_tokenizer
+from support import FIXTURES, SHARED, Run, one_line, reference, shared, shared_tokenizer
 
 import mtkit
 from mtkit.base.binary import Source
 from mtkit.conversion.tokenizer import apply_options, convert, target_format
-from mtkit.conversion.verification import memory_source, verify
+from mtkit.conversion.verification import Verification, memory_source, verify
 from mtkit.errors import AnswerNo, LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.formats import FORMATS, get_format, hf, mtok
 from mtkit.formats.contract import LOSS_CODES, WriteOptions
@@ -33,15 +35,6 @@ from mtkit.spec import AddedTokens, TokenizerSpec, decoders, replace
 from mtkit.tokenizer.comparison import special_token_texts
 from mtkit.tokenizer.load import load, load_source
 from mtkit.tokenizer.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-
-    from conftest import Run
-
-    from mtkit.conversion.verification import Verification
-
 
 T = TypeVar("T")
 NAMED = {"mnn-text": "tokenizer.txt", "tekken": "tekken.json", "rwkv": "rwkv_vocab.txt"}

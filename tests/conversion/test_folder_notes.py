@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import reference
@@ -14,9 +15,6 @@ from mtkit.checks.checker import check
 from mtkit.cli import main
 from mtkit.conversion.folder_notes import compare_transformers, folder_notes
 from mtkit.unicode.utf8 import BYTE_LETTERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ADDED = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
 

@@ -6,10 +6,11 @@ import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from model_folders import write_folder
+from support import Run
 
 from mtkit.checkpoints import folder_files
 from mtkit.checkpoints.folder_files import MODEL_CONFIG
@@ -20,9 +21,6 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.values import F32
 from mtkit.gguf.writer import Key, NewTensor, gguf_chunks
 from mtkit.llm.header import ModelHeader
-
-if TYPE_CHECKING:
-    from conftest import Run
 
 LOSSES = ("ids", "ids-possible")
 Change = Callable[[Path], object]

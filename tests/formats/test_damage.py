@@ -13,9 +13,10 @@ import re
 import struct
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import module_from_spec, spec_from_file_location
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 from forked import forked
@@ -27,14 +28,7 @@ from mtkit import formats
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.pipeline import Pipeline
-from mtkit.spec import rules
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import ModuleType
-
-    from mtkit.spec import TokenizerSpec
-
+from mtkit.spec import TokenizerSpec, rules
 
 pytestmark = pytest.mark.slow
 

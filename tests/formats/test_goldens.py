@@ -8,8 +8,10 @@ pieces, decoded text. ``test_hf_read`` does the same for tokenizer.json.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conversions_back import WRITABLE
@@ -31,11 +33,6 @@ from mtkit.formats.contract import Loss, WriteOptions
 from mtkit.pipeline import Pipeline
 from mtkit.spec import normalizers, replace
 from mtkit.tokenizer.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 FILES = {
     "spm": ("tokenizer.model",),

@@ -6,7 +6,8 @@ import base64
 import json
 import random
 import struct
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 from support import FIXTURES, SHARED, absent, shared_tokenizer
@@ -15,13 +16,9 @@ from mtkit.base.binary import Source
 from mtkit.base.packed import Pieces
 from mtkit.errors import MtkitError
 from mtkit.formats import get_format, hf, spm, tiktoken
+from mtkit.formats.contract import Reading
 from mtkit.formats.gguf.vocabulary import parse_merges
 from mtkit.formats.spm.message import encode_field, parse_fields
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from mtkit.formats.contract import Reading
 
 native = pytest.importorskip("mtkit._native")
 READERS = ("read_json_model", "read_spm_pieces", "read_rank_lines")

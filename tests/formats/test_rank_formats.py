@@ -7,7 +7,7 @@ import json
 import random
 import unicodedata
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from rank_cases import NASTY, PATTERNS, random_ranks
@@ -22,9 +22,6 @@ from mtkit.formats.tiktoken import ENCODINGS, encodings_of_ranks, parse_ranks
 from mtkit.pipeline import Pipeline
 from mtkit.spec import models, pre_tokenizers, replace
 from mtkit.unicode.utf8 import bytes_of_letters
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("seed", range(24))

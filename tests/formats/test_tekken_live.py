@@ -6,7 +6,7 @@ import json
 import random
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from rank_cases import NASTY, PATTERNS, random_ranks
@@ -19,11 +19,8 @@ from mtkit.formats import tekken
 from mtkit.formats.contract import WriteOptions
 from mtkit.formats.ranks import rank_spec, rank_vocabulary
 from mtkit.formats.tekken import UNLISTED
-from mtkit.spec import SpecialIds, replace
-
-if TYPE_CHECKING:
-    from mtkit.spec import TokenizerSpec
-    from mtkit.tokenizer.tokenizer import Tokenizer
+from mtkit.spec import SpecialIds, TokenizerSpec, replace
+from mtkit.tokenizer.tokenizer import Tokenizer
 
 
 def tekkenizer(path: Path) -> Any:

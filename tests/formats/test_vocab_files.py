@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Literal
 
 import pytest
 from support import FIXTURES, reference
@@ -17,10 +18,6 @@ from mtkit.errors import FormatError, MtkitError
 from mtkit.formats import get_format
 from mtkit.formats.contract import WriteOptions
 from mtkit.spec import AddedToken, AddedTokens, Vocabulary, normalizers, replace
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Literal
 
 TEXTS = [
     "",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conversions_back import WRITABLE, trip, written
@@ -43,10 +43,6 @@ from mtkit.spec import (
 )
 from mtkit.tokenizer import comparison
 from mtkit.tokenizer.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 EXAMPLES = int(os.environ.get("MTKIT_EXAMPLES") or 16)
 BASES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import gguf_layout as lay
 import numpy as np
@@ -17,15 +17,10 @@ from support import VOCABULARIES, reference, shared
 import mtkit
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.gguf import open_gguf
+from mtkit.gguf import GgufFile, open_gguf
 from mtkit.gguf.byte_order import WORDS, in_other_order
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mtkit.gguf import GgufFile
 
 MODEL = os.path.join(os.path.dirname(mtkit.__file__), "data", "default-model.gguf")
 NAMED = {kind.name: kind for kind in TENSOR_TYPES.values()}

@@ -14,19 +14,18 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import gguf_layout as lay
 import pytest
 from gguf_layout import Layout
 from hypothesis import given
 from hypothesis import strategies as st
-from support import VOCABULARIES, one_line, reference, shared
+from support import VOCABULARIES, Run, one_line, reference, shared
 
 import mtkit
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError, UsageError
-from mtkit.gguf import open_gguf
+from mtkit.gguf import GgufFile, open_gguf
 from mtkit.gguf.digests import digests
 from mtkit.gguf.draft import Draft, parse_key
 from mtkit.gguf.file import is_edit_unfinished
@@ -34,12 +33,6 @@ from mtkit.gguf.in_place import InPlace
 from mtkit.gguf.shards import merge_shards, open_whole, shard_file_names, split_model
 from mtkit.gguf.types import BY_NAME, TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
-
-if TYPE_CHECKING:
-    from conftest import Run
-
-    from mtkit.gguf import GgufFile
-
 
 MODEL = os.path.join(os.path.dirname(mtkit.__file__), "data", "default-model.gguf")
 F32 = TENSOR_TYPES[0]

@@ -9,10 +9,11 @@ import os
 import random
 import shutil
 import struct
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,11 +30,6 @@ from mtkit.gguf.in_place import InPlace, settle_journal, write_ggufs
 from mtkit.gguf.rules import UNFINISHED
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
 
 MODEL = os.path.join(os.path.dirname(mtkit.__file__), "data", "default-model.gguf")
 F32 = TENSOR_TYPES[0]

@@ -7,7 +7,9 @@ import struct
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import gguf_layout as lay
 import pytest
@@ -24,11 +26,6 @@ from mtkit.gguf.arrays import LENGTH_STRUCTS, ArrayReader
 from mtkit.gguf.rules import MAX_ENTRIES, MAX_STRINGS
 from mtkit.inspection.document import gguf_document
 from mtkit.inspection.gguf import inspect_gguf as inspect
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
-
 
 LAYOUTS = [Layout(1), Layout(2), Layout(3), Layout(3, ">")]
 IDS = ["v1", "v2", "v3", "v3-big-endian"]

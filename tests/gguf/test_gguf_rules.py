@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import gguf_layout as lay
 import pytest
@@ -19,10 +20,6 @@ from mtkit.errors import FormatError
 from mtkit.gguf import GgufFile, open_gguf, rules, shards
 from mtkit.gguf.file import Header
 from mtkit.gguf.shards import shard_set
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 V3 = Layout(3)
 KEY = partial(V3.key, b"a.b", lay.U8, 1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import gguf_layout as lay
 import pytest
@@ -14,14 +15,9 @@ from support import FIXTURES, VOCABULARIES, reference, shared
 
 from mtkit.base.binary import Source
 from mtkit.errors import UsageError
-from mtkit.gguf import open_gguf
+from mtkit.gguf import GgufFile, open_gguf
 from mtkit.gguf.types import BY_NAME, TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes, write_gguf
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mtkit.gguf import GgufFile
 
 F32, Q8_0 = TENSOR_TYPES[0], TENSOR_TYPES[8]
 

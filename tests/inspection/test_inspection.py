@@ -10,7 +10,9 @@ import math
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,11 +26,6 @@ from mtkit.gguf.writer import Key, NewTensor, gguf_chunks, write_gguf
 from mtkit.inspection import difference
 from mtkit.inspection.document import gguf_document
 from mtkit.inspection.gguf import inspect_gguf
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 TINY = (
     "llama-f32", "llama-bpe-f32", "qwen2-f32", "qwen3-f32", "minicpm-f32", "gemma-f32",

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from screens import check_screens
-from support import VOCABULARIES, reference, shared
+from support import VOCABULARIES, Run, reference, shared
 
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
 from mtkit.inspection.gguf import inspect_gguf
 from mtkit.inspection.kinds import TITLES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 F32 = TENSOR_TYPES[0]
 

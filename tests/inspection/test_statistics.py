@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from screens import check_screens
-from support import one_line, reference
+from support import Run, one_line, reference
 
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
 from mtkit.inspection import statistics as module
 from mtkit.inspection.statistics import BINS, tensor_statistics
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 TYPES = {tensor_type.name: tensor_type for tensor_type in TENSOR_TYPES.values()}
 F32 = TYPES["F32"]

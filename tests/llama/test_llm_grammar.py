@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -15,9 +15,6 @@ from mtkit.api.generation import generate
 from mtkit.errors import ResourceError, UsageError
 from mtkit.llama import Chain, Grammar, LoadSettings, Model
 from mtkit.llama.gbnf import lark_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="module")

@@ -5,16 +5,12 @@ Each case runs in a process of its own, so that an abort or a segmentation fault
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pytest
 from llm_models import tiny
 from llm_process import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-    from conftest import Run
+from support import Run
 
 
 def test_rows_without_logits() -> None:

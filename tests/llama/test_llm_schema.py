@@ -4,11 +4,12 @@ of pydantic, zod and OpenAI's strict mode are taken.
 
 from __future__ import annotations
 
-import datetime  # noqa: TC003  pydantic reads the annotations
+import datetime
 import enum
 import json
-import uuid  # noqa: TC003
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
+import uuid
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
 from hypothesis import given, settings
@@ -20,10 +21,6 @@ from support import reference
 from mtkit.errors import MtkitError
 from mtkit.llama import Grammar, LoadSettings, Model, check_schema
 from mtkit.llama.schema_pattern import FORMAT_PATTERNS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 NAMES = {"ä/b": {"type": "integer"}, 'a"b': {"const": None}, "$ref": {"type": "boolean"}}
 TREE: dict[str, Any] = {

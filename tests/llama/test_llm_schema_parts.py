@@ -6,8 +6,9 @@ import json
 import re
 import sys
 import warnings
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,9 +20,6 @@ from support import reference
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.llama import Grammar, LoadSettings, Model, check_schema, one_of
 from mtkit.llama.schema_pattern import FORMAT_PATTERNS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 POSSESSIVE = pytest.param(
     "a*+", marks=pytest.mark.skipif(sys.version_info < (3, 11), reason="re has it since 3.11")

@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import random
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from published_templates import templates
 from support import reference
@@ -21,9 +22,6 @@ from mtkit.chat.conversation import render_or_simplify
 from mtkit.chat.template import TemplateRefusal, render
 from mtkit.errors import MtkitError, UsageError
 from mtkit.llm.chat_prompt import message_ids
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 reference("jinja2")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hf_models import cases, folder
@@ -11,9 +11,6 @@ from model_folders import write_folder
 from mtkit.checkpoints.model_folder import read
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.llm.forward import Decoder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = (
     "llama-spm", "llama-bpe-tied-rope3", "llama-headdim-bias", "mistral", "qwen2", "qwen2-yarn",

@@ -1,25 +1,26 @@
-"""``mtkit generate`` and ``mtkit.generate``: options, streaming, sessions, errors."""
+"""``mtkit generate`` and ``mtkit.generate``: options, streaming, sessions, errors; greedily what
+llama-cpp-python's own ``Llama`` and plain numpy generate.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from llm_models import chatting, reciting, tiny
-from support import reference
+from llm_models import ARCHITECTURES, OWN, chatting, own, reciting, tiny
+from support import Run, reference, shared
 
 import mtkit as package
 from mtkit.api.generation import generate
+from mtkit.cli import main
+from mtkit.conversion.model import convert_checkpoint
 from mtkit.errors import UsageError
 from mtkit.llm.runner import TextStream
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
+from mtkit.tokenizer.load import load
 
 
 @pytest.fixture(autouse=True)
@@ -276,3 +277,111 @@ def test_check_tokenizer_shows_a_difference(mtkit: Run, monkeypatch: pytest.Monk
         )
         found = tokenizer_difference(model, b"Hello", add_special=True, parse_special=True)
     assert found.startswith("the tokenizers differ from token 1 on: llama.cpp has ")
+
+
+TOKENS = 200
+PROMPT = "The quick brown fox lists files. 你好"
+
+
+def by_llama(path: Path, made: Any) -> list[int]:
+    """Ids that ``Llama`` gives for the same prompt ids and the same context."""
+    llama_cpp = reference("llama_cpp")
+    context = made.context
+    llama = llama_cpp.Llama(
+        str(path),
+        n_ctx=context.n_ctx,
+        n_batch=context.n_batch,
+        n_ubatch=context.n_ubatch,
+        n_threads=context.threads,
+        n_threads_batch=context.threads,
+        flash_attn=context.flash_attention == "on",
+        n_gpu_layers=0,
+        verbose=False,
+    )
+    try:
+        found: list[int] = []
+        for token in llama.generate(made.prompt_ids, temp=0.0, repeat_penalty=1.0):
+            found.append(token)
+            if llama_cpp.llama_vocab_is_eog(llama._model.vocab, token) or len(found) == TOKENS:
+                break
+        return found
+    finally:
+        llama.close()
+
+
+def check(path: Path, **options: Any) -> None:
+    made = generate(PROMPT, model=path, n_predict=TOKENS, threads=1, **options)
+    assert made.end in ("eog", "length")
+    assert len(made.ids) == TOKENS or made.end == "eog"
+    assert made.ids == by_llama(path, made)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_trained_models(name: str) -> None:
+    check(own(name))
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_random_models(arch: str) -> None:
+    check(tiny(arch))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"flash_attention": "off"}, {"n_batch": 4}, {"n_batch": 32, "n_ubatch": 8}],
+    ids=["no flash attention", "small batches", "small ubatches"],
+)
+def test_other_contexts(options: dict[str, Any]) -> None:
+    check(tiny("llama"), **options)
+
+
+def test_recurrent_model() -> None:
+    check(tiny("mamba"))
+
+
+STORY_PROMPT = "Once upon a time"
+
+
+def test_stories260k_tells_what_llama2c_tells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """100 greedy tokens; the weights come from the checkpoint here and from the GGUF there."""
+    reference("llama_cpp")
+    from reference_llama import Llama
+
+    checkpoint = shared("models/stories260K/stories260K.bin")
+    tokenizer = load(shared("models/stories260K/tok512.bin"))
+    made = convert_checkpoint(checkpoint, tokenizer, tmp_path / "stories.gguf").path
+    ids = tokenizer.encode_ids(STORY_PROMPT)
+    model = Llama.of_llama2c(checkpoint.read_bytes())
+    wanted = model.greedy(ids, 100)
+
+    found = generate(STORY_PROMPT, model=made, n_predict=100, threads=1)
+    assert found.prompt_ids == ids
+    assert found.ids == wanted
+    capsys.readouterr()
+    assert main(["generate", STORY_PROMPT, "-m", made, "-n", "100", "--threads", "1", "-q"]) == 0
+    text = capsys.readouterr().out
+    assert STORY_PROMPT + text.removesuffix("\n") == tokenizer.decode(ids + wanted)
+    assert "Lily" in text
+
+    whole = generate(STORY_PROMPT, model=made, n_predict=500, threads=1)
+    assert whole.end == "eog"
+    assert whole.ids[-1] == 1  # llama2.c's program stops at BOS, too
+    best = model.logits(ids + whole.ids[:-1]).argmax(axis=-1).tolist()
+    assert whole.ids == best[len(ids) - 1 :]
+
+
+PROMPTS = ("Hello world", "The quick brown fox jumps over the lazy dog. " * 8, "你好 one two")
+
+
+@pytest.mark.parametrize("prompt", PROMPTS, ids=["short", "beyond the near positions", "mixed"])
+def test_t5_goes_through_encoder_and_decoder(prompt: str) -> None:
+    path = tiny("t5", n_ff=256, n_embd=128, seed=3)
+    from reference_t5 import T5
+
+    made = generate(prompt, model=path, n_predict=40, threads=1, kv_type="f32")
+    model = T5(path)
+    assert made.prompt_ids[-1] == 1  # the tokenizer ends a prompt with </s>
+    assert len(set(made.ids)) > 5
+    assert made.ids == model.greedy(made.prompt_ids, 40, frozenset({1}))

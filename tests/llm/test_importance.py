@@ -7,23 +7,19 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from llm_models import experts, own, tiny
 from screens import check_screens
-from support import one_line, reference, shared
+from support import Run, one_line, reference, shared
 from whole_windows import SIZE, STORIES, STORY, squares, windows
 
 from mtkit.cli import main
 from mtkit.gguf import open_gguf
 from mtkit.llama.importance import read_importance
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 EXACT = ["--kv-type", "f32", "--flash-attention", "off", "--threads", "1"]
 

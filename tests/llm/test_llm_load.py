@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 from llm_models import tiny
@@ -13,9 +13,6 @@ from support import reference
 from mtkit.errors import UsageError
 from mtkit.llama import Device, LoadSettings, Model, library
 from mtkit.llama import model as backend_load
-
-if TYPE_CHECKING:
-    from typing import Any
 
 CPU = Device("CPU", "a processor", "CPU", 0, 0, 0x10)
 GPUS = tuple(Device(f"GPU{n}", "a card", "GPU", 0, 0, 0x100 + n) for n in range(3))

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from llm_models import reciting, tiny
-from support import reference
+from support import Run, reference
 
 from mtkit.api.generation import generate
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.llm.session import read_session
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 
 @pytest.fixture(autouse=True)

@@ -1,21 +1,32 @@
-"""What would end the process inside llama.cpp is an error here, or does not happen.
+"""What would end the process inside llama.cpp is an error here, or does not happen; odd and hostile
+models run or are refused; killed, a generation leaves a whole session file or none.
 
-Each case runs in a process of its own, so that an abort or a segmentation fault is seen as one.
+Each trap runs in a process of its own, so that an abort or a segmentation fault is seen as one.
+``MTKIT_MUTANTS`` and ``MTKIT_KILLS`` set how many mutants and kills there are; 200 kills were run
+when this was written, and ``tools/fuzz_models.py`` draws more mutants.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
+from changed_models import changed
 from llm_models import tiny
 from llm_process import run
-from support import reference, shared
+from model_mutants import mutant
+from support import TESTS, Run, reference, shared
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
+from mtkit.llm.session import model_hash, read_session
 
 
 def test_prompts_longer_than_a_batch_are_split() -> None:
@@ -261,3 +272,139 @@ def test_no_tokenizer(tmp_path: Path) -> None:
         path,
     )
     assert "has no tokenizer" in out
+
+
+MUTANTS = int(os.environ.get("MTKIT_MUTANTS") or 40)
+TOOL = TESTS.parent / "tools" / "fuzz_models.py"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the tool forks")
+def test_no_mutant_ends_the_process() -> None:
+    reference("llama_cpp")
+    tiny()  # or skip: without the shared folder there is one model, too large to mutate in a test
+    argv = [sys.executable, str(TOOL), "--count", str(MUTANTS), "--seed", "20"]
+    done = subprocess.run(argv, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts: Counter[str] = Counter()
+    for count, name in re.findall(r"^ *(\d+) (\w+: exit code \d)", done.stdout, re.MULTILINE):
+        counts[name] += int(count)
+    assert sum(n for name, n in counts.items() if name.startswith("generate")) == MUTANTS
+    assert counts["generate: exit code 0"] > MUTANTS // 10  # it is not all refused early
+    assert counts["generate: exit code 3"] > MUTANTS // 10
+    assert counts["chat: exit code 0"] > 0
+
+
+def test_mutants_can_be_made_again() -> None:
+    bases = [tiny("llama", n_embd=64, n_ff=64), tiny("t5", n_embd=64, n_ff=64)]
+    made = [mutant(bases, 3, number) for number in range(12)]
+    assert [mutant(bases, 3, number) for number in range(12)] == made
+    assert len({content for content, _ in made}) == 12
+    assert mutant(bases, 4, 0) != made[0]
+
+
+@pytest.mark.parametrize(
+    ("arch", "values"),
+    [("llama", {"llama__block_count": 0}), ("llama", {"llama__block_count": 1 << 31}),
+     ("t5", {"t5__block_count": 0}),
+     ("llama", {"llama__attention__layer_norm_rms_epsilon": -1.0}),
+     ("mamba", {"mamba__attention__layer_norm_rms_epsilon": float("nan")}),
+     ("gemma3", {"gemma3__rope__dimension_count": 0}),
+     ("gemma3", {"gemma3__rope__dimension_count": 7}),
+     ("gemma3", {"gemma3__rope__dimension_count": 1 << 20}),
+     ("llama", {"tokenizer__ggml__model": "bert"}),
+     ("t5", {"tokenizer__ggml__add_bos_token": True})],
+    ids=str,
+)  # fmt: skip
+def test_refused(arch: str, values: dict[str, Any], tmp_path: Path) -> None:
+    path = changed(tiny(arch), tmp_path / "odd.gguf", **values)
+    out = run('said(generate, "Hello there", model=path, n_predict=2)', path)
+    assert out.startswith(("FormatError", "UnsupportedError", "ResourceError"))
+
+
+def test_bytes_without_a_token(tmp_path: Path) -> None:
+    """A SentencePiece vocabulary with no byte tokens, and few characters."""
+    path = changed(tiny("llama-bpe"), tmp_path / "odd.gguf", tokenizer__ggml__model="llama")
+    out = run(
+        """
+        said(generate, "a\\n", model=path, n_predict=2)
+        said(generate, "\u4f60", model=path, n_predict=2)
+        said(generate, "!", model=path, n_predict=2)
+        assert len(generate([5], model=path, n_predict=2).ids) == 2
+        """,
+        path,
+    )
+    assert out.count("the tokenizer has no token for") == 3
+
+
+KILLS = int(os.environ.get("MTKIT_KILLS") or 15)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+SECONDS = 120
+
+
+def test_random_kills(tmp_path: Path) -> None:
+    reference("llama_cpp")
+    from mtkit.llm.header import ModelHeader
+
+    model = tiny(n_embd=512, n_layer=8, n_ff=2048)
+    found_hash = model_hash(ModelHeader(str(model)))
+    session = tmp_path / "session"
+    prompt = "The quick brown fox. " * 60
+    argv = [
+        sys.executable, "-m", "mtkit", "generate", prompt, "-m", str(model), "-n", "60",
+        "--threads", "1", "--ignore-eos", "--save-session", str(session), "--force",
+    ]  # fmt: skip
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    start = time.monotonic()
+    assert subprocess.run(argv, check=False, **quiet).returncode == 0
+    whole = time.monotonic() - start
+    chance = random.Random(11)
+    codes: dict[int, int] = {}
+    kept = made = 0
+    for turn in range(KILLS):
+        if turn % 5 == 3:
+            session.unlink(missing_ok=True)
+        had = session.exists()
+        child = subprocess.Popen(argv, start_new_session=True, **quiet)
+        delay = chance.uniform(0, 1.1 * whole)
+        if turn % 5 < 3:
+            time.sleep(delay)
+        else:  # as soon as it is there; while it is being written
+            delay = _seconds_until_there(session if turn % 5 == 3 else tmp_path, child)
+        number = SIGNALS[turn % len(SIGNALS)]
+        child.send_signal(number)
+        _, said = child.communicate(timeout=SECONDS)
+        codes[child.returncode] = codes.get(child.returncode, 0) + 1
+        # -2: before the interpreter had set its handler, or while it was ending. While it starts
+        # it says what it was at, with a code of its own. 143: half-written files were removed.
+        is_starting = number == signal.SIGINT and delay < 0.1
+        assert child.returncode in (0, 128 + number, -number) or (
+            is_starting and child.returncode == 1
+        ), said
+        assert b"Traceback" not in said or is_starting or child.returncode == -signal.SIGINT, said
+        assert session.exists() or not had  # the one that was there, or the new one
+        if session.exists():
+            found = read_session(str(session))
+            assert found.model_hash == found_hash
+            assert len(found.ids) > found.n_past > 300
+            kept += had
+            made += not had
+            if chance.random() < 0.5:
+                session.unlink()
+    assert len(codes) > 1
+    assert kept, "no kill came while a session was there"
+    assert made or KILLS < 4, "no killed run had written a session"
+    # What SIGTERM and SIGKILL left half-written is removed by the next one that writes.
+    assert subprocess.run(argv, check=False, **quiet).returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["session"]
+
+
+def _seconds_until_there(path: Path, child: subprocess.Popen[bytes]) -> float:
+    """Wait until a file is there, or a new one in a folder, or the process has ended."""
+    start = time.monotonic()
+    old = set(path.iterdir()) if path.is_dir() else set()
+    while child.poll() is None and not (
+        set(path.iterdir()) - old if path.is_dir() else path.exists()
+    ):
+        assert time.monotonic() - start < SECONDS
+        time.sleep(0.002)
+    return time.monotonic() - start

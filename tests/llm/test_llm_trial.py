@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from changed_models import changed
 from llm_models import chatting, latent, tiny
-from support import one_line, reference
+from support import Run, one_line, reference
 
 from mtkit.api.generation import generate
 from mtkit.errors import FormatError, ResourceError, UsageError
@@ -22,11 +23,6 @@ from mtkit.llama import LoadSettings
 from mtkit.llm import trial
 from mtkit.llm.header import ModelHeader
 from mtkit.llm.trial import try_out
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 SETTINGS = LoadSettings()
 

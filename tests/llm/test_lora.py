@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from changed_models import changed
 from hf_models import folder
 from merged import logits, merge
 from model_folders import write_folder
-from support import one_line, reference
+from support import Run, one_line, reference
 
 from mtkit.api.generation import generate
 from mtkit.base.record import replace
@@ -27,11 +28,6 @@ from mtkit.llm.header import ModelHeader, parse_adapter
 from mtkit.llm.runner import open_model
 from mtkit.llm.session import model_hash
 from mtkit.settings import ContextSettings, ModelSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 IDS = [(20 + 17 * at) % 256 for at in range(20)]
 EXACT = ContextSettings(n_ctx=32, kv_type="f32", flash_attention="off")

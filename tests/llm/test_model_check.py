@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,18 +13,12 @@ from support import reference
 
 from mtkit.architectures.changes import SAME, Computed, Permuted
 from mtkit.base.record import replace
-from mtkit.conversion.model import convert_model, prepare_gguf
+from mtkit.conversion.model import GgufPlan, convert_model, prepare_gguf
 from mtkit.errors import AnswerNo, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.writer import write_gguf
 from mtkit.llm import model_check
 from mtkit.llm.model_check import verify_model
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from mtkit.conversion.model import GgufPlan
 
 KINDS = ("f32", "f16", "bf16", "q8_0")
 

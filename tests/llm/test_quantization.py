@@ -10,23 +10,18 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 from importance import importance
 from screens import check_screens, screen
-from support import one_line, reference, shared
+from support import Run, one_line, reference, shared
 
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import FILE_TYPES, TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 from mtkit.llm.quantization import TYPES, file_type
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 KILLS = int(os.environ.get("MTKIT_KILLS") or 6)
 F32 = TENSOR_TYPES[0]

@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from screens import check_screens
-from support import one_line, reference, shared
+from support import Run, one_line, reference, shared
 
 import mtkit as package
 from mtkit.errors import AnswerNo, MtkitError, UnsupportedError, UsageError
@@ -28,11 +29,6 @@ from mtkit.llm import trim as trimming
 from mtkit.llm.runner import open_model
 from mtkit.llm.trim import trim
 from mtkit.settings import ContextSettings, ModelSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 KILLS = int(os.environ.get("MTKIT_KILLS") or 5)
 F16 = TENSOR_TYPES[1]

@@ -7,31 +7,24 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from llm_models import OWN, latent, own, tiny
-from support import FIXTURES, reference
+from support import FIXTURES, Run, reference
 
 import mtkit as package
 from mtkit.errors import FormatError, ResourceError, UsageError
 from mtkit.gguf.file import Tensor
-from mtkit.gguf.types import TENSOR_TYPES
+from mtkit.gguf.types import TENSOR_TYPES, TensorType
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 from mtkit.llm.header import ModelHeader
 from mtkit.llm.threads import cores
 from mtkit.memory_plan import plan as memory
 from mtkit.memory_plan.cache import model_layers
 from mtkit.memory_plan.plan import Plan, PlanSettings, check_fits, is_repacked, memory_limits
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
-
-    from mtkit.gguf.types import TensorType
-    from mtkit.settings import LoadSettings
-
+from mtkit.settings import LoadSettings
 
 MODEL = os.path.join(os.path.dirname(package.__file__), "data", "default-model.gguf")
 

@@ -12,11 +12,12 @@ import shutil
 import struct
 import zlib
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from small_files import sources
-from support import FIXTURES, one_line
+from support import FIXTURES, Run, one_line
 
 import mtkit as package
 from mtkit.base.binary import Source
@@ -30,11 +31,6 @@ from mtkit.report import report
 from mtkit.report.content import describe_tokenizer, script_of
 from mtkit.report.page import Columns
 from mtkit.tokenizer.load import load
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 MODEL = os.path.join(os.path.dirname(package.__file__), "data", "default-model.gguf")
 PARTS = os.path.join(os.path.dirname(assemble.__file__), "page")

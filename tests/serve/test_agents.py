@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import agent_requests
 import pytest
 from llm_models import chatting
 from serving_http import application, post, streamed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HERMES = """
 {%- if tools %}Call one as <tool_call>{"name": …, "arguments": …}</tool_call>:

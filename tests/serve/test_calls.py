@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from llm_models import chatting
 from serving_http import server
 from support import reference
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 reference("msgspec")
 

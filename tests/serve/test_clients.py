@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from llm_models import own
@@ -11,9 +12,6 @@ from serving_http import server
 from support import reference
 
 from mtkit.api.generation import generate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NAME = "own/model/mtkit-docs-target-q8_0.gguf"
 ASK = [{"role": "user", "content": "How do I list files?"}]

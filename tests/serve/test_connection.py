@@ -6,15 +6,13 @@ import asyncio
 import contextlib
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from llm_models import tiny
 from serving_http import application
 from support import reference
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 HEAD = b"POST / HTTP/1.1\r\nhost: localhost\r\n"
 

@@ -6,7 +6,9 @@ import asyncio
 import json
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from llm_models import own, reciting, tiny
@@ -22,10 +24,6 @@ from mtkit.settings import DraftSettings
 from mtkit.speculative import semantic_index, setup
 from mtkit.speculative.costs import Costs
 from mtkit.speculative.policy import shared_number
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 TARGET, DRAFT = "own/model/mtkit-docs-target-q8_0.gguf", "own/model/mtkit-docs-draft-q8_0.gguf"
 ALWAYS: dict[str, Any] = {"draft_auto": False, "draft_max": 3}

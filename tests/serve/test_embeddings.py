@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,6 @@ from support import reference
 from mtkit.conversion.adapter import convert_adapter
 from mtkit.conversion.model import convert_model
 from mtkit.gguf import open_gguf
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LOSSES = ("ids", "ids-possible")
 """Of the fixtures' tokenizer, which is no model's."""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from llm_models import tiny
 from serving_http import ASK, application, message, post, run
+from support import Run
 
 from mtkit.api.generation import generate
 from mtkit.chat.process import ProcessLost
 from mtkit.errors import UsageError
 from mtkit.sources.locate import MODEL, shipped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Run
 
 CHAT, TEXT, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/messages"
 EVERY = {CHAT: ASK, TEXT: {"prompt": "Hello", "max_tokens": 4}, MESSAGES: ASK}

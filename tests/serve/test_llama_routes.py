@@ -7,17 +7,15 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from llm_models import tiny
 from serving_http import ASK, application, client, message, post, run
 
 from mtkit.sources.locate import MODEL, shipped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TEXTS = ("/completion", "/v1/completions")
 TEXT = {"prompt": "Hello world, this", "n_predict": 6}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from llm_models import chatting, tiny
@@ -17,8 +18,6 @@ from support import reference
 from mtkit.errors import UsageError
 from mtkit.sources.locate import MODEL, shipped
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
 GENERATING = ("/v1/completions", "/v1/chat/completions", "/v1/messages")
 POSTS = (*GENERATING, "/v1/messages/count_tokens", "/tokenize", "/detokenize", "/apply-template")
 

@@ -11,19 +11,15 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from llm_models import chatting, tiny
 from serving_http import Server, server
-from support import reference
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Run
+from support import Run, reference
 
 FULL = bool(os.environ.get("MTKIT_FULL"))
 LONG = {"prompt": "x", "max_tokens": 100_000, "ignore_eos": True}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from llm_models import tiny
@@ -12,9 +13,6 @@ from serving import Asked, serving
 from mtkit.base.record import replace
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.serve.job import JobEnd, JobProgress, JobStart, Piece
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIRST, SECOND = list(range(300, 400)), list(range(500, 620))
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from llm_models import chatting
 from serving_http import server
 from support import reference
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 THINKING = (
     "{% for m in messages %}[{{ m.role }}]{% if m.reasoning_content %}<think>"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import random
 import re
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from pathlib import Path
+from typing import Any, get_args, get_origin
 
 import pytest
+from support import Run
 
 from mtkit.base.record import fields, replace
 from mtkit.commands.application import application
@@ -25,11 +27,6 @@ from mtkit.settings import (
     TextSettings,
 )
 from mtkit.settings.declaration import Setting, Settings, settings_of, table
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 KINDS = (GenerateSettings, AnswerSettings, ModelSettings)
 SETTINGS = table(GenerateSettings)

@@ -6,19 +6,16 @@ import shutil
 import sys
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from screens import screen
-from support import FIXTURES
+from support import FIXTURES, Run
 
 from mtkit import load
 from mtkit.conversion.tokenizer import convert
 from mtkit.errors import MissingExtra, UsageError
 from mtkit.sources import hub
-
-if TYPE_CHECKING:
-    from conftest import Run
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -7,24 +7,20 @@ from __future__ import annotations
 import json
 import os
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from screens import screen
 from small_files import MERGES, PATTERN, sources
 from small_gguf import small_gguf
+from support import Run
 
 import mtkit
 from mtkit.errors import FormatError, UsageError
 from mtkit.sources import stores
 from mtkit.sources.hub import TOKENIZER_FILES
 from mtkit.sources.locate import ADAPTER, MODEL, TOKENIZER, FileKind, locate, shipped
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
-
 
 COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 

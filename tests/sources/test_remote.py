@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from range_server import serving
-from support import FIXTURES, one_line, reference
+from support import FIXTURES, Run, one_line, reference
 
 from mtkit.checks import check
 from mtkit.errors import MtkitError, ResourceError, UsageError
@@ -17,11 +17,6 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 from mtkit.sources.remote import PIECE_BYTES, is_remote, open_remote
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 VOCABULARY = FIXTURES / "spm-bpe" / "vocab.gguf"
 

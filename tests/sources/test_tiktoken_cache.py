@@ -6,7 +6,7 @@ import base64
 import hashlib
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import reference
@@ -16,9 +16,6 @@ from mtkit.formats import tiktoken
 from mtkit.sources import encodings
 from mtkit.sources.locate import locate
 from mtkit.tokenizer.load import load
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from random import Random
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from llm_models import tiny
+from support import Run as Command
 from support import reference, shared
 
 from mtkit.base import plotting
@@ -20,11 +22,6 @@ from mtkit.settings.declaration import settings_of
 from mtkit.speculative.bench import Run, add_counts, groups_of, mean_log_likelihood, summarize
 from mtkit.speculative.drafts import Script
 from mtkit.speculative.rounds import Statistics
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run as Command
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from drafting import PLAIN, Target, own, prompts
@@ -12,9 +13,6 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.values import EMBEDDING, Rows
 from mtkit.speculative import draft_file, semantic_index
 from mtkit.speculative.draft_file import prune
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GROUPS = ("B", "C", "D", "E", "lookup", "lookup before B")
 LENGTH = 24
@@ -70,14 +68,14 @@ def cut_places(target: Target) -> set[int]:
     """Return where drafts are cut from now on: the accepted tokens that were taken."""
     assert target.speculation
     seen, places = target.speculation.statistics, set[int]()
-    count = seen.outcome
+    count = seen.count_outcome
 
     def outcome(drafted: int, accepted: int, emitted: int) -> None:
         count(drafted, accepted, emitted)
         if drafted and emitted == accepted:
             places.add(accepted)
 
-    seen.outcome = outcome  # type: ignore[method-assign]
+    seen.count_outcome = outcome  # type: ignore[method-assign]
     return places
 
 

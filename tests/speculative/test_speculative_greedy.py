@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from drafting import PLAIN, Target, own, prompts
 from llm_models import ARCHITECTURES, reciting, tiny
+from support import Run
 
 from mtkit.api.generation import generate
 from mtkit.base.record import replace
@@ -16,11 +18,6 @@ from mtkit.settings import GenerateSettings
 from mtkit.speculative import exactness, setup
 from mtkit.speculative.costs import Costs
 from mtkit.speculative.setup import prepare_settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,8 @@ to be biased; the same test has to find them.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,6 @@ from mtkit.speculative.drafts import FirstOf, Lookup
 from mtkit.speculative.policy import Policy
 from mtkit.speculative.rounds import Speculation
 from mtkit.speculative.verification import Distribution, Proposal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 PROMPT = [3, 1, 2, 3, 1]
 RUNS = 3_000

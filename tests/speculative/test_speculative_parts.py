@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,6 @@ from mtkit.speculative.drafts import Lookup
 from mtkit.speculative.policy import Policy, break_even
 from mtkit.speculative.rounds import Statistics
 from mtkit.speculative.setup import prepare_settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def longest_repeat(ids: list[int]) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,6 @@ from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings, Sam
 from mtkit.speculative import draft_model, semantic_index
 from mtkit.speculative.drafts import Lookup
 from mtkit.speculative.setup import open_speculation, prepare_settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROMPT = [1, 40, 77]
 RUNS = 3000

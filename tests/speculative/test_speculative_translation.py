@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from chi_square import TableContext, TableModel, TableSampler, joint, p_value
 from llm_models import tiny
 from renumbered import renumbered
-from support import reference, shared
+from support import Run, reference, shared
 
 from mtkit.api.generation import generate
 from mtkit.errors import UsageError
@@ -23,12 +25,6 @@ from mtkit.speculative.rounds import Speculation
 from mtkit.speculative.translation import TranslatedDraft, Translation, meaning_of, whole_characters
 from mtkit.speculative.verification import Distribution, Proposal
 from mtkit.tokenizer.load import load
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from conftest import Run
 
 
 @pytest.fixture(autouse=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from drafting import own, prompts
-from support import reference
+from support import Run, reference
 
 from mtkit.api.generation import generate
 from mtkit.errors import FormatError, UsageError
@@ -18,11 +19,6 @@ from mtkit.settings import DraftSettings, GenerateSettings, ServedDraftSettings
 from mtkit.speculative import setup
 from mtkit.speculative.costs import Costs
 from mtkit.speculative.tune import Answers, ReadAlong, Tuner, candidates_of, expected_speed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 
 @pytest.fixture(autouse=True)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from llm_models import ARCHITECTURES, tiny
-from support import reference, shared
+from support import Run, reference, shared
 
 from mtkit.api.generation import generate
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
-from mtkit.gguf import open_gguf
+from mtkit.gguf import GgufFile, open_gguf
 from mtkit.gguf.values import EMBEDDING, HEAD, Rows
 from mtkit.llm import frequencies
 from mtkit.llm.runner import open_model
@@ -29,13 +30,6 @@ from mtkit.speculative.vocabulary import (
     StaticVocabulary,
     logit_finishers,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
-
-    from mtkit.gguf import GgufFile
 
 
 @pytest.fixture(autouse=True)

@@ -125,11 +125,10 @@ def printed() -> Iterator[None]:
 def looked_at(tokenizer: Tokenizer) -> None:
     """Inspect: rows and JSON."""
     from mtkit.commands import output
+    from mtkit.commands.inspect import tokenizer as screen
     from mtkit.inspection.tokenizer import inspect_tokenizer
 
-    output.write_rows(
-        inspect_tokenizer._rows(tokenizer, inspect_tokenizer(tokenizer.spec), None, 12)
-    )
+    output.write_rows(screen._rows(tokenizer, inspect_tokenizer(tokenizer.spec), None, 12))
     output.write_json(specification_document(tokenizer.spec))
 
 

@@ -16,6 +16,7 @@ import lzma
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ import pytest
 if TYPE_CHECKING:
     from types import ModuleType
 
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+"""What the fixture ``mtkit`` gives: it runs the command line."""
 TESTS = Path(__file__).parents[1]
 FIXTURES = TESTS / "fixtures"
 SHARED = Path(os.environ.get("MTKIT_SHARED") or TESTS.parent.parent / "shared")

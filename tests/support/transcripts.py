@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
-    Run = Callable[..., subprocess.CompletedProcess[bytes]]
+    from support import Run
 
 
 class Transcript(NamedTuple):

@@ -7,7 +7,8 @@ import inspect
 import pickle
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support import FIXTURES
@@ -16,9 +17,6 @@ import mtkit
 from mtkit.errors import UsageError
 from mtkit.pipeline import Pipeline
 from mtkit.tokenizer.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FILES = ("wordpiece/tokenizer.json", "bbpe-8k/tokenizer.json", "spm-unigram/tokenizer.model")
 CALLED = ("encode_ids", "encode_array", "decode")

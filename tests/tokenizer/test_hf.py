@@ -6,7 +6,7 @@ import copy
 import pickle
 import random
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,9 +18,6 @@ import mtkit
 import mtkit.hf
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.hf.backend import Accelerated, MtkitBackend
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDERS = ("bbpe-8k", "wordpiece")
 STORED = (

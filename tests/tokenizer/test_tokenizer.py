@@ -12,21 +12,15 @@ import re
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
-from support import FIXTURES, TESTS, measured, shared
+from support import FIXTURES, TESTS, Run, measured, shared
 
 import mtkit
 from mtkit.base.binary import Source
 from mtkit.formats import hf, mtok
 from mtkit.tokenizer.comparison import LINE_LIMIT_BYTES, compare, corpus_lines
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from conftest import Run
-
 
 SOURCES = ["bbpe-8k/tokenizer.json", "spm-unigram/tokenizer.model", "wordpiece/vocab.gguf"]
 TEXTS = ["Hello, MNN!", "", "caf\u00e9 \u4e2d\u6587", b"bytes", "\U0001f642"]

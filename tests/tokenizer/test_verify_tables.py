@@ -6,10 +6,10 @@ import random
 import struct
 import zlib
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from support import FIXTURES
+from support import FIXTURES, Run
 
 import mtkit
 from mtkit.base.binary import Source
@@ -18,11 +18,6 @@ from mtkit.conversion.tokenizer import convert
 from mtkit.errors import FormatError
 from mtkit.formats.mtok.extension import find_extension
 from mtkit.tokenizer.load import load_source, mapped
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Run
 
 pytest.importorskip("mtkit._native")
 

@@ -14,7 +14,7 @@ import sys
 import zipfile
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 from screens import screen
@@ -22,10 +22,6 @@ from support import FIXTURES, absent, reference
 
 from mtkit.cli import COMMANDS, GROUPS, overview
 from mtkit.formats import FORMATS
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]

@@ -9,16 +9,13 @@ import runpy
 from functools import cache
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 from support import reference
 
 from mtkit.cli import COMMANDS
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
 
 ROOT = Path(__file__).parents[2]
 PICTURES = sorted((ROOT / "docs" / "screens").glob("*.svg"))

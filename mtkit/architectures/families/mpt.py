@@ -1,4 +1,4 @@
-"""MPT. The converter does not say the type of the file.
+"""MPT. llama.cpp's converter does not write the type of the file.
 
 Source: llama.cpp, conversion/mpt.py (``MPTModel``); transformers, models/mpt.
 """

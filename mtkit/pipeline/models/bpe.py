@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 SYMBOLS_SHOWN = 128
 """Symbols of a word that is shown whole after each merge: of a longer one, which would take the
-square of its length, ``NEAR`` on each side of the new symbol."""
+square of its length, ``SYMBOLS_NEAR`` on each side of the new symbol."""
 SYMBOLS_NEAR = 8
 
 
@@ -120,7 +120,7 @@ def symbols_near(
 ) -> tuple[list[Key], More]:
     """Return the symbols of a word around one; also whether there are more on each side.
 
-    Of a word of ``SHOWN`` or fewer all are returned, and None.
+    Of a word of ``SYMBOLS_SHOWN`` or fewer all are returned, and None.
 
     Args:
         preceding: Place of the one in front of each; below 0: none.

@@ -7,7 +7,8 @@ text of a token. Vocabularies, roles and flags are drawn; llama.cpp and transfor
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,19 +22,13 @@ import mtkit
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import gguf, hf
-from mtkit.formats.contract import WriteOptions
+from mtkit.formats.contract import WriteOptions, Written
 from mtkit.formats.gguf.metadata import ID_KEYS
 from mtkit.formats.gguf.pre_tokenizers import DIGIT_GROUPS, LITTLE_KNOWN, NAMES, RULES
 from mtkit.gguf import open_gguf
 from mtkit.pipeline import Pipeline
-from mtkit.spec import normalizers, replace
+from mtkit.spec import TokenizerSpec, normalizers, replace
 from mtkit.spec.spaces import spaces_of, spell_out_spaces
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mtkit.formats.contract import Written
-    from mtkit.spec import TokenizerSpec
 
 TEXTS = ("he, he!", "", ",", "he<|a|>, <|b|>he", "[A]he[B]")
 NAMED = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")

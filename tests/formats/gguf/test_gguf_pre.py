@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import gguf_golden as golden
 import pytest
@@ -22,19 +23,12 @@ import mtkit
 from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.formats import gguf, hf
-from mtkit.formats.contract import WriteOptions
+from mtkit.formats.contract import WriteOptions, Written
 from mtkit.formats.gguf.pre_tokenizers import NAMES, RULES, splitter
 from mtkit.formats.tiktoken import ENCODINGS
 from mtkit.gguf import open_gguf
-from mtkit.spec import ChatTemplate, TokenType, models, pre_tokenizers, replace
+from mtkit.spec import ChatTemplate, TokenizerSpec, TokenType, models, pre_tokenizers, replace
 from mtkit.spec.text import Regex
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mtkit.formats.contract import Written
-    from mtkit.spec import TokenizerSpec
-
 
 STRIDE = 1 if os.environ.get("MTKIT_FULL") else 3
 FOLDER = "gguf-vocab/golden/pre"

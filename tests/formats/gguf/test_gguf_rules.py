@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from llama import Llama
@@ -18,9 +18,6 @@ from mtkit.formats.gguf.vocabulary import parse_texts, spell_pieces
 from mtkit.gguf.writer import Key, gguf_bytes
 from mtkit.pipeline import Pipeline
 from mtkit.unicode.utf8 import BYTE_LETTERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEXTS = (
     b"Hello World  foo\nbar 123456",

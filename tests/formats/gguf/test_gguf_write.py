@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import gguf_golden as golden
 import pytest
@@ -17,13 +17,8 @@ from mtkit.formats.contract import WriteOptions, Written
 from mtkit.formats.gguf.losses import losses_of
 from mtkit.formats.gguf.plan import plan_of
 from mtkit.pipeline import Pipeline
-from mtkit.spec import fields
+from mtkit.spec import TokenizerSpec, fields
 from mtkit.tokenizer import comparison
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mtkit.spec import TokenizerSpec
 
 READERS = {
     "tokenizer.json": "hf",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 import warnings
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import latest_transformers, reference
@@ -16,9 +17,6 @@ from mtkit.errors import UnsupportedError
 from mtkit.formats.hf import auto_tokenizer
 from mtkit.formats.hf.class_pipelines import CLASSES
 from mtkit.unicode.utf8 import BYTE_LETTERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 NAMES = ["<s>", "</s>", "<unk>", "<pad>", "<mask>", "[UNK]", "[CLS]", "[SEP]", "<|endoftext|>"]

@@ -6,7 +6,8 @@ import copy
 import json
 import os
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support import FIXTURES
@@ -17,9 +18,6 @@ from mtkit.formats import hf
 from mtkit.formats import json_fields as strict_json
 from mtkit.formats.hf.numbers import read_float
 from mtkit.pipeline import Pipeline
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TRIALS = int(os.environ.get("MTKIT_FUZZ", "1500"))
 FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)

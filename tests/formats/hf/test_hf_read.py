@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import (
@@ -25,16 +27,16 @@ from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import hf, mtok
 from mtkit.formats.contract import WriteOptions
 from mtkit.pipeline import Pipeline
-from mtkit.spec import SpecialIds, TokenType, normalizers, post_processors, pre_tokenizers
+from mtkit.spec import (
+    SpecialIds,
+    TokenizerSpec,
+    TokenType,
+    normalizers,
+    post_processors,
+    pre_tokenizers,
+)
 from mtkit.spec.models import BPE, Unigram, WordLevel, WordPiece
 from mtkit.spec.vocabulary import Spelling
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from mtkit.spec import TokenizerSpec
-
 
 WORDS = {"type": "WordLevel", "vocab": {"<unk>": 0, "a": 1, "b": 2}, "unk_token": "<unk>"}
 

@@ -6,8 +6,9 @@ import json
 import random
 import struct
 from math import inf, nextafter
+from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from made_files import Made
@@ -21,10 +22,6 @@ from mtkit.formats.contract import WriteOptions, Written
 from mtkit.formats.hf.numbers import read_float, spell_floats
 from mtkit.pipeline import Pipeline
 from mtkit.spec import TokenizerSpec, TokenType, fields
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 OWN = ["bbpe-8k", "spm-bpe", "spm-unigram-id", "wordpiece"]
 

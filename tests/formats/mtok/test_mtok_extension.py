@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
@@ -17,13 +16,10 @@ from mtkit.base.binary import Source
 from mtkit.base.packed import Pieces
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
 from mtkit.formats import mtok, recognize
-from mtkit.formats.contract import WriteOptions
+from mtkit.formats.contract import Reading, WriteOptions, Written
 from mtkit.formats.mtok.extension import append_extension, find_extension
 from mtkit.formats.mtok.writer import spec_section
 from mtkit.spec import TokenizerSpec, Vocabulary, models, replace
-
-if TYPE_CHECKING:
-    from mtkit.formats.contract import Reading, Written
 
 SOURCES = sorted(
     str(path.relative_to(FIXTURES))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import random
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from support import FIXTURES, reference
@@ -20,10 +21,6 @@ from mtkit.formats import spm
 from mtkit.formats.contract import WriteOptions
 from mtkit.formats.spm.message import encode_field
 from mtkit.pipeline import Pipeline
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
 
 TEXT = (
     "the quick brown fox jumps over lazy dogs 1234 3.14 tokens token tokenize détour café über "

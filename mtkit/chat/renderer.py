@@ -1,4 +1,4 @@
-"""The process in which a chat template runs, seen from inside.
+"""Running a chat template: the process in which Jinja renders it, seen from inside.
 
 It reads requests from standard input and answers each on standard output:
 
@@ -17,11 +17,6 @@ import marshal
 import os
 import struct
 
-try:
-    import resource
-except ImportError:  # Windows: there is only the limit of time that the parent holds
-    resource = None  # type: ignore[assignment]
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +27,13 @@ if TYPE_CHECKING:
     from mtkit.chat.sandbox import Sandbox
 
     Spans = list[tuple[int, int]]
+
+
+try:
+    import resource
+except ImportError:  # Windows: there is only the limit of time that the parent holds
+    resource = None  # type: ignore[assignment]
+
 
 ASK = struct.Struct("<QQ")
 HEAD = struct.Struct("<cQI")
