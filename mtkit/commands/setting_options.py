@@ -35,13 +35,13 @@ def setting_parameters(kind: type[Settings]) -> list[Parameter]:
 def take_settings(kind: type[S], values: dict[str, Any]) -> S:
     """Move the settings out of a command's values into their record; errors name the options."""
     options = {name: setting for name, setting in table(kind).items() if setting.options}
-    taken = {name: values.pop(name) for name in options if name in values}
+    arguments = {name: values.pop(name) for name in options if name in values}
     try:
         return settings_of(
             kind,
             {
                 name: _reader(options[name])[2](value)
-                for name, value in taken.items()
+                for name, value in arguments.items()
                 if value is not None and value != []
             },
         )
