@@ -1,13 +1,17 @@
-"""Time and memory stay in proportion: bad bytes, repeated steps and slots, alike texts."""
+"""Time and memory stay in proportion: bad bytes, repeated steps and slots, long words."""
 
 from __future__ import annotations
 
 import random
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 from engine_cases import FILES, answer, fixture
+from forked import forked
 from support import FIXTURES, posix
+from word_memory import bytes_a_byte
 
 import mtkit
 from mtkit.base.packed import Numbers, Pieces
@@ -191,3 +195,37 @@ def seconds(engine: Engine, text: str) -> float:
     start = time.process_time()
     engine.encode_array(text)
     return time.process_time() - start
+
+
+# A long word is encoded in stretches: in little memory.
+
+
+WORD_FILES = [
+    "bbpe-8k/tokenizer.json", "bbpe-8k/vocab.gguf", "spm-bpe/tokenizer.json",
+    "spm-bpe/tokenizer.model", "spm-unigram/tokenizer.model", "spm-unigram-id/tokenizer.json",
+    "wordpiece/tokenizer.json",
+]  # fmt: skip
+BY_STEPS = ["spm-bpe/tokenizer.json", "spm-unigram-id/tokenizer.json"]
+
+
+@pytest.mark.parametrize("letters", ["a", "qxzjkv", " "])
+@pytest.mark.parametrize("name", WORD_FILES)
+def test_a_word_takes_at_most_17_bytes_a_byte(name: str, letters: str) -> None:
+    """A list of ids has twelve, where each byte is a token; so have ids and places.
+
+    The map of a .model has four more for its places, steps eight; blanks take steps more. In a
+    new process: where earlier tests have left large free blocks a list that grows is copied.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        taken = pool.submit(bytes_a_byte, name, letters).result()
+    assert taken["encode_array"] < 10
+    assert taken["encode_ids"] < 16
+    assert name in BY_STEPS or letters == " " or taken["encode_offsets"] < 17
+
+
+@pytest.mark.slow
+def test_200_megabytes_of_one_letter() -> None:
+    tokenizer = mtkit.load(FIXTURES / WORD_FILES[0])
+    count, grown = forked(lambda: len(tokenizer.encode_array("a" * 200_000_000)))
+    assert count > 1_000_000
+    assert grown < 4 << 30

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import random
 import struct
-from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
-from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 import pytest
 from drawn_tokenizers import STAGES, any_model, say_the_same, tokenizers
 from engine_beside_pipeline import Both
 from engine_cases import PRE_TOKENIZERS, TEXTS, answer, damage, random_merges, random_vocabulary
-from forked import forked
-from support import FIXTURES
-from word_memory import bytes_a_byte
 
-import mtkit
 from mtkit.base.native import native
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.engine import Engine, load_engine, tables
@@ -300,16 +294,10 @@ def test_ranks_of_scores_that_number_merges(others: tuple[float, ...], layout: s
         assert list(found) == wanted
 
 
-# Long words are encoded in stretches: as the pipeline encodes them, and in little memory.
+# Long words are encoded in stretches: as the pipeline encodes them.
 
 
 SIZE = 20_000  # characters of a word of more than one stretch
-FILES = [
-    "bbpe-8k/tokenizer.json", "bbpe-8k/vocab.gguf", "spm-bpe/tokenizer.json",
-    "spm-bpe/tokenizer.model", "spm-unigram/tokenizer.model", "spm-unigram-id/tokenizer.json",
-    "wordpiece/tokenizer.json",
-]  # fmt: skip
-BY_STEPS = ["spm-bpe/tokenizer.json", "spm-unigram-id/tokenizer.json"]
 
 
 def word_of(letters: str, rng: random.Random) -> str:
@@ -353,26 +341,3 @@ def test_what_the_end_of_a_word_decides_reaches_its_beginning(count: int, fallin
     spec = chain(letters, falling=falling)
     same(spec, "".join(letters))
     same(spec, "".join(letters[at % 5000] for at in range(SIZE)))
-
-
-@pytest.mark.parametrize("letters", ["a", "qxzjkv", " "])
-@pytest.mark.parametrize("name", FILES)
-def test_a_word_takes_at_most_17_bytes_a_byte(name: str, letters: str) -> None:
-    """A list of ids has twelve, where each byte is a token; so have ids and places.
-
-    The map of a .model has four more for its places, steps eight; blanks take steps more. In a
-    new process: where earlier tests have left large free blocks a list that grows is copied.
-    """
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        taken = pool.submit(bytes_a_byte, name, letters).result()
-    assert taken["encode_array"] < 10
-    assert taken["encode_ids"] < 16
-    assert name in BY_STEPS or letters == " " or taken["encode_offsets"] < 17
-
-
-@pytest.mark.slow
-def test_200_megabytes_of_one_letter() -> None:
-    tokenizer = mtkit.load(FIXTURES / FILES[0])
-    count, grown = forked(lambda: len(tokenizer.encode_array("a" * 200_000_000)))
-    assert count > 1_000_000
-    assert grown < 4 << 30
