@@ -110,11 +110,13 @@ class _TyperCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options, each heading's by themselves."""
-        from mtkit.settings import HEADINGS
+        rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        params = self.get_params(ctx)
+        if any(getattr(param, "rich_help_panel", None) for param in params):
+            from mtkit.settings import HEADINGS  # 12 ms, for commands that run a model
 
-        rows: dict[str, list[tuple[str, str]]]
-        rows = {heading: [] for heading in ("Arguments", "Options", *HEADINGS)}
-        for param in self.get_params(ctx):
+            rows |= {heading: [] for heading in HEADINGS}
+        for param in params:
             row = param.get_help_record(ctx)
             if row is not None:
                 is_option = param.param_type_name == "option"
