@@ -82,6 +82,13 @@ def _rope(field: str, value: Any) -> dict[str, Any]:
     return {"rope_scaling": {field: value}}
 
 
+def rope_row(name: str, field: str) -> KeyRow:
+    """Return the row of a number among the fields of rotary positions."""
+    return computed(
+        name, "f32", lambda config: config.rope().number(field), lambda value: _rope(field, value)
+    )
+
+
 DECODER = (
     computed(
         "block_count", "u32",

@@ -65,6 +65,7 @@ _LOADERS = {
     "nemotron": LoaderTensors(takes="attn_output ffn_down ffn_up", head=True),
     "olmo2": LoaderTensors(head=True),
     "olmoe": LoaderTensors(head=True),
+    "orion": LoaderTensors("attn_norm ffn_norm output_norm", head=True),
     "phi2": LoaderTensors("attn_norm attn_output ffn_down ffn_up output output_norm", head=True),
     "phimoe": LoaderTensors("attn_norm attn_output ffn_norm output output_norm", head=True),
     "qwen2": LoaderTensors(takes="output"),

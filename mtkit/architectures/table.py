@@ -177,6 +177,11 @@ def block(folder: str, *rows: Rows, gguf: str = "blk.{i}.") -> Rows:
     )
 
 
+def optional(*rows: Rows) -> Rows:
+    """Return rows whose tensors a model may lack."""
+    return tuple(replace(row, optional=True) for group in rows for row in group)
+
+
 def in_layers(layers: Callable[[Dims], bool], *rows: Rows) -> Rows:
     """Return rows that only some layers have."""
     return tuple(replace(row, layers=layers) for group in rows for row in group)

@@ -30,7 +30,17 @@ _T5 = {
     "num_heads": 4, "feed_forward_proj": "gated-gelu",
 }  # fmt: skip
 _LATENT = {"q_lora_rank": 24, "kv_lora_rank": 32, "num_hidden_layers": 3}
+_ROUTED = {
+    "n_routed_experts": 2, "n_shared_experts": 1, "moe_intermediate_size": 32,
+    "first_k_dense_replace": 1, "num_hidden_layers": 3, "head_dim": 16,
+}  # fmt: skip
 CASES: dict[str, dict[str, Any]] = {
+    "AfmoeForCausalLM": {
+        "num_shared_experts": 1, "num_dense_layers": 1, "moe_intermediate_size": 32, "head_dim": 16,
+    },
+    "DeepseekForCausalLM": _ROUTED,
+    "Dots1ForCausalLM": {**_ROUTED, "num_key_value_heads": 4},
+    "Glm4MoeForCausalLM": {**_ROUTED, "num_nextn_predict_layers": 1},
     "DeepseekV2ForCausalLM": _LATENT,
     "DeepseekV3ForCausalLM": _LATENT,
     "Glm4ForCausalLM": {"head_dim": 32, "eos_token_id": [5, 7, 9]},
@@ -52,6 +62,8 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
     "BertForSequenceClassification": (".bias", "pooler"),
     "DistilBertModel": (".bias",),
     "Glm4ForCausalLM": (HEAD, "_proj.bias"),
+    "Glm4MoeForCausalLM": (HEAD, "_norm", "embed_tokens", "shared_head.head"),
+    "OrionForCausalLM": (HEAD, "norm.bias"),
     "Lfm2MoeForCausalLM": ("expert_bias",),
     "PhiMoEForCausalLM": (HEAD, ".bias"),
     "RobertaForSequenceClassification": (".bias", "pooler"),

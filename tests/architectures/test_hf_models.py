@@ -28,6 +28,7 @@ LEFT_OUT = {"pooler.dense.weight", "pooler.dense.bias"}
 RENAMED = {
     "classifier.weight": "classifier.out_proj.weight",
     "classifier.bias": "classifier.out_proj.bias",
+    "model.layers.1.mlp.expert_bias": "model.layers.1.mlp.expert_bias.bias",
     "model.layers.1.feed_forward.expert_bias": "model.layers.1.feed_forward.expert_bias.bias",
 }
 """Names that the converter itself changes before it looks them up."""

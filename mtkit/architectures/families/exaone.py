@@ -1,6 +1,7 @@
-"""EXAONE 4: norms behind attention and feed-forward part, layers of a window in the larger one.
+"""EXAONE 3, and EXAONE 4: norms behind attention and feed-forward part, layers of a window.
 
-Source: llama.cpp, conversion/exaone.py (``Exaone4Model``); transformers, models/exaone4.
+Source: llama.cpp, conversion/exaone.py (``ExaoneModel``, ``Exaone4Model``); transformers,
+models/exaone4; configuration_exaone.py beside the models of EXAONE 3.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ from mtkit.architectures.decoder_rows import (
     DECODER,
     FEED_FORWARD,
     HEAD_NORMS,
+    OUTPUT,
     SLIDING_WINDOW,
     VOCAB_SIZE,
     attention,
     decoder,
     default_fields,
     layer_types,
+    only,
 )
 from mtkit.architectures.families.llama import LLAMA_3
-from mtkit.architectures.metadata import computed
+from mtkit.architectures.metadata import computed, rotary_dim, with_fields
 from mtkit.architectures.rope import llama_3_scaling
-from mtkit.architectures.table import Architecture, row
+from mtkit.architectures.table import Architecture, block, join_rows, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +67,41 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     }
 
 
+_LAYER_3 = "transformer.h.{i}."
+EXAONE_3 = Architecture(
+    "exaone",
+    ("ExaoneForCausalLM",),
+    "exaone",
+    (
+        *with_fields(DECODER, block_count="num_layers"),
+        computed("rope.dimension_count", "u32", rotary_dim(1.0)),
+    ),
+    join_rows(
+        row("transformer.wte", "token_embd", "vocab embd", bias=False),
+        row("transformer.ln_f", "output_norm", "embd", bias=False),
+        OUTPUT,
+        block(
+            _LAYER_3,
+            row("ln_1", "attn_norm", "embd", bias=False),
+            row("ln_2", "ffn_norm", "embd", bias=False),
+            row("attn.attention.q_proj", "attn_q", "q embd", bias=False),
+            row("attn.attention.k_proj", "attn_k", "k embd", bias=False),
+            row("attn.attention.v_proj", "attn_v", "v embd", bias=False),
+            row("attn.attention.out_proj", "attn_output", "embd out", bias=False),
+            row("mlp.c_fc_0", "ffn_gate", "ff embd", bias=False),
+            row("mlp.c_fc_1", "ffn_up", "ff embd", bias=False),
+            row("mlp.c_proj", "ffn_down", "embd ff", bias=False),
+        ),
+    ),
+    checks=(only("activation_function", "silu"),),
+    defaults=default_fields(2048, layer_norm_epsilon=1e-5, activation_function="silu"),
+    prefix="",
+    generated=(LLAMA_3,),
+    config=lambda dims, tensor: {
+        "activation_function": "silu",
+        **llama_3_scaling(dims, tensor("rope_freqs.weight")),
+    },
+)
 EXAONE_4 = Architecture(
     "exaone4",
     ("Exaone4ForCausalLM",),

@@ -27,7 +27,8 @@ _KEYS = without_keys(DECODER, "rope.dimension_sections")
 """Sections are of models that see; the positions of a text are the same in all of them."""
 
 
-def _rotary(config: Config) -> int:
+def rotary(config: Config) -> int:
+    """Return the number of a head's elements that are rotated."""
     share = config.rope().number("partial_rotary_factor")
     if share is None or not 0 <= share <= 1:
         raise config.wrong(f"is {share}, not in the range 0 to 1", "partial_rotary_factor")
@@ -38,7 +39,7 @@ GLM_4 = Architecture(
     "glm4",
     ("Glm4ForCausalLM",),
     "glm4",
-    (*_KEYS, END_OF_TURN, computed("rope.dimension_count", "u32", _rotary)),
+    (*_KEYS, END_OF_TURN, computed("rope.dimension_count", "u32", rotary)),
     decoder(
         NORMS,
         row("post_self_attn_layernorm", "post_attention_norm", "embd", bias=False),

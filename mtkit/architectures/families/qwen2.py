@@ -38,7 +38,7 @@ MOE_KEYS = (*with_keys(DECODER, EXPERT_COUNT), EXPERT_FEED_FORWARD)
 
 QWEN2 = Architecture(
     "qwen2",
-    ("Qwen2ForCausalLM", "Qwen2Model"),
+    ("Qwen2ForCausalLM", "Qwen2Model", "KORMoForCausalLM"),
     "qwen2",
     (*DECODER, POOLING),
     decoder(NORMS, attention(), FEED_FORWARD),
