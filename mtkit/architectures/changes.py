@@ -112,33 +112,40 @@ class Split(Change):
     """One tensor of the folder that is several in the GGUF, cut along an axis.
 
     Args:
-        axis: Of the folder's tensor, from behind (-1, -2 …).
+        axis: Of the tensors in the GGUF, from behind (-1, -2 …).
+        transposed: Whether the last two axes are exchanged in the folder.
     """
 
     keeps_order = False
 
-    def __init__(self, axis: int) -> None:
-        self._axis = axis
-        self.moves_rows = axis == -2
+    def __init__(self, axis: int, *, transposed: bool = False) -> None:
+        self._axis, self._transposed = axis, transposed
+        self.moves_rows = axis == -2 and not transposed
 
     def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
         """Return the shape of all together."""
         whole = list(shapes[0])
         whole[self._axis] = sum(shape[self._axis] for shape in shapes)
+        if self._transposed:
+            whole[-2:] = whole[-1], whole[-2]
         return [tuple(whole)]
 
     def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Cut."""
         import numpy as np
 
+        (array,) = arrays
+        if self._transposed:
+            array = array.swapaxes(-1, -2)
         ends = np.cumsum([shape[self._axis] for shape in shapes])
-        return list(np.split(arrays[0], ends[:-1], self._axis))
+        return list(np.split(array, ends[:-1], self._axis))
 
     def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Join."""
         import numpy as np
 
-        return [np.concatenate(arrays, self._axis)]
+        array = np.concatenate(arrays, self._axis)
+        return [array.swapaxes(-1, -2) if self._transposed else array]
 
 
 class Computed(Change):
@@ -164,6 +171,24 @@ class Computed(Change):
 
 PLUS_ONE = Computed(lambda array: array + 1, lambda array: array - 1)
 """The weight of a norm that the folder holds as its distance from 1."""
+
+
+def _decay(array: Any) -> Any:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return -np.exp(array.astype(np.float64)).astype(np.float32)
+
+
+def _log_decay(array: Any) -> Any:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return np.log(-array.astype(np.float64)).astype(np.float32)
+
+
+DECAY = Computed(_decay, _log_decay, slack=1)
+"""The decay of a state, which the folder holds as its logarithm."""
 
 
 class Permuted(Change):

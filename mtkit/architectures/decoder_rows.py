@@ -194,14 +194,19 @@ def only(field: str, *values: object) -> Check:
     return check
 
 
-def _end_of_turn(config: Config) -> int | None:
-    ends, ids = config.get("eos_token_id"), config.whole("vocab_size") or 0
-    second = ends[1] if isinstance(ends, list) and len(ends) > 1 else None
-    return second if type(second) is int and 0 <= second < ids else None
+def _end(number: int) -> Callable[[Config], int | None]:
+    def value(config: Config) -> int | None:
+        ends, ids = config.get("eos_token_id"), config.whole("vocab_size") or 0
+        end = ends[number] if isinstance(ends, list) and len(ends) > number else None
+        return end if type(end) is int and 0 <= end < ids else None
+
+    return value
 
 
-END_OF_TURN = KeyRow("tokenizer.ggml.eot_token_id", "u32", _end_of_turn)
+END_OF_TURN = KeyRow("tokenizer.ggml.eot_token_id", "u32", _end(1))
 """The second of several ids that end a text, where llama.cpp does not know it by its spelling."""
+END_OF_MESSAGE = KeyRow("tokenizer.ggml.eom_token_id", "u32", _end(2))
+"""The third."""
 _POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}
 """Source: gguf-py/gguf/constants.py (``PoolingType``)."""
 

@@ -14,21 +14,33 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.metadata import Dims
+    from mtkit.architectures.metadata import Dims, KeyRow
 
 _KEY = "nextn_predict_layers"
 
 
-def _count(config: Config) -> int | None:
-    return config.whole("num_nextn_predict_layers")
+def next_keys(field: str = "num_nextn_predict_layers") -> tuple[KeyRow, KeyRow]:
+    """Return the rows of the two counts of layers, by the field that counts those behind the last.
 
+    They stand in place of the usual ``block_count``; ``hidden_layers`` writes it back.
+    """
 
-def _layers(config: Config) -> int:
-    return config.count("num_hidden_layers") + (_count(config) or 0)
+    def count(config: Config) -> int | None:
+        return config.whole(field)
+
+    def layers(config: Config) -> int:
+        return config.count("num_hidden_layers") + (count(config) or 0)
+
+    return computed("block_count", "u32", layers), computed(_KEY, "u32", count, field)
 
 
 def _hidden_layers(dims: Dims) -> int:
     return dims.key("block_count") - dims.key(_KEY, 0)
+
+
+def is_first_next(dims: Dims) -> bool:
+    """Tell whether a layer is the first that predicts a further token."""
+    return dims.layer == _hidden_layers(dims)
 
 
 def is_next(dims: Dims) -> bool:
@@ -41,11 +53,6 @@ def hidden_layers(dims: Dims) -> dict[str, Any]:
     return {"num_hidden_layers": _hidden_layers(dims)}
 
 
-NEXT_KEYS = (
-    computed("block_count", "u32", _layers),
-    computed(_KEY, "u32", _count, "num_nextn_predict_layers"),
-)
-"""In place of the usual ``block_count``; ``hidden_layers`` writes it back."""
 NEXT_ROWS = in_layers(
     is_next,
     join_rows(

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 WEIGHT, BIAS = ".weight", ".bias"
 ANY_LAYER, ANY_EXPERT = "{i}", "{e}"
 """Placeholders in a name for the number of a layer, of an expert."""
+ANY_NEXT_LAYER = "{n}"
+"""That for the number among the layers behind the last one, where a folder counts them anew."""
 COUNTS = {
     ANY_EXPERT: "expert_count",
     "{h}": "attention.head_count",
@@ -183,8 +185,12 @@ def optional(*rows: Rows) -> Rows:
 
 
 def in_layers(layers: Callable[[Dims], bool], *rows: Rows) -> Rows:
-    """Return rows that only some layers have."""
-    return tuple(replace(row, layers=layers) for group in rows for row in group)
+    """Return rows that only some layers have, of those that have them already."""
+
+    def both(inner: Callable[[Dims], bool] | None) -> Callable[[Dims], bool]:
+        return (lambda dims: layers(dims) and inner(dims)) if inner else layers
+
+    return tuple(replace(row, layers=both(row.layers)) for group in rows for row in group)
 
 
 def join_rows(*rows: Rows) -> Rows:

@@ -10,7 +10,7 @@ several share its name, by the fewest faults.
 from __future__ import annotations
 
 from mtkit.architectures import architectures_of_name
-from mtkit.architectures.table import ANY_EXPERT, ANY_LAYER, COUNTS
+from mtkit.architectures.table import ANY_EXPERT, ANY_LAYER, ANY_NEXT_LAYER, COUNTS
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record, replace
 from mtkit.errors import FormatError, UnsupportedError, format_count
@@ -67,8 +67,9 @@ def every_match(
 
 def match_of(row: Row, dims: Dims, layer: int, most: int) -> Match:
     """Return a row in a layer; more than ``most`` experts are refused."""
+    behind = str(layer - dims.key("block_count") + dims.key("nextn_predict_layers", 0))
     folder = tuple(
-        name.replace(ANY_LAYER, str(layer))
+        name.replace(ANY_LAYER, str(layer)).replace(ANY_NEXT_LAYER, behind)
         for pattern in row.folder
         for name in _each_name(pattern, dims, most)
     )

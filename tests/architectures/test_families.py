@@ -34,9 +34,36 @@ _ROUTED = {
     "n_routed_experts": 2, "n_shared_experts": 1, "moe_intermediate_size": 32,
     "first_k_dense_replace": 1, "num_hidden_layers": 3, "head_dim": 16,
 }  # fmt: skip
+_SEES = {"rope_scaling": {"rope_type": "default", "mrope_section": [2, 3, 3]}, "head_dim": 16}
+_LLAMA_4 = {
+    "intermediate_size": 32, "intermediate_size_mlp": 96, "interleave_moe_layer_step": 2,
+    "head_dim": 16,
+}  # fmt: skip
+_LINEAR = {
+    "num_hidden_layers": 4, "head_dim": 16, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 32, "mtp_num_hidden_layers": 1,
+}  # fmt: skip
 CASES: dict[str, dict[str, Any]] = {
+    "Llama4ForCausalLM": {
+        "intermediate_size": 32,
+        "intermediate_size_mlp": 96,
+        "interleave_moe_layer_step": 2,
+        "head_dim": 16,
+    },
+    "Qwen2VLForConditionalGeneration": _SEES,
+    "Qwen3VLForConditionalGeneration": _SEES,
+    "Qwen3VLMoeForConditionalGeneration": {**_SEES, "moe_intermediate_size": 32},
+    "Qwen3NextForCausalLM": _LINEAR,
+    "Qwen3_5ForCausalLM": _LINEAR,
+    "Qwen3_5ForConditionalGeneration": _LINEAR,
+    "Qwen3_5MoeForConditionalGeneration": _LINEAR,
+    "Qwen3_5MoeForCausalLM": _LINEAR,
     "AfmoeForCausalLM": {
-        "num_shared_experts": 1, "num_dense_layers": 1, "moe_intermediate_size": 32, "head_dim": 16,
+        "num_shared_experts": 1,
+        "num_dense_layers": 1,
+        "moe_intermediate_size": 32,
+        "head_dim": 16,
     },
     "DeepseekForCausalLM": _ROUTED,
     "Dots1ForCausalLM": {**_ROUTED, "num_key_value_heads": 4},

@@ -1,15 +1,20 @@
-"""The small model folders of ``../shared/hf-models``, and what the converter makes of them."""
+"""Small model folders, and what llama.cpp's converter makes of them.
+
+Those of ``../shared/hf-models``, and those of ``tests/data/hf_cases.json.xz``, a class each, which
+the scripts of ``../shared/hf-models/reference`` write and give their expected values.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
 import json
+import lzma
 import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from support import CACHE, SHARED, shared
+from support import CACHE, SHARED, TESTS, shared
 
 from mtkit.gguf.arrays import GgufArray
 
@@ -28,10 +33,13 @@ _LONGEST = 64
 """Values of an array that the golden file has one by one."""
 
 
+OWN = TESTS / "data" / "hf_cases.json.xz"
+
+
 @cache
-def _maker() -> ModuleType:
-    path = shared("hf-models/make_models.py")
-    location = importlib.util.spec_from_file_location("make_models", path)
+def _maker(script: str) -> ModuleType:
+    path = shared(f"hf-models/{script}")
+    location = importlib.util.spec_from_file_location(path.stem, path)
     assert location is not None
     assert location.loader is not None
     module = importlib.util.module_from_spec(location)
@@ -43,6 +51,13 @@ def _maker() -> ModuleType:
 def cases() -> dict[str, dict[str, Any]]:
     """Return the description of each case."""
     found: dict[str, dict[str, Any]] = json.loads(shared("hf-models/cases.json").read_bytes())
+    return found | own_cases()
+
+
+@cache
+def own_cases() -> dict[str, dict[str, Any]]:
+    """Return the description of each case of our own, under the name of its class."""
+    found: dict[str, dict[str, Any]] = json.loads(lzma.decompress(OWN.read_bytes()))
     return found
 
 
@@ -58,7 +73,7 @@ def names() -> list[str]:
 
 def folder(name: str) -> Path:
     """Return the folder of a case, which is written once."""
-    module = _maker()
+    module = _maker("reference/folders.py" if name in own_cases() else "make_models.py")
     out: Path = CACHE / "hf-models" / name
     if not out.is_dir():
         part = out.with_name(f"{name}.{os.getpid()}")

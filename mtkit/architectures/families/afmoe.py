@@ -61,7 +61,6 @@ AFMOE = Architecture(
         num_dense_layers=1,
         num_shared_experts=0,
         route_scale=1.0,
-        score_func="sigmoid",
         sliding_window=1024,
     ),
     dims={"ff_shexp": shared_width},

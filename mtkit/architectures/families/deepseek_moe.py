@@ -52,9 +52,7 @@ DEEPSEEK_MOE = Architecture(
         ),
     ),
     checks=(only("moe_layer_freq", 1), only("norm_topk_prob", False)),
-    defaults=default_fields(
-        2048, rms_norm_eps=1e-6, first_k_dense_replace=0, scoring_func="softmax"
-    ),
+    defaults=default_fields(2048, rms_norm_eps=1e-6, first_k_dense_replace=0),
     dims={"ff_shexp": shared_width},
     config=config_fields(hidden_act="silu", norm_topk_prob=False, moe_layer_freq=1),
 )

@@ -32,6 +32,7 @@ DOTS_1 = Architecture(
         first_k_dense_replace=0,
         norm_topk_prob=False,
         routed_scaling_factor=1.0,
+        scoring_func="sigmoid",
     ),
     dims={"ff_shexp": shared_width},
     config=config_fields(hidden_act="silu", attention_bias=ATTENTION_BIAS),

@@ -132,7 +132,7 @@ GEMMA_2 = Architecture(
 )
 GEMMA_3 = Architecture(
     "gemma3",
-    ("Gemma3ForCausalLM",),
+    ("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"),
     "gemma3_text",
     (
         *DECODER,

@@ -9,6 +9,8 @@ from __future__ import annotations
 from mtkit.architectures.decoder_rows import (
     ATTENTION_BIAS,
     DECODER,
+    END_OF_MESSAGE,
+    END_OF_TURN,
     HEAD_NORMS,
     attention,
     decoder,
@@ -18,7 +20,7 @@ from mtkit.architectures.decoder_rows import (
 from mtkit.architectures.expert_rows import ROUTED, ROUTING_KEYS, shared_width
 from mtkit.architectures.families.glm4 import rotary
 from mtkit.architectures.metadata import always, computed, with_keys
-from mtkit.architectures.next_tokens import NEXT_DIMS, NEXT_KEYS, NEXT_ROWS, hidden_layers
+from mtkit.architectures.next_tokens import NEXT_DIMS, NEXT_ROWS, hidden_layers, next_keys
 from mtkit.architectures.table import Architecture, optional, row
 
 TYPE_CHECKING = False
@@ -47,7 +49,9 @@ GLM_4_MOE = Architecture(
     "glm4_moe",
     with_keys(
         (*DECODER, *ROUTING_KEYS),
-        *NEXT_KEYS,
+        *next_keys(),
+        END_OF_TURN,
+        END_OF_MESSAGE,
         always("expert_gating_func", "u32", _SIGMOID),
         computed("rope.dimension_count", "u32", rotary),
     ),

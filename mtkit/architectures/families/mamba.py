@@ -10,7 +10,7 @@ models/falcon_mamba.
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Computed, Reshaped
+from mtkit.architectures.changes import DECAY, Reshaped
 from mtkit.architectures.decoder_rows import OUTPUT
 from mtkit.architectures.metadata import always, computed, f32, u32
 from mtkit.architectures.table import Architecture, block, join_rows, plain, row
@@ -26,20 +26,6 @@ if TYPE_CHECKING:
 
 FALCON = {"architectures": ["FalconMambaForCausalLM"], "model_type": "falcon_mamba"}
 NORMED = "ssm.dt_b_c_rms"
-
-
-def _decay(array: Any) -> Any:
-    import numpy as np
-
-    with np.errstate(all="ignore"):
-        return -np.exp(array.astype(np.float64)).astype(np.float32)
-
-
-def _log(array: Any) -> Any:
-    import numpy as np
-
-    with np.errstate(all="ignore"):
-        return np.log(-array.astype(np.float64)).astype(np.float32)
 
 
 def _inner(config: Config) -> int:
@@ -111,7 +97,7 @@ MAMBA = Architecture(
             plain("mixer.conv1d.bias", "ssm_conv1d.bias", "inner", optional=True),
             row("mixer.x_proj", "ssm_x", "x inner", bias=False),
             row("mixer.dt_proj", "ssm_dt", "inner rank", bias=True),
-            plain("mixer.A_log", "ssm_a", "inner state", Computed(_decay, _log, slack=1)),
+            plain("mixer.A_log", "ssm_a", "inner state", DECAY),
             plain("mixer.D", "ssm_d", "inner"),
             row("mixer.out_proj", "ssm_out", "embd inner"),
         ),

@@ -35,6 +35,6 @@ MINIMAX_M2 = Architecture(
         plain("block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias", "expert"),
         experts("block_sparse_moe.experts.{e}", ("w1", "w3", "w2")),
     ),
-    defaults=default_fields(196608, rms_norm_eps=1e-6, rotary_dim=64),
+    defaults=default_fields(196608, rms_norm_eps=1e-6, rotary_dim=64, scoring_func="sigmoid"),
     config=config_fields(hidden_act="silu", use_qk_norm=True, use_routing_bias=True),
 )

@@ -1,4 +1,4 @@
-"""Ministral 3: a Llama whose attention is scaled for long texts.
+"""Ministral 3, whose attention is scaled for long texts, and the text part of Mistral Small 3.
 
 Source: llama.cpp, conversion/mistral3.py (``Ministral3Model``); transformers, models/ministral3.
 """
@@ -15,18 +15,29 @@ _ROPE = {
     "llama_4_scaling_beta": 0.1,
 }  # fmt: skip
 
+_KEYS = (
+    *KEYS,
+    rope_row("rope.scaling.yarn_log_multiplier", "mscale_all_dim"),
+    rope_row("attention.temperature_scale", "llama_4_scaling_beta"),
+)
+
 MINISTRAL_3 = Architecture(
     "mistral3",
     ("Ministral3ForCausalLM",),
     "ministral3",
-    (
-        *KEYS,
-        rope_row("rope.scaling.yarn_log_multiplier", "mscale_all_dim"),
-        rope_row("attention.temperature_scale", "llama_4_scaling_beta"),
-    ),
+    _KEYS,
     LLAMA.rows,
     defaults=default_fields(
         262144, rms_norm_eps=1e-5, num_key_value_heads=8, head_dim=128, rope_parameters=_ROPE
     ),
+    config=LLAMA.config,
+)
+MISTRAL_SMALL_3 = Architecture(
+    "mistral3",
+    ("Mistral3ForConditionalGeneration",),
+    "mistral3",
+    _KEYS,
+    LLAMA.rows,
+    defaults=default_fields(131072, rms_norm_eps=1e-5, num_key_value_heads=8, head_dim=128),
     config=LLAMA.config,
 )

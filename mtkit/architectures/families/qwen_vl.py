@@ -1,0 +1,67 @@
+"""Qwen2-VL, Qwen2.5-VL and Qwen3-VL: the part that reads and writes text.
+
+Source: llama.cpp, conversion/qwenvl.py (``Qwen2VLModel``), conversion/qwen3vl.py
+(``Qwen3VLTextModel``, ``Qwen3VLMoeTextModel``); transformers, models/qwen2_vl, models/qwen3_vl.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.changes import Split, Transposed
+from mtkit.architectures.decoder_rows import HEAD_NORMS, NORMS, attention, decoder, default_fields
+from mtkit.architectures.families.qwen2 import QWEN2
+from mtkit.architectures.families.qwen3 import QWEN3, QWEN3_MOE
+from mtkit.architectures.metadata import computed, without_keys
+from mtkit.architectures.table import Architecture, plain, row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.architectures.config import Config
+
+
+def _deepstack(config: Config) -> int:
+    indexes = config.table("vision_config").get("deepstack_visual_indexes")
+    return len(indexes) if isinstance(indexes, list) else 0
+
+
+_DEEPSTACK = computed("n_deepstack_layers", "u32", _deepstack)
+
+QWEN2_VL = Architecture(
+    "qwen2vl",
+    ("Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration", "Qwen2VLModel"),
+    "qwen2_vl",
+    without_keys(QWEN2.keys, "pooling_type"),
+    QWEN2.rows,
+    defaults=QWEN2.defaults,
+    config=QWEN2.config,
+)
+QWEN3_VL = Architecture(
+    "qwen3vl",
+    ("Qwen3VLForConditionalGeneration",),
+    "qwen3_vl",
+    (*QWEN3.keys, _DEEPSTACK),
+    QWEN3.rows,
+    defaults=default_fields(128000, rms_norm_eps=1e-6, head_dim=128, num_key_value_heads=32),
+    config=QWEN3.config,
+)
+QWEN3_VL_MOE = Architecture(
+    "qwen3vlmoe",
+    ("Qwen3VLMoeForConditionalGeneration",),
+    "qwen3_vl_moe",
+    (*QWEN3_MOE.keys, _DEEPSTACK),
+    decoder(
+        NORMS,
+        attention(),
+        HEAD_NORMS,
+        row("mlp.gate", "ffn_gate_inp", "expert embd", bias=False),
+        plain(
+            "mlp.experts.gate_up_proj",
+            "ffn_gate_exps.weight ffn_up_exps.weight",
+            "expert ff_exp embd, expert ff_exp embd",
+            Split(-2, transposed=True),
+        ),
+        plain("mlp.experts.down_proj", "ffn_down_exps.weight", "expert embd ff_exp", Transposed()),
+    ),
+    checks=QWEN3_MOE.checks,
+    defaults=QWEN3_MOE.defaults,
+    config=QWEN3_MOE.config,
+)
