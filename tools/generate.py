@@ -3,6 +3,7 @@
 ``docs/cli.md`` holds the help text of every command, ``docs/formats.md`` the formats,
 ``docs/losses.md`` what each writer can lose, as the small fixtures show it, ``docs/loss-matrix.md``
 the worst of that for every file and format, ``docs/rules.md`` the rules of files,
+``docs/models.md``, in one section, what is read of a folder,
 ``docs/python.md`` the library's docstrings (tools/python_reference.py),
 ``docs/settings.md`` the settings of running models,
 ``mtkit/llm/keywords.pyi`` their types as keywords, ``native/tables/opcodes.hpp`` the numbers of the
@@ -14,8 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from mtkit.cli import COMMANDS, overview
 from mtkit.cli import main as main_of_mtkit
@@ -26,6 +29,9 @@ from mtkit.formats.contract import LOSS_CODES
 from tools import manual
 from tools.opcodes import header
 from tools.python_reference import reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = {
@@ -286,11 +292,63 @@ def architecture_table() -> str:
     return "\n".join([*out, ""])
 
 
+READ_HEADING = "## What is read of a folder"
+
+
+def models_page() -> str:
+    """``docs/models.md``, of which one section is drawn from the tables of files and fields."""
+    with open(os.path.join(ROOT, "docs", "models.md"), encoding="utf-8") as file:
+        before, _, rest = file.read().partition(f"{READ_HEADING}\n")
+    after = rest[rest.index("\n## ") + 1 :]
+    return f"{before}{READ_HEADING}\n\n{folder_section()}\n{after}"
+
+
+def folder_section() -> str:
+    """Return what a conversion reads of a folder, and what has no effect, with the reason."""
+    from mtkit.checkpoints.without_effect import FIELDS, FILES, READ_FIELDS, READ_FILES, TENSORS
+
+    def codes(names: Iterable[str]) -> str:
+        return ", ".join(f"`{_cell(name)}`" for name in names)
+
+    out = [
+        "Whatever lies in a folder is read, or stands in these tables as without effect.",
+        "`convert`, `check` and `inspect` name everything else in a note, or refuse it. `*` stands",
+        "for any text, a slash at the end for a folder.",
+        "",
+        "| files | for |",
+        "|---|---|",
+        *(f"| {codes(names)} | {purpose} |" for purpose, names in READ_FILES.items()),
+        "",
+        "| files without effect | reason |",
+        "|---|---|",
+        *(f"| {codes(row.names)} | {row.reason} |" for row in FILES),
+        "",
+        "Fields of config.json that the architecture of the model asks for are read, too; one that",
+        "llama.cpp has fixed for an architecture, such as its activation, is compared with that.",
+        "",
+        "| of the file | fields that are read for every model |",
+        "|---|---|",
+        *(f"| {file} | {codes(names)} |" for file, names in READ_FIELDS.items()),
+        "",
+        "| of the file | fields without effect | reason |",
+        "|---|---|---|",
+    ]
+    for file, rows in FIELDS.items():
+        for row in rows:
+            values = row.values or ()
+            only = ", if " + " or ".join(json.dumps(value) for value in values) if values else ""
+            out.append(f"| {file} | {codes(row.names)} | {row.reason}{only} |")
+    out += ["", "| tensors without effect | reason |", "|---|---|"]
+    out += [f"| {codes(row.names)} | {row.reason} |" for row in TENSORS]
+    return "\n".join([*out, ""])
+
+
 DOCUMENTS = {
     "docs/architectures.md": architecture_table,
     "docs/cli.md": cli_reference,
     "docs/formats.md": format_table,
     "docs/losses.md": loss_table,
+    "docs/models.md": models_page,
     "docs/loss-matrix.md": loss_matrix,
     "docs/python.md": reference,
     "docs/rules.md": rule_table,

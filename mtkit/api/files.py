@@ -30,6 +30,7 @@ def convert(
     to: str = "",
     kind: str = "auto",
     max_bytes: int | None = None,
+    dense_modules: bool = False,
     vocab_only: bool = False,
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
@@ -49,6 +50,7 @@ def convert(
         to: Name of the format; empty: inferred from ``dst``.
         kind: Type of a model's matrices: f32, f16, bf16, q8_0, or auto to keep their type.
         max_bytes: Maximum bytes of tensors per file of a model; None: one file.
+        dense_modules: Convert the dense layers that sentence-transformers puts behind a model.
         vocab_only: Convert only the tokenizer of a model folder.
         allow_loss: Codes of losses to accept even if ordinary text gets different ids.
         options: Options for writing the tokenizer.
@@ -84,9 +86,15 @@ def convert(
         from mtkit.conversion.model import convert_model
 
         assert not isinstance(src, Tokenizer)
-        return convert_model(src, dst, max_bytes=max_bytes, **model_options)
-    if kind != "auto" or max_bytes is not None:
-        field = "kind" if kind != "auto" else "max_bytes"
+        return convert_model(
+            src, dst, max_bytes=max_bytes, dense_modules=dense_modules, **model_options
+        )
+    model_fields = {
+        "kind": kind != "auto",
+        "max_bytes": max_bytes is not None,
+        "dense_modules": dense_modules,
+    }
+    for field in (name for name, is_set in model_fields.items() if is_set):
         raise UsageError("is for a model, not for a tokenizer", field=field)
     return convert_tokenizer(src, dst, to=to, **shared)
 

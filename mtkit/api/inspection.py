@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
-from mtkit.checkpoints import kind_of, model_folder
+from mtkit.checkpoints import adapter_folder, kind_of, model_folder
 from mtkit.sources.locate import locate
 from mtkit.tokenizer.load import load
 from mtkit.tokenizer.tokenizer import Tokenizer
@@ -23,7 +23,8 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return what is in a file or a model folder, as ``mtkit inspect --json`` prints it.
 
     Args:
-        path: A GGUF, safetensors or tokenizer file, or a folder with a model or a tokenizer.
+        path: A GGUF, safetensors or tokenizer file, or a folder with a model, an adapter or a
+            tokenizer.
 
     Returns:
         The document, schema ``mtkit.inspect/1``; ``kind`` says what the file is.
@@ -38,6 +39,10 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
 
         folder = folder_report(name)
         return folder_document(folder, list(weight_rows(folder)))
+    if adapter_folder.sniff(name):
+        from mtkit.inspection.adapter import inspect_adapter
+
+        return inspect_adapter(name).document()
     source = Source.open(locate(name).path)
     kind = kind_of(source)
     if kind == "gguf":

@@ -108,6 +108,19 @@ class Behind(Change):
         return [np.pad(array, padding) for array in arrays]
 
 
+class PickedRows(Change):
+    """Some rows of a matrix, in an order of their own; the others are lost."""
+
+    keeps_order = False
+
+    def __init__(self, rows: tuple[int, ...]) -> None:
+        self._rows = list(rows)
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Pick them."""
+        return [array[self._rows] for array in arrays]
+
+
 class Split(Change):
     """One tensor of the folder that is several in the GGUF, cut along an axis.
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_ROPE_BASE = (
+ROPE_BASE = (
     "global_rope_theta", "rope_global_theta", "rope_theta_global", "rope_theta", "rotary_emb_base",
 )  # fmt: skip
 _ROPE_BASE_LOCAL = (
@@ -23,6 +23,7 @@ _MOST = (1 << 31) - 1
 
 MXFP4 = "mxfp4"
 """``quant_method`` of a quantization_config."""
+MLX = "by MLX"
 
 
 class Config:
@@ -33,10 +34,20 @@ class Config:
 
     Attributes:
         fields: Name -> value.
+        read: Names of the fields that were asked for, of this object and of those in it; in front
+            of the latter stands the name of the object and a dot.
     """
 
-    def __init__(self, document: Mapping[str, Any], source: str = "config.json") -> None:
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        source: str = "config.json",
+        read: set[str] | None = None,
+        within: str = "",
+    ) -> None:
         self.fields = dict(document)
+        self.read: set[str] = set() if read is None else read
+        self._within = within
         inner = self.fields.pop("text_config", None)
         for name, value in inner.items() if isinstance(inner, dict) else ():
             if value is not None or name not in self.fields:
@@ -45,12 +56,20 @@ class Config:
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> Config:
         """Return the fields with values for those that are missing."""
-        missing = {name: value for name, value in defaults.items() if self.get(name) is None}
-        return Config({**self.fields, **missing}, self.source)
+        fields = self.fields
+        missing = {name: value for name, value in defaults.items() if fields.get(name) is None}
+        if any(fields.get(name) is not None for name in ROPE_BASE):
+            missing.pop("rope_theta", None)  # it stands under another name
+        return Config({**fields, **missing}, self.source, self.read, self._within)
 
     def get(self, *names: str) -> Any:
         """Return the first of the fields that is not missing, unchecked; else None."""
-        return next((self.fields[n] for n in names if self.fields.get(n) is not None), None)
+        for name in names:
+            value = self.fields.get(name)
+            if value is not None:
+                self.read.add(self._within + name)
+                return value
+        return None
 
     def count(self, *names: str) -> int:
         """Return a whole number above 0."""
@@ -97,7 +116,7 @@ class Config:
         value = self.get(name)
         if value is not None and not isinstance(value, dict):
             raise self.wrong(f"is {_text(value)}, not an object", name)
-        return Config(value or {}, self.source)
+        return Config(value or {}, self.source, self.read, f"{self._within}{name}.")
 
     def rope(self, layers: str = "full_attention") -> Config:
         """Return the fields of rotary positions, wherever they stand.
@@ -115,7 +134,7 @@ class Config:
             return Config({"rope_theta": self.get(*_ROPE_BASE_LOCAL)}, self.source)
         return table.with_defaults(
             {
-                "rope_theta": self.get(*_ROPE_BASE),
+                "rope_theta": self.get(*ROPE_BASE),
                 "rope_type": table.get("type"),
                 "partial_rotary_factor": self.get(*_PARTIAL),
                 "original_max_position_embeddings": self.get("original_max_position_embeddings"),
@@ -154,8 +173,14 @@ def quantization(config: Mapping[str, Any]) -> str:
     """Return the method by which another program quantized the weights, or nothing."""
     settings = config.get("quantization_config")
     if not isinstance(settings, dict):
-        return ""
-    return str(settings.get("quant_method") or settings.get("quant_algo") or "unnamed")
+        return MLX if _is_mlx(config.get("quantization")) else ""
+    method = settings.get("quant_method") or settings.get("quant_algo")
+    return str(method or (MLX if _is_mlx(settings) else "unnamed"))
+
+
+def _is_mlx(settings: object) -> bool:
+    """Tell the settings of mlx-lm, which names no method."""
+    return isinstance(settings, dict) and settings.keys() >= {"group_size", "bits"}
 
 
 def _text(value: object) -> str:

@@ -208,11 +208,14 @@ END_OF_TURN = KeyRow("tokenizer.ggml.eot_token_id", "u32", _end(1))
 END_OF_MESSAGE = KeyRow("tokenizer.ggml.eom_token_id", "u32", _end(2))
 """The third."""
 _POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}
+_RANK = 4
 """Source: gguf-py/gguf/constants.py (``PoolingType``)."""
 
 
 def _pooling(config: Config) -> int | None:
     mode = config.text(SENTENCE_POOLING)
+    if config.get(RERANK) is not None:
+        return _RANK
     if mode is None:
         return None
     if mode not in _POOLING:
@@ -223,6 +226,8 @@ def _pooling(config: Config) -> int | None:
 
 SENTENCE_POOLING = "sentence_pooling"
 """Field for the pooling that sentence-transformers' files beside config.json say."""
+RERANK = "rerank_ids"
+"""Field for the ids of the answers of a reranker, whose rows of the head are all it has."""
 POOLING = KeyRow("pooling_type", "u32", _pooling)
 
 

@@ -1,4 +1,6 @@
-"""Factors by which rotary positions turn slower, as a GGUF holds them: Llama 3's and LongRoPE's.
+"""How rotary positions are scaled: the kinds, and the factors of Llama 3 and LongRoPE.
+
+A kind is written, has no effect within the trained context, or is refused (``check_rope``).
 
 LongRoPE has one factor a pair for long texts and one for short texts.
 
@@ -9,15 +11,17 @@ from __future__ import annotations
 
 from mtkit.architectures.metadata import KeyRow
 from mtkit.architectures.table import Generated
+from mtkit.base.escape import quoted
 from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from mtkit.architectures.config import Config
     from mtkit.architectures.metadata import Dims
+    from mtkit.architectures.table import Architecture
 
 
 _LLAMA_3 = {
@@ -145,3 +149,60 @@ def long_rope_scaling(tensor: Callable[[str], Any]) -> dict[str, Any]:
         field: [float(str(factor)) for factor in values] for field, values in tensors.items()
     }
     return {"rope_scaling": {"type": "longrope", **factors}}
+
+
+_PLAIN = ("", "default", "mrope")
+_UNSCALED = "dynamic"
+"""It scales texts longer than those of the training alone."""
+_WITH_FACTOR = ("linear", "yarn")
+_WITH_FACTORS = ("longrope", "su")
+_SCALING_KEY = "rope.scaling.type"
+
+
+def check_rope(architecture: Architecture, config: Config) -> None:
+    """Refuse a kind of scaling that llama.cpp's model does not compute.
+
+    Source: transformers, modeling_rope_utils.py (``ROPE_INIT_FUNCTIONS``).
+    """
+    for layers in ("full_attention", "sliding_attention"):
+        rope = config.rope(layers)
+        kind = (rope.text("rope_type", "type") or "").lower()
+        why = _refusal(architecture, rope, kind)
+        if why:
+            what = f"scales by {quoted(kind)}{why}"
+            raise UnsupportedError(what, source=config.source, field=_rope_field(config))
+
+
+def _refusal(architecture: Architecture, rope: Config, kind: str) -> str:
+    """Return why a kind of scaling is refused; "" where it is not."""
+    tensors = {tensor.name for tensor in architecture.generated}
+    cannot = f", which llama.cpp's {architecture.name} models do not compute"
+    if kind in _PLAIN or kind == _UNSCALED:
+        return ""
+    if kind in _WITH_FACTOR:
+        if rope.number("factor") is None:
+            return " without a factor"
+        return "" if any(row.name == _SCALING_KEY for row in architecture.keys) else cannot
+    if kind in _WITH_FACTORS:
+        if not rope.get(LONG) or not rope.get(SHORT):
+            return f" without {SHORT} and {LONG}"
+        return "" if LONG_ROPE[0].name in tensors else cannot
+    if kind == "llama3":
+        return "" if "rope_freqs.weight" in tensors else cannot
+    return ", which llama.cpp does not compute"
+
+
+def rope_notes(architecture: Architecture, config: Config) -> Iterator[str]:
+    """Yield what is said of a kind of scaling that is not written."""
+    rope = config.rope()
+    kind = (rope.text("rope_type", "type") or "").lower()
+    own = any(row.name == _SCALING_KEY and row.value(config) for row in architecture.keys)
+    if kind == _UNSCALED and not own:
+        yield (
+            f"{_rope_field(config)} {kind!r} is not written, as llama.cpp has no such scaling: "
+            "only texts longer than the trained context differ"
+        )
+
+
+def _rope_field(config: Config) -> str:
+    return "rope_parameters" if config.get("rope_parameters") else "rope_scaling"

@@ -184,7 +184,7 @@ def match_folder(
         names.update({prefix + n: real for n, real in names.items() if prefix + n not in names})
     dims = dims.among({name: shapes[real] for name, real in names.items()})
     collector = _MatchCollector(shapes)
-    collector.used.update(_tensor_names(architecture, layer_count(dims, len(shapes))))
+    collector.used.update(layer_number_names(architecture, layer_count(dims, len(shapes))))
     collector.add_faults(tuple(sorted(collector.used - shapes.keys())), ())
     for match in collector.until_too_many(
         every_match(architecture, dims, len(shapes), len(shapes))
@@ -258,7 +258,8 @@ class _MatchCollector:
         return TensorMatches(tuple(self.matches), faults)
 
 
-def _tensor_names(architecture: Architecture, layers: int) -> set[str]:
+def layer_number_names(architecture: Architecture, layers: int) -> set[str]:
+    """Return the names of the tensors that become numbers of the metadata."""
     return {
         row.folder.replace(ANY_LAYER, str(layer))
         for row in architecture.layer_numbers

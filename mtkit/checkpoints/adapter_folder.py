@@ -11,13 +11,14 @@ import os
 
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record
-from mtkit.checkpoints.folder_files import pickle_fault, read_json, tensors_of
+from mtkit.checkpoints.folder_files import read_json, tensors_of
+from mtkit.checkpoints.without_effect import is_known_field
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.sources import locate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from mtkit.checkpoints.folder_files import StoredTensor
@@ -25,8 +26,17 @@ if TYPE_CHECKING:
 CONFIG = locate.ADAPTER
 WEIGHTS = "adapter_model.safetensors"
 _PICKLE = "adapter_model.bin"
-_PREFIX = "base_model.model."
-_ENDS = {".lora_A.weight": 0, ".lora_B.weight": 1}
+PREFIX = "base_model.model."
+_ENDS = {
+    ".lora_A.weight": 0,
+    ".lora_B.weight": 1,
+    ".lora_embedding_A": 0,
+    ".lora_embedding_B": 1,
+}
+_EMBEDDING_END = ".lora_embedding_A"
+_MLX_ENDS = {".lora_a": 0, ".lora_b": 1}
+_MLX_KIND = "fine_tune_type"
+"""Field by which mlx-lm says what it trained."""
 _GREATEST = 3e38
 """Near that of a float32."""
 _OTHER = {
@@ -56,10 +66,12 @@ class Pair(Record):
     Attributes:
         a: Of shape (rank, columns).
         b: Of shape (rows, rank).
+        embeds: B A is transposed: its columns are tokens, its rows what an embedding holds.
     """
 
     a: StoredTensor
     b: StoredTensor
+    embeds: bool = False
 
 
 class AdapterFolder(Record):
@@ -86,6 +98,51 @@ def sniff(path: str) -> bool:
     return os.path.isfile(os.path.join(path, CONFIG))
 
 
+def is_weights(name: str) -> bool:
+    """Tell by its name whether a file holds weights of an adapter."""
+    return name in (WEIGHTS, _PICKLE) or name.endswith("adapters.safetensors")
+
+
+def kind_of(config: Mapping[str, Any]) -> str:
+    """Return what kind of adapter a config describes."""
+    if config.get(_MLX_KIND) is not None:
+        return f"MLX {shown(str(config[_MLX_KIND]))}"
+    kind = config.get("peft_type")
+    if kind == "LORA":
+        return "DoRA" if config.get("use_dora") is True else "LoRA"
+    return shown(str(kind)) if kind else "unknown"
+
+
+def rank_of(config: Mapping[str, Any]) -> object:
+    """Return the rank that a config says."""
+    return config.get("r") or _mlx_parameters(config).get("rank")
+
+
+def alpha_of(config: Mapping[str, Any]) -> object:
+    """Return the alpha that a config says; of mlx-lm the scale, which stands in its place."""
+    return config.get("lora_alpha") or _mlx_parameters(config).get("scale")
+
+
+def _mlx_parameters(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    parameters = config.get("lora_parameters")
+    return parameters if isinstance(parameters, dict) else {}
+
+
+def layer_of(name: str) -> tuple[str, bool]:
+    """Return the layer of a tensor, and whether it is the first of a pair."""
+    for end, half in (*_ENDS.items(), *_MLX_ENDS.items()):
+        if name.endswith(end):
+            return name.removesuffix(end), half == 0
+    return name, False
+
+
+def field_notes(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the fields of which no effect is known."""
+    left = [name for name, value in config.items() if not is_known_field(CONFIG, name, value)]
+    if left and config.get(_MLX_KIND) is None:
+        yield f"{CONFIG}: not used, effect unknown: {', '.join(map(shown, left))}"
+
+
 def read(path: str) -> AdapterFolder:
     """Read a folder; no weight is read.
 
@@ -101,13 +158,18 @@ def read(path: str) -> AdapterFolder:
     if not os.path.isfile(weights):
         if os.path.isfile(os.path.join(path, _PICKLE)):
             hint = "in Python: peft.PeftModel.from_pretrained(…).save_pretrained(NEW)"
-            raise UnsupportedError(pickle_fault(_PICKLE), source=path, hint=hint)
+            what = f"{_PICKLE} is a pickle, which runs code when it is loaded"
+            raise UnsupportedError(what, source=path, hint=hint)
         raise UsageError(f"has no {WEIGHTS}", source=path)
     pairs = _pairs(weights)
     return AdapterFolder(path, config, pairs, _alpha(config, pairs, source))
 
 
 def _refuse_others(config: Mapping[str, Any], source: str) -> None:
+    if config.get(_MLX_KIND) is not None:
+        what = "is an adapter of MLX (mlx-lm); mtkit converts those of PEFT"
+        hint = "mlx_lm.fuse gives a whole model"
+        raise UnsupportedError(what, source=source, field=_MLX_KIND, hint=hint)
     kind = config.get("peft_type")
     if kind != "LORA":
         what = f"is {quoted(str(kind))}, mtkit converts LORA"
@@ -130,12 +192,11 @@ def _pairs(path: str) -> dict[str, Pair]:
         name = stored.weight.name
         end = next((end for end in _ENDS if name.endswith(end)), None)
         if end is None:
-            if ".lora_embedding_" in name:
-                what = f"adapts embeddings ({quoted(name)}), which mtkit does not convert"
-            else:
-                what = f"has {quoted(name)}, which is no part of plain LoRA"
+            what = f"has {quoted(name)}, which is no part of plain LoRA"
+            if "norm" in name:
+                what += "; llama.cpp passes over norms in an adapter"
             raise UnsupportedError(what, source=path, hint=_HINT)
-        layer = name.removeprefix(_PREFIX).removesuffix(end) + ".weight"
+        layer = name.removeprefix(PREFIX).removesuffix(end) + ".weight"
         pair = halves.setdefault(layer, [None, None])
         if pair[_ENDS[end]] is not None:
             raise FormatError(f"has {quoted(layer)} twice", source=path)
@@ -153,7 +214,7 @@ def _pairs(path: str) -> dict[str, Pair]:
             raise FormatError(what, source=path, field=quoted(layer))
         if not shapes[0][0]:
             raise FormatError("has the rank 0", source=path, field=quoted(layer))
-        pairs[layer] = Pair(a, b)
+        pairs[layer] = Pair(a, b, a.weight.name.endswith(_EMBEDDING_END))
     return pairs
 
 

@@ -1,12 +1,9 @@
-"""The files of a HuggingFace model folder: tensors, JSON, the pooling of sentences, the card.
+"""The files of a HuggingFace model folder: tensors, JSON, the card.
 
-The pooling (how sentence-transformers makes one vector of a text) stands in files beside
-config.json. Of the card, the front matter of README.md is read, as far as its values are texts and
+Of the card, the front matter of README.md is read, as far as its values are texts and
 lists of texts; anything else, a card that is no YAML, and what stands behind ``MOST_CARD_BYTES`` is
 passed over: a conversion does not fail because of its card.
 
-Source: sentence-transformers, models/Pooling.py; llama.cpp, conversion/base.py
-(``_try_set_pooling_type``).
 Source: huggingface/huggingface_hub, repocard.py.
 """
 
@@ -15,7 +12,6 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
-from mtkit.base.escape import is_utf8, shown
 from mtkit.base.record import Record
 from mtkit.checkpoints import safetensors
 from mtkit.errors import FormatError, MtkitError
@@ -33,7 +29,6 @@ MODEL_CONFIG = "config.json"
 GENERATION = "generation_config.json"
 WEIGHTS = "model.safetensors"
 INDEX = WEIGHTS + ".index.json"
-PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth")
 _MOST_JSON_BYTES = 1 << 26
 
 
@@ -55,6 +50,16 @@ class StoredTensor(Record):
         raw = np.frombuffer(self.data, np.uint8)
         return decode_values(raw, self.weight.type).reshape(self.weight.shape)
 
+    def equals(self, other: StoredTensor) -> bool:
+        """Tell whether another tensor holds the same numbers: in the same type, of equal bytes."""
+        import numpy as np
+
+        same_kind = self.weight.type == other.weight.type
+        if not same_kind or self.weight.shape != other.weight.shape:
+            return False
+        left, right = (np.frombuffer(tensor.data, np.uint8) for tensor in (self, other))
+        return np.array_equal(left, right)
+
 
 def files_in(path: str) -> KeysView[str]:
     """Return the names of the files in a folder, sorted.
@@ -66,13 +71,8 @@ def files_in(path: str) -> KeysView[str]:
 
 
 def is_weights(name: str) -> bool:
-    """Tell by its name whether a file holds weights of a model, as safetensors or as a pickle."""
-    return name in PICKLES or (name.startswith("model") and name.endswith(safetensors.SUFFIX))
-
-
-def pickle_fault(name: str) -> str:
-    """Return why weights in a pickle are refused."""
-    return f"{shown(name)} is a pickle, which runs code when it is loaded"
+    """Tell by its name whether a file holds weights that are read."""
+    return name.startswith("model") and name.endswith(safetensors.SUFFIX)
 
 
 def read_json(path: str) -> dict[str, Any]:
@@ -108,48 +108,6 @@ def tensors_in(source: Source, header: Header) -> Iterator[StoredTensor]:
 
 
 POOLING_MODULES = "modules.json"
-POOLING_MODES = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_lasttoken": "lasttoken",
-}
-_MOST_MODULES_BYTES = 1 << 20
-
-
-def pooling_of(path: str) -> str | None:
-    """Return the pooling of a model, in the words of sentence-transformers, or None."""
-    file = os.path.join(path, POOLING_MODULES)
-    if not os.path.isfile(file):
-        return None
-    for module in _modules(file):
-        kind, place = module.get("type"), module.get("path")
-        if isinstance(kind, str) and kind.endswith("Pooling"):
-            if not isinstance(place, str) or not _is_beside(place):
-                raise FormatError("is not a folder beside it", source=file, field="path")
-            config = read_json(os.path.join(path, place, "config.json"))
-            modes = (mode for field, mode in POOLING_MODES.items() if config.get(field))
-            return next(modes, str(config.get("pooling_mode", "unknown")))
-    return None
-
-
-def _is_beside(place: str) -> bool:
-    leaves = os.path.isabs(place) or ".." in place.split("/")
-    return not leaves and is_utf8(place) and "\0" not in place
-
-
-def _modules(file: str) -> list[dict[str, Any]]:
-    import json
-
-    data = Source.open(file).data
-    try:
-        modules = json.loads(bytes(data)) if len(data) <= _MOST_MODULES_BYTES else None
-    except (ValueError, RecursionError):
-        modules = None
-    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
-        raise FormatError("is not a JSON list of objects", source=file)
-    return modules
-
-
 CARD = "README.md"
 MOST_CARD_BYTES = 1 << 16
 _MOST_ITEMS = 1000

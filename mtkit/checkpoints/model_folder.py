@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 
-from mtkit.architectures.config import MXFP4, class_of, quantization
+from mtkit.architectures.config import MLX, MXFP4, class_of, quantization
 from mtkit.base.binary import Source
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
@@ -19,16 +19,17 @@ from mtkit.checkpoints import safetensors
 from mtkit.checkpoints.folder_files import (
     INDEX,
     MODEL_CONFIG,
-    PICKLES,
     WEIGHTS,
     StoredTensor,
     files_in,
     is_weights,
-    pickle_fault,
     read_json,
     tensors_in,
 )
-from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.checkpoints.name_prefix import common_prefix
+from mtkit.checkpoints.text_part import has_parts, text_names
+from mtkit.checkpoints.weight_forms import unread_weights
+from mtkit.errors import FormatError, UnsupportedError, UsageError, format_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,12 +51,24 @@ NO_WEIGHTS = Rule("folder-weights", "note", TRANSFORMERS, "weights",
 PICKLE = Rule("folder-pickle", "warning", CONVERSION, "weights",
               "The weights are not safetensors but a pickle, which can run any code when "
               "loaded; mtkit never loads one. Use save_pretrained of transformers to write "
-              "model.safetensors.",
-              advice="in Python: transformers.AutoModel.from_pretrained(FOLDER)"
-              f".save_pretrained(NEW) writes {WEIGHTS}")
+              "model.safetensors.")
+FORM = Rule("folder-form", "warning", CONVERSION, "weights",
+            "The weights are in a form that mtkit does not read, so there is no model to convert. "
+            "mtkit convert --vocab-only converts the tokenizer alone.")
+TWO_WEIGHTS = Rule("folder-two-weights", "error", TRANSFORMERS, "weights",
+                   "model.safetensors and the shards of an index are both there and differ. "
+                   "transformers loads model.safetensors, llama.cpp's converter the shards.",
+                   advice=f"remove {WEIGHTS}, or {INDEX} with its shards")
+PREFIX = Rule("folder-prefix", "note", CONVERSION, "tensor",
+              "All names of tensors have more in front than they should: a wrapper (torch.compile, "
+              "DataParallel, PEFT) put it there. mtkit takes it off; transformers ignores such "
+              "tensors.")
+TEXT_PART = Rule("folder-text-part", "note", CONVERSION, "tensor",
+                 "The model also sees or hears. mtkit converts the part for text; the others need a "
+                 "file of their own (llama.cpp's mmproj).")
 QUANTIZED = Rule("folder-quantized", "warning", CONVERSION, "quantization_config",
                  "The weights cannot be converted because another tool quantized them (GPTQ, "
-                 "AWQ, bitsandbytes, FP8). Convert the original model.",
+                 "AWQ, bitsandbytes, FP8, MLX). Convert the original model.",
                  advice="take the model that was quantized, in BF16 or F16")
 SHARD = Rule("folder-shard", "error", TRANSFORMERS, "weights",
              "A shard is missing; the names of the others say how many there are. Download what "
@@ -65,7 +78,19 @@ TENSOR_TWICE = Rule("folder-tensor-twice", "error", TRANSFORMERS, "tensor",
 UNUSED = Rule("folder-unused", "note", TRANSFORMERS, "weights",
               "transformers does not load this file of weights.")
 # fmt: on
-RULES = (CONFIG_JSON, NO_WEIGHTS, PICKLE, QUANTIZED, SHARD, TENSOR_TWICE, UNUSED)
+RULES = (
+    CONFIG_JSON,
+    NO_WEIGHTS,
+    PICKLE,
+    FORM,
+    TWO_WEIGHTS,
+    PREFIX,
+    TEXT_PART,
+    QUANTIZED,
+    SHARD,
+    TENSOR_TWICE,
+    UNUSED,
+)
 _NUMBERED = re.compile(r"(model.*-)(\d{5})-of-(\d{5})\.safetensors$")
 _MOST_SHARDS = 1000
 
@@ -116,11 +141,7 @@ def survey_folder(path: str, packed: Collection[str] = ()) -> Survey:
     findings = Findings(strict=False)
     config = _config(path, packed, findings)
     names = files_in(path)
-    index = _index(os.path.join(path, INDEX), findings) if INDEX in names else None
-    headers: dict[str, Header | None] = dict(index.files) if index else {}
-    if not headers:
-        for name in _without_index(path, names, findings):
-            headers[name] = _header(os.path.join(path, name), findings)
+    index, headers = _headers(path, names, findings)
     files: dict[str, int | None] = {}
     tensors: dict[str, StoredTensor] = {}
     for name, header in sorted(headers.items()):
@@ -130,8 +151,99 @@ def survey_folder(path: str, packed: Collection[str] = ()) -> Survey:
             _keep_tensors(tensors_in(source, header), tensors, findings)
     weight_map = index.weight_map if index else {}
     missing = {tensor: name for tensor, name in weight_map.items() if headers.get(name) is None}
-    _note_unread(path, names, files, findings)
+    _note_unread(path, names, files, config, findings)
+    if QUANTIZED not in {finding.rule for finding in findings.entries} and _is_mlx(tensors):
+        _add_quantized(os.path.join(path, MODEL_CONFIG), MLX, findings)
+    tensors = _without_prefix(path, tensors, findings)
+    tensors = _text_part(path, config, tensors, findings)
     return Survey(path, config, tensors, files, missing, tuple(findings.entries))
+
+
+def _headers(
+    path: str, names: Collection[str], findings: Findings
+) -> tuple[Index | None, dict[str, Header | None]]:
+    """Return the index, where it counts, and the headers of the files of weights."""
+    if WEIGHTS in names:
+        whole = _header(os.path.join(path, WEIGHTS), findings)
+        if INDEX in names and whole is not None:
+            _compare_weights(path, whole, findings)
+        return None, {WEIGHTS: whole}
+    index = _index(os.path.join(path, INDEX), findings) if INDEX in names else None
+    headers: dict[str, Header | None] = dict(index.files) if index else {}
+    if not headers:
+        for name in _without_index(path, names, findings):
+            headers[name] = _header(os.path.join(path, name), findings)
+    return index, headers
+
+
+def _compare_weights(path: str, whole: Header, findings: Findings) -> None:
+    """Report an index beside model.safetensors whose shards are all there with other weights."""
+    try:
+        index = safetensors.read_index(Source.open(os.path.join(path, INDEX)), strict=False)
+    except BrokenRule:
+        return  # nothing reads it
+    if None in index.files.values():
+        return
+    of_shards = [
+        stored
+        for name, header in index.files.items()
+        if name != WEIGHTS and header is not None
+        for stored in tensors_in(Source.open(os.path.join(path, name)), header)
+    ]
+    source = Source.open(os.path.join(path, WEIGHTS))
+    of_whole = {stored.weight.name: stored for stored in tensors_in(source, whole)}
+    if not of_shards:
+        return
+    differing = next((s.weight.name for s in of_shards if not _is_same(s, of_whole)), None)
+    if differing is None and len(of_shards) < len(of_whole):
+        differing = next(iter(of_whole.keys() - {stored.weight.name for stored in of_shards}))
+    if differing is not None:
+        what = f"{WEIGHTS} and the shards of {INDEX} differ, first in {quoted(differing)}"
+        findings.add(Finding(TWO_WEIGHTS, TWO_WEIGHTS.field, what, source=path))
+
+
+def _is_same(stored: StoredTensor, others: Mapping[str, StoredTensor]) -> bool:
+    other = others.get(stored.weight.name)
+    return other is not None and stored.equals(other)
+
+
+def _is_mlx(tensors: Mapping[str, StoredTensor]) -> bool:
+    """Tell matrices that mlx-lm packed: 32 bits hold several numbers, scales lie beside them."""
+    return any(
+        stored.weight.type == "U32" and f"{name.removesuffix('weight')}scales" in tensors
+        for name, stored in tensors.items()
+    )
+
+
+def _without_prefix(
+    path: str, tensors: dict[str, StoredTensor], findings: Findings
+) -> dict[str, StoredTensor]:
+    """Return tensors without what a wrapper put in front of all their names."""
+    prefix = common_prefix(tensors)
+    if not prefix:
+        return tensors
+    what = f"all names of tensors begin with {quoted(prefix)}, which is taken off"
+    findings.add(Finding(PREFIX, PREFIX.field, what, source=path))
+    return {name.removeprefix(prefix): stored for name, stored in tensors.items()}
+
+
+def _text_part(
+    path: str, config: Mapping[str, Any], tensors: dict[str, StoredTensor], findings: Findings
+) -> dict[str, StoredTensor]:
+    """Return the tensors of the text part by the names of a text model."""
+    if not has_parts(config):
+        return tensors
+    names = text_names(tensors)
+    left = [name for name in tensors if name not in names]
+    if left:
+        parts = sorted(
+            {name.rpartition(".")[0].split(".layers.")[0].split(".blocks.")[0] for name in left}
+        )
+        more = f" and {len(parts) - 1} more" if parts[1:] else ""
+        what = f"{format_count(len(left), 'tensor')} of other parts than the text are left out"
+        what = f"{what} ({shown(parts[0])}{more})"
+        findings.add(Finding(TEXT_PART, TEXT_PART.field, what, source=path))
+    return {new: tensors[name] for name, new in names.items()}
 
 
 def _config(path: str, packed: Collection[str], findings: Findings) -> Mapping[str, Any]:
@@ -146,9 +258,16 @@ def _config(path: str, packed: Collection[str], findings: Findings) -> Mapping[s
         return {}
     method = quantization(config)
     if method and not (method == MXFP4 and class_of(config) in packed):
-        what = f"the weights are quantized ({shown(method)})"
-        findings.add(Finding(QUANTIZED, QUANTIZED.field, what, source=source))
+        _add_quantized(source, method, findings)
     return config
+
+
+def _add_quantized(source: str, method: str, findings: Findings) -> None:
+    what, advice = f"the weights are quantized ({shown(method)})", ""
+    if method == MLX:
+        advice = f"{QUANTIZED.advice}, or run mlx_lm.convert with --dequantize"
+    field = QUANTIZED.field if method != MLX else "quantization"
+    findings.add(Finding(QUANTIZED, field, what, None, advice, source))
 
 
 def _index(path: str, findings: Findings) -> Index | None:
@@ -164,9 +283,6 @@ def _index(path: str, findings: Findings) -> Index | None:
 
 
 def _without_index(path: str, names: Collection[str], findings: Findings) -> Iterator[str]:
-    if WEIGHTS in names:
-        yield WEIGHTS
-        return
     numbered = set()
     for name in names:
         if name.startswith("model") and name.endswith(safetensors.SUFFIX):
@@ -207,27 +323,41 @@ def _keep_tensors(
 
 
 def _note_unread(
-    path: str, names: Collection[str], files: Mapping[str, object], findings: Findings
+    path: str,
+    names: Collection[str],
+    files: Mapping[str, object],
+    config: Mapping[str, Any],
+    findings: Findings,
 ) -> None:
-    """Report weights that are not read: pickles, safetensors that nothing names."""
-    pickles = [name for name in PICKLES if name in names]
-    if not files and pickles:
-        findings.add(Finding(PICKLE, PICKLE.field, pickle_fault(pickles[0]), source=path))
+    """Report weights that are not read: in other forms, under other names."""
+    unread = unread_weights(path, (name for name in names if name not in files))
+    if not files and unread:
+        first = unread[0]
+        rule = PICKLE if first.form.is_pickle else FORM
+        advice = f"{first.advice(config)}; --vocab-only converts the tokenizer alone"
+        what = first.fault + (f"; {len(unread) - 1} more are not read" if unread[1:] else "")
+        findings.add(Finding(rule, rule.field, what, None, advice, path))
     elif not files:
         what = "the folder contains no weights"
         findings.add(Finding(NO_WEIGHTS, NO_WEIGHTS.field, what, source=path))
-    why = f"the weights are in {shown(next(iter(files), ''))}"
-    if INDEX in names:
+    if not files or TWO_WEIGHTS in {finding.rule for finding in findings.entries}:
+        return
+    why = f"the weights are in {shown(next(iter(files)))}"
+    if WEIGHTS in files:
+        why = f"{WEIGHTS} comes first"
+    elif INDEX in names:
         why = "the index does not name it"
-    for name in names:
-        if name.endswith(safetensors.SUFFIX) and name not in files:
-            source = os.path.join(path, name)
-            findings.add(Finding(UNUSED, shown(name), f"is not read: {why}", source=source))
+    other = [name for name in names if name.endswith(safetensors.SUFFIX) and name not in files]
+    for name in [*other, *[INDEX] * (INDEX in names and WEIGHTS in files)]:
+        source = os.path.join(path, name)
+        findings.add(Finding(UNUSED, shown(name), f"is not read: {why}", source=source))
 
 
 REFUSED_RULES: dict[Rule, type[MtkitError]] = {
     NO_WEIGHTS: UsageError,
     PICKLE: UnsupportedError,
+    FORM: UnsupportedError,
+    TWO_WEIGHTS: UsageError,
     QUANTIZED: UnsupportedError,
     SHARD: UsageError,
     safetensors.INDEX_FILE: UsageError,
@@ -242,18 +372,26 @@ class ModelFolder(Record):
 
     Attributes:
         tensors: Name -> tensor, in the order of the files and of the data in them.
+        files: Files of weights that are read.
+        findings: What the survey reports besides: nothing that prevents a conversion.
     """
 
     path: str
     config: Mapping[str, Any]
     tensors: Mapping[str, StoredTensor]
+    files: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def sniff(path: str) -> bool:
-    """Tell by a config.json with weights beside it."""
+    """Tell by a config.json with weights beside it, in whichever form."""
     if not os.path.isfile(os.path.join(path, MODEL_CONFIG)):
         return False
-    return any(name == INDEX or is_weights(name) for name in files_in(path))
+    names = files_in(path)
+    if any(name == INDEX or is_weights(name) for name in names):
+        return True
+    has_gguf = any(name.endswith(".gguf") for name in names)
+    return not has_gguf and bool(unread_weights(path, names))
 
 
 def read(path: str, packed: Collection[str] = ()) -> ModelFolder:
@@ -280,4 +418,4 @@ def read(path: str, packed: Collection[str] = ()) -> ModelFolder:
                 offset=finding.offset,
                 hint=finding.advice or finding.rule.advice,
             )
-    return ModelFolder(path, survey.config, survey.tensors)
+    return ModelFolder(path, survey.config, survey.tensors, tuple(survey.files), survey.findings)

@@ -13,7 +13,7 @@ from mtkit.architectures import packed_classes
 from mtkit.base.binary import Source
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Rule
-from mtkit.checkpoints import kind_of, model_folder, safetensors
+from mtkit.checkpoints import adapter_folder, kind_of, model_folder, safetensors
 from mtkit.checks import folder, gguf_keys, loader, programs, tensors, tokenizer_rules
 from mtkit.checks.report import Report, survey_findings
 from mtkit.checks.tensors import TYPE_RULES, UNFINISHED_RULES
@@ -371,10 +371,21 @@ def check(
     else:
         at = os.path.expanduser(path)
         model = at if os.path.exists(at) else hub.find(path)
+        options = CheckOptions(deep, other_spec, against or "", names)
         if model is not None and folder.is_model(model):
-            return _check_folder(model, CheckOptions(deep, other_spec, against or "", names))
+            return _check_folder(model, options)
+        if model is not None and adapter_folder.sniff(model):
+            return _check_adapter(model, options)
         source = Source.open(locate(path).path)
     return check_source(source, CheckOptions(deep, other_spec, against or "", names))
+
+
+def _check_adapter(path: str, options: CheckOptions) -> Report:
+    """Check the folder of an adapter: its files, and whether it is converted."""
+    file_check = FileCheck(Source(path, b""), options)
+    file_check.findings += folder.adapter_findings(path)
+    file_check.skipped.append(("tensor data", "mtkit checks tensor data in GGUF files only"))
+    return file_check.report("adapter")
 
 
 def _check_folder(path: str, options: CheckOptions) -> Report:

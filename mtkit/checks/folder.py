@@ -10,7 +10,6 @@ import os
 
 from mtkit.architectures import architecture_of
 from mtkit.architectures.config import Config
-from mtkit.architectures.decoder_rows import SENTENCE_POOLING
 from mtkit.architectures.metadata import keys_of
 from mtkit.architectures.tensor_match import match_folder
 from mtkit.base.binary import Source, map_file
@@ -19,10 +18,12 @@ from mtkit.base.record import replace
 from mtkit.base.rules import Finding, Rule
 from mtkit.checkpoints import adapter_folder, folder_files, safetensors
 from mtkit.checkpoints.model_folder import CONVERSION, QUANTIZED, TRANSFORMERS
+from mtkit.checkpoints.weight_forms import unread_weights
 from mtkit.checks.tensors import fault_findings
-from mtkit.conversion.model import prepare_gguf, weight_shapes
+from mtkit.conversion.heads import compare_heads, model_document
+from mtkit.conversion.model import prepare_gguf
 from mtkit.conversion.model_keys import SENTENCEPIECE
-from mtkit.errors import FormatError, MtkitError
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf.values import DTYPES
 from mtkit.sources.locate import TOKENIZER, in_folder
 
@@ -63,8 +64,24 @@ VOCABULARY = Rule("folder-vocabulary", "error", TRANSFORMERS, "vocab_size",
 NO_TOKENIZER = Rule("folder-tokenizer", "warning", CONVERSION, "tokenizer",
                     "The tokenizer is missing, or llama.cpp has no equivalent, so mtkit convert "
                     "refuses the folder.")
-FOLDER_RULES = (ARCHITECTURE, FIELD, SUPPORT, TYPE, MISSING, SHAPE, UNKNOWN, VOCABULARY,
-                NO_TOKENIZER)
+REMAINDER = Rule("folder-remainder", "note", CONVERSION, "folder",
+                 "What a conversion of the folder does not use, or decides: files, fields and "
+                 "tensors that are not read, a head that contradicts tie_word_embeddings.")
+ADAPTER_FILE = Rule("adapter-file", "error", "PEFT", adapter_folder.CONFIG,
+                    "A file of the adapter is missing or damaged, or two of its tensors do not "
+                    "fit each other. Download it again.")
+ADAPTER_KIND = Rule("adapter-kind", "warning", CONVERSION, adapter_folder.CONFIG,
+                    "The adapter has parts that a GGUF, or llama.cpp, has no place for, so mtkit "
+                    "convert refuses it.")
+ADAPTER_BASE = Rule("adapter-base", "note", CONVERSION, "base_model_name_or_path",
+                    "The base model is not on this machine, so names and shapes were not compared "
+                    "with it.", advice="mtkit convert ADAPTER --base FOLDER")
+ADAPTER_FIELD = Rule("adapter-field", "note", CONVERSION, adapter_folder.CONFIG,
+                     "Fields of adapter_config.json that are not read, and of which no effect is "
+                     "known.")
+FOLDER_RULES = (ADAPTER_FILE, ADAPTER_KIND, ADAPTER_BASE, ADAPTER_FIELD,
+                ARCHITECTURE, FIELD, SUPPORT, TYPE, MISSING, SHAPE, UNKNOWN, VOCABULARY,
+                NO_TOKENIZER, REMAINDER)
 # fmt: on
 FILES = tuple(name for name in TOKENIZER.files if not name.endswith(".gguf"))
 """What a tokenizer is read from."""
@@ -90,9 +107,12 @@ class WatchedSource(Source):
 
 def is_model(path: str) -> bool:
     """Tell a folder of a model from one of tokenizers, of GGUF files, or of an adapter alone."""
-    names = os.listdir(path) if os.path.isdir(path) else []
-    has_weights = any(n.endswith(safetensors.SUFFIX) or folder_files.is_weights(n) for n in names)
+    if not os.path.isdir(path):
+        return False
+    names = os.listdir(path)
     has_gguf = any(name.endswith(".gguf") for name in names)
+    has_weights = any(name.endswith(safetensors.SUFFIX) for name in names)
+    has_weights = has_weights or (not has_gguf and bool(unread_weights(path, names)))
     is_described = folder_files.MODEL_CONFIG in names and not has_gguf
     is_adapter = adapter_folder.CONFIG in names and folder_files.MODEL_CONFIG not in names
     return (has_weights or folder_files.INDEX in names or is_described) and not is_adapter
@@ -133,8 +153,7 @@ def _config(
     """Return a config with defaults and the settings of the files beside it; and their errors."""
     config, errors = Config(survey.config, source), []
     try:
-        pooling = {SENTENCE_POOLING: folder_files.pooling_of(survey.path)}
-        config = Config({**survey.config, **pooling}, source)
+        config = Config(model_document(survey.path, survey.config), source)
     except MtkitError as error:
         errors.append(error)
     try:
@@ -173,7 +192,7 @@ def _config_finding(error: MtkitError) -> Finding:
 def _tensors(survey: Survey, architecture: Architecture, config: Config) -> Iterator[Finding]:
     source = os.path.join(survey.path, folder_files.MODEL_CONFIG)
     try:
-        shapes = weight_shapes(architecture, config, survey.tensors)
+        shapes = compare_heads(architecture, config, survey.tensors).shapes
         keys = keys_of(architecture.name, architecture.keys, config)
         vocab = config.count("vocab_size")
         dims = architecture.sizes({key.name: key.value for key in keys}, vocab)
@@ -222,13 +241,35 @@ def tokenizer_findings(survey: Survey, ids: int | None) -> Iterator[Finding]:
 def conversion_findings(survey: Survey) -> Iterator[Finding]:
     """Yield what conversion refuses, where nothing else is wrong: no weight is read."""
     try:
-        prepare_gguf(survey.path)
+        plan = prepare_gguf(survey.path).plan
     except MtkitError as error:
         if error.source not in tokenizer_files(survey.path):
             yield _config_finding(error)
         else:
             field = error.field or NO_TOKENIZER.field
             yield Finding(NO_TOKENIZER, field, error.what, error.offset, error.hint, error.source)
+        return
+    reported = {finding.what for finding in survey.findings}
+    for note in plan.notes:
+        if not any(note.endswith(what) for what in reported):
+            yield Finding(REMAINDER, REMAINDER.field, note, source=survey.path)
+
+
+def adapter_findings(path: str) -> Iterator[Finding]:
+    """Yield what is wrong with the folder of an adapter, by itself and with its base model."""
+    from mtkit.conversion.adapter import plan_adapter
+
+    try:
+        adapter = adapter_folder.read(path)
+        for note in adapter_folder.field_notes(adapter.config):
+            yield Finding(ADAPTER_FIELD, ADAPTER_FIELD.field, note, source=path)
+        plan_adapter(path)
+    except MtkitError as error:
+        rule = ADAPTER_KIND if isinstance(error, UnsupportedError) else ADAPTER_FILE
+        if isinstance(error, UsageError) and "base model" in error.what:
+            rule = ADAPTER_BASE
+        source = error.source or path
+        yield Finding(rule, error.field or rule.field, error.what, error.offset, error.hint, source)
 
 
 def unchecked_parts(survey: Survey, seen: Collection[str]) -> Iterator[tuple[str, str]]:

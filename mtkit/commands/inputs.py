@@ -69,11 +69,28 @@ def find_folder(name: str | None) -> str | None:
     return folder if folder is not None and model_folder.sniff(folder) else None
 
 
+def find_adapter(name: str | None) -> str | None:
+    """Return the folder of an adapter, without a model in it, that a name stands for; else None."""
+    if name is None:
+        return None
+    from mtkit.checkpoints import adapter_folder
+    from mtkit.sources import hub
+
+    path = os.path.expanduser(name)
+    folder = path if os.path.exists(path) else hub.find(name)
+    is_adapter = folder is not None and adapter_folder.sniff(folder)
+    return folder if is_adapter and find_folder(name) is None else None
+
+
 def find_models(names: Sequence[str]) -> list[str]:
     """Return the models that names stand for: a folder of several files can be one, or many."""
     from mtkit.sources.locate import models_of
 
-    return [path for name in names for path in ([name] if find_folder(name) else models_of(name))]
+    return [
+        path
+        for name in names
+        for path in ([name] if find_folder(name) or find_adapter(name) else models_of(name))
+    ]
 
 
 def find_gguf(name: str) -> str:

@@ -6,7 +6,7 @@ import os
 
 from mtkit.commands import output
 from mtkit.commands.command import Command
-from mtkit.commands.inputs import find_gguf, read_texts
+from mtkit.commands.inputs import find_folder, find_gguf, read_texts
 from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
@@ -81,6 +81,8 @@ def quantize(
       mtkit quantize model-f16.gguf --type Q4_K_M --tensor-type attn_v=q6_k -o model-q4.gguf
       mtkit quantize model-q8.gguf --type Q4_0 --allow-requantize -o model-q4.gguf
     """
+    from shlex import quote
+
     from mtkit.commands.terminal import Progress
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
@@ -100,6 +102,10 @@ def quantize(
     number = file_type(kind)
     kinds = TensorKinds(tensor_types or (), output_type, embedding_type)
     kinds.numbers()  # its errors come before those of the file
+    if find_folder(file) is not None:
+        # A GGUF in it may be of any type: the weights of the folder are what is meant.
+        line = f"run: mtkit convert {quote(file)} {quote(out or 'NEW.gguf')} --type {kind}"
+        raise UsageError("is a HuggingFace model folder", source=file, hint=line)
     file = find_gguf(file)
     before = open_whole(file)
     texts = read_texts(None, imatrix_from, "") if imatrix_from else ()

@@ -101,7 +101,12 @@ def convert_adapter(
         assumptions=(),
         verified=(),
         sizes=(("total", os.path.getsize(target)),),
-        model=Model.of(plan.architecture.name, plan.type, tensors),
+        model=Model.of(
+            plan.architecture.name,
+            plan.type,
+            tensors,
+            adapter_folder.field_notes(plan.folder.config),
+        ),
     )
 
 
@@ -157,7 +162,9 @@ def _check(folder: AdapterFolder, match: Match, *, is_tied: bool) -> None:
     is_linear = all(len(shape) == 2 for shape in match.folder_shapes)
     is_known = change.keeps_order and not change.computes and _is_whole(match)
     is_known = is_known or change.moves_rows or isinstance(change, Transposed)
-    if not is_linear or not is_known or match.gguf[0] == "token_embd.weight":
+    is_embedding = match.gguf[0] == "token_embd.weight"
+    is_known = is_known and all(folder.pairs[n].embeds == is_embedding for n in match.folder)
+    if not is_linear or not is_known:
         raise UnsupportedError("adapts a layer that mtkit cannot convert", field=quoted(name))
     if match.gguf[0] == "output.weight" and is_tied:
         what = "adapts the output, which is the embedding in this model"
@@ -167,6 +174,8 @@ def _check(folder: AdapterFolder, match: Match, *, is_tied: bool) -> None:
         pair = folder.pairs[name]
         rows, columns = reversed(shape) if isinstance(change, Transposed) else shape
         pair_shape = [pair.b.weight.shape[0], pair.a.weight.shape[1]]
+        if pair.embeds:
+            pair_shape.reverse()
         if pair_shape != [rows, columns]:
             what = f"adds a matrix of {pair_shape}, but the base model has {[rows, columns]}"
             raise FormatError(what, field=quoted(name), hint="check that this is its base model")
@@ -191,6 +200,12 @@ def _is_whole(match: Match) -> bool:
 def _tensors(folder: AdapterFolder, match: Match, kind: TensorType) -> Iterator[NewTensor]:
     pairs = [folder.pairs[name] for name in match.folder]
     rank = pairs[0].a.weight.shape[0]
+    if pairs[0].embeds:
+        # llama.cpp looks up rows of A, so that it is transposed.
+        name, ((tokens, width),) = match.gguf[0], match.gguf_shapes
+        yield _tensor(f"{name}.lora_a", (tokens, rank), kind, lambda: [pairs[0].a.floats().T])
+        yield _tensor(f"{name}.lora_b", (width, rank), kind, lambda: [pairs[0].b.floats()])
+        return
     shapes = [(*shape[:-1], rank) for shape in match.gguf_shapes]
     for number, (name, shape) in enumerate(zip(match.gguf, shapes, strict=True)):
 

@@ -112,7 +112,7 @@ def folder_report(path: str) -> FolderReport:
         failed,
         vocabulary=report.vocabulary,
         without_tokenizer=failed,
-        notes=_folder_notes(path),
+        notes=(*_folder_notes(path), *plan.notes),
     )
 
 
@@ -241,8 +241,9 @@ class FolderTensor:
         self.shape = tuple(reversed(match.gguf_shapes[number]))
         self._stores = match.row.change.stores
         self.type = self._stores or stored[0].weight.type
-        many, whole = (sum(map(prod, shapes)) for shapes in (match.gguf_shapes, [self.shape]))
-        self.n_bytes = sum(tensor.weight.n_bytes for tensor in stored) * whole // max(many, 1)
+        shapes = match.gguf_shapes if self._stores else [t.weight.shape for t in stored]
+        many = max(sum(map(prod, shapes)), 1)
+        self.n_bytes = sum(t.weight.n_bytes for t in stored) * prod(self.shape) // many
 
     def data_as(self, kind: str) -> Iterator[Buffer] | None:
         """Give its data in a type that conversion writes."""

@@ -12,7 +12,7 @@ import os
 
 from mtkit.architectures import describe_config, packed_classes
 from mtkit.architectures.config import MXFP4, quantization
-from mtkit.architectures.decoder_rows import SENTENCE_POOLING
+from mtkit.architectures.rope import rope_notes
 from mtkit.architectures.tensor_match import folder_matches
 from mtkit.base.binary import Source
 from mtkit.base.escape import quoted, shown
@@ -20,8 +20,8 @@ from mtkit.base.process import ProgressCount
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import folder_files, model_folder
 from mtkit.checkpoints.folder_files import files_in
-from mtkit.conversion import model_keys, model_tensors
-from mtkit.conversion.model_keys import model_vocabulary
+from mtkit.conversion import heads, model_keys, model_tensors
+from mtkit.conversion.model_keys import TEMPLATES, model_vocabulary
 from mtkit.conversion.model_tensors import (
     FILE_TYPES,
     PACKED_FILE_TYPES,
@@ -30,6 +30,7 @@ from mtkit.conversion.model_tensors import (
     new_tensors,
     usual_type,
 )
+from mtkit.conversion.remainder import field_notes, file_notes, implied_fields, tensor_notes
 from mtkit.conversion.tokenizer import Conversion, Model, is_same_file, make_folder, write_tokenizer
 from mtkit.conversion.verification import verify
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
@@ -43,7 +44,7 @@ from mtkit.sources import hub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.config import Config
@@ -62,6 +63,7 @@ class GgufPlan(Record):
 
     Attributes:
         type: Of its matrices: f32, f16, bf16 or q8_0.
+        notes: What of the folder is not used, and what was found out about it.
     """
 
     folder: ModelFolder
@@ -72,6 +74,7 @@ class GgufPlan(Record):
     matches: tuple[Match, ...]
     type: str
     vocab: int
+    notes: tuple[str, ...] = ()
 
     def tensors(self, progress: Callable[[int], object] = lambda _: None) -> list[NewTensor]:
         """Return the tensors of the GGUF; ``progress`` gets the size of each piece written."""
@@ -79,19 +82,19 @@ class GgufPlan(Record):
         return [*self.generated, *new_tensors(self.matches, self.folder.tensors, target, progress)]
 
 
-def plan_gguf(path: str, kind: str = "auto") -> GgufPlan:
-    """Plan the conversion of a folder; no weight is read.
+def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> GgufPlan:
+    """Plan the conversion of a folder; no weight is read but a head that may be the embedding.
 
     Args:
         kind: Type of matrices: f32, f16, bf16, q8_0, or auto for the one that they have.
+        dense_modules: Convert the dense layers that sentence-transformers puts behind the model.
     """
     check_type(kind)
     folder = model_folder.read(path, packed_classes())
     source = os.path.join(path, folder_files.MODEL_CONFIG)
-    pooling = folder_files.pooling_of(path)
-    architecture, config = describe_config({**folder.config, SENTENCE_POOLING: pooling}, source)
+    architecture, config = describe_config(heads.model_document(path, folder.config), source)
     try:
-        shapes = weight_shapes(architecture, config, folder.tensors)
+        head = heads.compare_heads(architecture, config, folder.tensors)
         if kind == "auto":
             kind = usual_type(
                 (stored.weight.type, stored.weight.shape) for stored in folder.tensors.values()
@@ -101,29 +104,33 @@ def plan_gguf(path: str, kind: str = "auto") -> GgufPlan:
         keys = tuple(model_keys.architecture_keys(architecture, config, types[kind]))
         vocab = config.count("vocab_size")
         dims = architecture.sizes({key.name: key.value for key in keys}, vocab)
-        matches = tuple(folder_matches(architecture, dims, shapes))
+        matches = tuple(folder_matches(architecture, dims, head.shapes))
         # After the tensors were matched: sizes that the weights bear out cannot be absurdly large.
         generated = tuple(_generated_tensors(architecture, config, dims))
         for match in matches:
             known = ("U8",) if match.row.change.stores else DTYPES
             _refuse_types((folder.tensors[name] for name in match.folder), known)
-        keys = (*model_tensors.layer_number_keys(architecture, dims, folder.tensors), *keys)
+        numbers = tuple(model_tensors.layer_number_keys(architecture, dims, folder.tensors))
         _refuse_nonzero(architecture, folder)
+        layers = heads.dense_layers(folder, architecture, dims, write=dense_modules)
+        notes = (
+            *file_notes(folder),
+            *head.notes,
+            *heads.rerank_notes(config),
+            *layers.notes,
+            *heads.module_notes(path),
+            *rope_notes(architecture, config),
+            *field_notes(
+                folder, config, architecture, implied_fields(architecture, dims, matches, generated)
+            ),
+            *tensor_notes(architecture, folder, dims, matches),
+        )
+        matches = (*layers.matches, *heads.answer_matches(config, matches))
+        folder = replace(folder, tensors={**folder.tensors, **layers.tensors})
+        keys = (*numbers, *keys, *layers.keys)
     except MtkitError as error:
         raise error.located(source) from None
-    return GgufPlan(folder, architecture, config, keys, generated, matches, kind, vocab)
-
-
-def weight_shapes(
-    architecture: Architecture, config: Config, tensors: Mapping[str, StoredTensor]
-) -> dict[str, tuple[int, ...]]:
-    """Return name -> shape, slowest axis first, of the tensors that the GGUF gets."""
-    skips = architecture.skips
-    return {
-        name: stored.weight.shape
-        for name, stored in tensors.items()
-        if skips is None or not skips(name, config)
-    }
+    return GgufPlan(folder, architecture, config, keys, generated, matches, kind, vocab, notes)
 
 
 def _refuse_types(tensors: Iterable[StoredTensor], known: Collection[str]) -> None:
@@ -176,7 +183,7 @@ class PreparedGguf(Record):
             assumptions=self.vocabulary.assumptions,
             verified=self.vocabulary.verified,
             sizes=(("total", sum(map(os.path.getsize, paths))),),
-            model=Model.of(plan.architecture.name, plan.type, tensors),
+            model=Model.of(plan.architecture.name, plan.type, tensors, plan.notes),
         )
 
 
@@ -186,12 +193,13 @@ def prepare_gguf(
     *,
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
+    dense_modules: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> PreparedGguf:
     """Do all of a conversion but the writing; arguments are those of ``convert_model``."""
     from mtkit.formats.contract import WriteOptions
 
-    plan, options = plan_gguf(path, kind), options or WriteOptions()
+    plan, options = plan_gguf(path, kind, dense_modules=dense_modules), options or WriteOptions()
     if plan.architecture.adds_eos and options.add_eos is None:
         options = replace(options, add_eos=True)
 
@@ -207,8 +215,19 @@ def prepare_gguf(
     name = vocabulary.name or name
     name_keys = [Key(NAME_KEY, "string", name) if key.name == NAME_KEY else key for key in about]
     architecture = Key("general.architecture", "string", plan.architecture.name)
-    keys = [architecture, *name_keys, *plan.keys, *vocabulary.keys]
+    keys = [architecture, *name_keys, *_join_templates(plan.keys, vocabulary.keys)]
     return PreparedGguf(plan, Draft(keys, tensors), vocabulary)
+
+
+def _join_templates(model: Iterable[Key], vocabulary: Iterable[Key]) -> Iterator[Key]:
+    """Yield the keys of a model and of its tokenizer; names of chat templates are in one list."""
+    keys: dict[str, Key] = {}
+    for key in (*model, *vocabulary):
+        if key.name == TEMPLATES[1] and key.name in keys:
+            names = dict.fromkeys([*key.value, *keys[key.name].value])
+            key = Key(key.name, key.type, list(names))
+        keys[key.name] = key
+    yield from keys.values()
 
 
 def convert_model(
@@ -219,6 +238,7 @@ def convert_model(
     max_bytes: int | None = None,
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
+    dense_modules: bool = False,
     force: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> Conversion:
@@ -231,6 +251,7 @@ def convert_model(
         max_bytes: Maximum bytes of tensors per shard; None: one file.
         allow_loss: Codes of tokenizer losses to accept even if ids change.
         options: Options for writing the tokenizer.
+        dense_modules: Convert the dense layers that sentence-transformers puts behind the model.
         force: Replace existing files.
         progress: Called with the bytes written and the total.
 
@@ -244,7 +265,14 @@ def convert_model(
         ResourceError: The disk is full.
     """
     path = os.fspath(src)
-    gguf = prepare_gguf(path, kind, allow_loss=allow_loss, options=options, progress=progress)
+    gguf = prepare_gguf(
+        path,
+        kind,
+        allow_loss=allow_loss,
+        options=options,
+        dense_modules=dense_modules,
+        progress=progress,
+    )
     target = gguf_target(path, gguf.plan.type, dst)
     drafts, names = [gguf.draft], [target]
     if max_bytes is not None:

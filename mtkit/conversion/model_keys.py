@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 
 from mtkit.architectures.metadata import keys_of
+from mtkit.architectures.rope import check_rope
 from mtkit.base.binary import Source
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record
@@ -129,6 +130,7 @@ def architecture_keys(architecture: Architecture, config: Config, file_type: int
     """Return the keys of the architecture, once its checks pass."""
     for check in architecture.checks:
         check(config)
+    check_rope(architecture, config)
     return [
         *keys_of(architecture.name, architecture.keys, config),
         Key("general.file_type", "u32", file_type),

@@ -36,8 +36,11 @@ TOKENIZER_FILES = (
     "*.mtok",
 )
 """What ``download`` fetches: all files that a tokenizer is read from, and no weights."""
-MODEL_FILES = ("model*.safetensors", "model.safetensors.index.json", "README.md")
-"""What it fetches in addition for a whole model."""
+MODEL_FILES = (
+    "model*.safetensors", "model.safetensors.index.json", "README.md", "modules.json",
+    "?_*/config.json", "?_*/model.safetensors",
+)  # fmt: skip
+"""What it fetches in addition for a whole model, with the modules of sentence-transformers."""
 
 
 def parse(name: str) -> tuple[str, str] | None:

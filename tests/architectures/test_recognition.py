@@ -98,8 +98,6 @@ T5 = {
         ("GPT2LMHeadModel", {"h.0.attn.bias": BUFFER, "h.1.attn.masked_bias": ()}),
         ("GPTBigCodeForCausalLM", {"transformer.h.0.attn.bias": BUFFER}),
         ("GPTNeoXForCausalLM", {"gpt_neox.layers.0.attention.bias": BUFFER}),
-        ("GemmaForCausalLM", {"lm_head.weight": (128, 64)}),
-        ("Gemma2ForCausalLM", {"lm_head.weight": (128, 64)}),
         ("T5ForConditionalGeneration", {"decoder.embed_tokens.weight": (128, 64)}),
         ("T5EncoderModel", {"encoder.embed_tokens.weight": (128, 64)}),
     ],

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from adapters import linear_layers, write_adapter
 from model_folders import write_folder, write_weights
 from support import FIXTURES, shared
 
@@ -52,6 +53,22 @@ def pickled(path: Path) -> Path:
     return path
 
 
+def in_two_forms(path: Path) -> Path:
+    """Shards with their index, and a model.safetensors of other values."""
+    write_folder(path, files=2)
+    return write_folder(path, kind="F16")
+
+
+def prefixed(names: dict[str, tuple[int, ...]]) -> None:
+    for name in list(names):
+        names[f"_orig_mod.{name}"] = names.pop(name)
+
+
+def adapter(path: Path, **config: object) -> Path:
+    base = write_folder(path.parent / "base")
+    return write_adapter(path, base, linear_layers(base, ("q_proj",)), config=config)
+
+
 def twice(path: Path) -> Path:
     """Two files, no index, and a tensor in both."""
     write_folder(path, files=2)
@@ -76,6 +93,21 @@ BROKEN: list[tuple[str, Callable[[Path], Path]]] = [
     ("folder-config", lambda path: without(write_folder(path), MODEL_CONFIG)),
     ("folder-weights", lambda path: without(write_folder(path), WEIGHTS)),
     ("folder-pickle", pickled),
+    ("folder-form",
+     lambda path: added(without(write_folder(path), WEIGHTS), "tf_model.h5", b"HDF")),
+    ("folder-form", lambda path: (
+        write_folder(path) / WEIGHTS).rename(path / "pytorch_model.safetensors").parent),
+    ("folder-two-weights", in_two_forms),
+    ("folder-prefix", lambda path: write_folder(path, change=prefixed)),
+    ("folder-remainder", lambda path: edited(write_folder(path), zebra_factor=2)),
+    ("folder-remainder", lambda path: added(write_folder(path), "zebra.dat")),
+    ("folder-remainder", lambda path: edited(write_folder(path), tie_word_embeddings=True)),
+    ("adapter-kind", lambda path: adapter(path, use_dora=True)),
+    ("adapter-file", lambda path: without(adapter(path), "adapter_model.safetensors")),
+    ("adapter-base", lambda path: adapter(path, base_model_name_or_path="some/model")),
+    ("adapter-field", lambda path: adapter(path, zebra_rate=1)),
+    ("folder-quantized",
+     lambda path: edited(write_folder(path), quantization={"group_size": 32, "bits": 4})),
     ("folder-quantized",
      lambda path: edited(write_folder(path), quantization_config={"quant_method": "gptq"})),
     ("folder-unused",
@@ -203,6 +235,15 @@ def hf_models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     return tmp_path_factory.mktemp("hf"), make_models
 
 
+REMAINDERS = {
+    "mistral": {
+        "config.json: sliding_window 64 is not kept: llama.cpp's llama models see the whole text"
+    },
+    "mpt": {"config.json: expansion_ratio 2 is not kept: llama.cpp runs mpt models with 4"},
+}
+"""What llama.cpp does not compute, of the folders whose conversion is otherwise complete."""
+
+
 def test_published_shapes_and_their_files_break_no_rule(hf_models: tuple[Path, Any]) -> None:
     """Of each architecture: the folder, and the GGUF that llama.cpp's converter makes as well."""
     from mtkit.architectures import architectures
@@ -217,7 +258,7 @@ def test_published_shapes_and_their_files_break_no_rule(hf_models: tuple[Path, A
         # Their small tokenizers are no model's own: some classes of transformers read them anew.
         aside = (folder.NO_TOKENIZER, *tokenizer_rules.CLASS_RULES)
         found = [one for one in check(str(path)).findings if one.rule not in aside]
-        assert not found, (name, found)
+        assert {one.what for one in found} == REMAINDERS.get(name, set())
         target = path / "made.gguf"
         convert_model(path, target, allow_loss=("ids", "ids-possible"))
         report = check(str(target))

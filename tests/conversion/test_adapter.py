@@ -17,9 +17,12 @@ from mtkit.architectures import architectures, describe_config
 from mtkit.architectures.metadata import keys_of
 from mtkit.architectures.tensor_match import every_match
 from mtkit.checkpoints import adapter_folder
+from mtkit.checkpoints.adapter_folder import WEIGHTS
+from mtkit.checkpoints.folder_files import tensors_of
 from mtkit.conversion.adapter import convert_adapter
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
+from mtkit.inspection.adapter import inspect_adapter
 
 GOLDEN = {
     ("llama-spm", "f32"): "502cd2b74bf73a6d6654911e5dd4fbacd442c807fe2ab213f5871b18bfe1e1eb",
@@ -201,9 +204,12 @@ TENSORS: list[tuple[dict[str, tuple[int, ...] | None], type[MtkitError], str]] =
     ({SAVED: (64,)}, UnsupportedError, f"has '{SAVED}', which is no part of plain LoRA"),
     ({f"{Q}.lora_magnitude_vector": (64,)}, UnsupportedError, "is no part of plain LoRA"),
     (
-        {"base_model.model.model.embed_tokens.lora_embedding_A": (4, 8)},
-        UnsupportedError,
-        "adapts embeddings",
+        {
+            "base_model.model.model.embed_tokens.lora_embedding_A": (4, 7999),
+            "base_model.model.model.embed_tokens.lora_embedding_B": (64, 4),
+        },
+        FormatError,
+        "adds a matrix of [7999, 64], but the base model has [8000, 64]",
     ),
     ({f"{Q}.lora_B.weight": None}, FormatError, "has no lora_B of 'model.layers.0.self_attn.q_p"),
     ({f"{Q}.lora_B.weight": (64, 5)}, FormatError, "the shapes [4, 64] and [64, 5] are no pair"),
@@ -238,6 +244,43 @@ def test_tensors_that_do_not_fit(
     assert what in str(caught.value)
     assert str(caught.value).startswith(str(adapter / adapter_folder.WEIGHTS))
     assert not list(adapter.glob("*.gguf*"))
+
+
+def test_the_embedding(base: Path) -> None:
+    """llama.cpp looks up rows of A; PEFT has a column for each token."""
+    name = "base_model.model.model.embed_tokens.lora_embedding_"
+    adapter = with_tensors(base, {f"{name}A": (4, 8000), f"{name}B": (64, 4)})
+    stored = {one.weight.name: one.floats() for one in tensors_of(str(adapter / WEIGHTS))}
+    file = open_gguf(convert_adapter(adapter).path)
+    a, b = (file.names[f"token_embd.weight.lora_{half}"] for half in "ab")
+    assert (a.shape, b.shape) == ((4, 8000), (4, 64))
+    values = np.frombuffer(file.tensor_data(a), "<f4").reshape(8000, 4)
+    np.testing.assert_array_equal(values, stored[f"{name}A"].T)
+
+
+def test_an_adapter_of_mlx(base: Path) -> None:
+    adapter = adapter_of(base)
+    config = {"fine_tune_type": "lora", "lora_parameters": {"rank": 8, "scale": 20.0}}
+    (adapter / adapter_folder.CONFIG).write_text(json.dumps(config))
+    with pytest.raises(UnsupportedError, match="is an adapter of MLX"):
+        convert_adapter(adapter)
+    report = inspect_adapter(str(adapter))
+    assert (report.kind, report.alpha) == ("MLX lora", 20.0)
+
+
+def test_what_an_adapter_says(base: Path) -> None:
+    adapter = adapter_of(base, config={"zebra_rate": 1})
+    report = inspect_adapter(str(adapter))
+    assert (report.kind, report.ranks, report.alpha, report.base) == ("LoRA", (4,), 8, str(base))
+    assert report.modules == {"q_proj": 2, "down_proj": 2}
+    assert report.refused is None
+    assert "zebra_rate" in report.notes[0]
+    assert convert_adapter(adapter).model.notes == report.notes
+    edited = {**json.loads((adapter / adapter_folder.CONFIG).read_text()), "use_dora": True}
+    (adapter / adapter_folder.CONFIG).write_text(json.dumps(edited))
+    report = inspect_adapter(str(adapter))
+    assert report.kind == "DoRA"
+    assert "asks for DoRA" in str(report.refused)
 
 
 def test_the_output_of_a_tied_model(tmp_path: Path) -> None:

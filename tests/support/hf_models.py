@@ -33,7 +33,10 @@ _LONGEST = 64
 """Values of an array that the golden file has one by one."""
 
 
+MORE = "b-"
+"""What the names of the 17 models of ``hf-models/more`` begin with."""
 OWN = TESTS / "data" / "hf_cases.json.xz"
+_WRITER = "reference/folders.py"
 
 
 @cache
@@ -61,6 +64,23 @@ def own_cases() -> dict[str, dict[str, Any]]:
     return found
 
 
+@cache
+def more_cases() -> dict[str, dict[str, Any]]:
+    """Return the descriptions of embedding models, classifiers, rerankers and others."""
+    found: dict[str, dict[str, Any]] = json.loads(shared("hf-models/more/cases.json").read_bytes())
+    return found
+
+
+def more_names() -> list[str]:
+    """Return the names of those, or one that is absent."""
+    return list(more_cases()) if (SHARED / "hf-models").is_dir() else ["b-none"]
+
+
+def case(name: str) -> dict[str, Any]:
+    """Return the description of a case of either kind."""
+    return (more_cases() if name.startswith(MORE) else cases())[name]
+
+
 def known() -> dict[str, dict[str, Any]]:
     """Return the cases that are here: none without the shared folder."""
     return cases() if (SHARED / "hf-models").is_dir() else {}
@@ -73,11 +93,12 @@ def names() -> list[str]:
 
 def folder(name: str) -> Path:
     """Return the folder of a case, which is written once."""
-    module = _maker("reference/folders.py" if name in own_cases() else "make_models.py")
+    scripts = {name.startswith(MORE): "more/make_models.py", name in own_cases(): _WRITER}
+    module = _maker(scripts.get(True, "make_models.py"))
     out: Path = CACHE / "hf-models" / name
     if not out.is_dir():
         part = out.with_name(f"{name}.{os.getpid()}")
-        module.write_case(part, name, cases()[name])
+        module.write_case(part, name, case(name))
         moved = part / name
         try:
             moved.rename(out)
@@ -95,7 +116,7 @@ def own_kind(name: str) -> str:
 def expected_keys(name: str, kind: str) -> dict[str, tuple[str, Any]]:
     """Return key -> type and value, as the converter writes them."""
     found = {}
-    for key, (said, value) in cases()[name]["expected"][kind]["kv"].items():
+    for key, (said, value) in case(name)["expected"][kind]["kv"].items():
         is_array = said.startswith("ARRAY/")
         found[key] = _TYPES[said.removeprefix("ARRAY/")] + "[]" * is_array, value
     return found

@@ -58,6 +58,12 @@ OPTIONS = {
         "N",
         "--max-size",
     ),
+    "dense_modules": Option(
+        "--dense-modules",
+        "Write the dense layers of an embedding model (modules.json) as well.",
+        "",
+        "--sentence-transformers-dense-modules",
+    ),
     "imatrix": Option("--imatrix", "Importance matrix to quantize with.", "FILE"),
     "verify": Option("--verify", "Run the result in llama.cpp and compare its logits with SRC's."),
     "base": Option("--base", "Folder of the base model, if SRC is a LoRA adapter.", "FOLDER"),
@@ -80,6 +86,7 @@ def convert(
     kind: str = "auto",
     vocab_only: bool = False,
     split_max_size: str | None = None,
+    dense_modules: bool = False,
     imatrix: str | None = None,
     imatrix_from: list[str] | None = None,
     verify: bool = False,
@@ -149,6 +156,7 @@ def convert(
         max_bytes=None
         if split_max_size is None
         else parse_bytes(split_max_size, "--split-max-size"),
+        dense_modules=dense_modules,
         imatrix=imatrix,
         imatrix_from=tuple(imatrix_from or ()),
         base=base,

@@ -32,6 +32,7 @@ class Request(Record):
     allow_loss: tuple[str, ...]
     options: WriteOptions
     max_bytes: int | None
+    dense_modules: bool
     imatrix: str | None
     imatrix_from: tuple[str, ...]
     base: str | None
@@ -47,6 +48,7 @@ class Request(Record):
         options = {
             "--type": self.kind.lower() != "auto",
             "--split-max-size": self.max_bytes is not None,
+            "--dense-modules": self.dense_modules,
             "--imatrix": self.imatrix is not None,
             "--imatrix-from": bool(self.imatrix_from),
             "--base": self.base is not None,
@@ -95,16 +97,22 @@ def find_source_folder(name: str, *, download: bool) -> str | None:
 def _check_part(folder: str) -> None:
     """Warn of a folder without weights, whose tokenizer is all there is to convert."""
     from mtkit.checkpoints import folder_files
+    from mtkit.checkpoints.weight_forms import unread_weights
     from mtkit.commands.output import warn
-    from mtkit.errors import UsageError
+    from mtkit.errors import UnsupportedError, UsageError
 
     if not os.path.isdir(folder):
         return
-    if os.path.isfile(os.path.join(folder, folder_files.MODEL_CONFIG)):
+    names = folder_files.files_in(folder)
+    if folder_files.MODEL_CONFIG in names:
         warn(folder, ["has a config.json and no weights; its tokenizer alone is converted"])
-    elif any(map(folder_files.is_weights, folder_files.files_in(folder))):
+    elif any(map(folder_files.is_weights, names)):
         hint = "download the folder again, or --vocab-only for its tokenizer alone"
         raise UsageError("has weights but no config.json", source=folder, hint=hint)
+    elif not any(name.endswith(".gguf") for name in names):
+        for file in unread_weights(folder, names):
+            hint = f"{file.advice({})}; --vocab-only converts the tokenizer alone"
+            raise UnsupportedError(file.fault, source=folder, hint=hint)
 
 
 def to_gguf(folder: str, request: Request) -> Conversion:
@@ -140,6 +148,7 @@ def to_gguf(folder: str, request: Request) -> Conversion:
     if is_plain and not request.verify:
         return convert_model(
             folder, request.target, kind=kind, max_bytes=request.max_bytes,
+            dense_modules=request.dense_modules,
             progress=byte_progress("convert"), **request.write_options(),
         )  # fmt: skip
     return _in_steps(folder, request, kind if is_plain else "")
@@ -158,7 +167,7 @@ def _in_steps(folder: str, request: Request, plain: str) -> Conversion:
     progress, number = byte_progress("convert"), -1 if plain else file_type(request.kind)
     plan = prepare_gguf(
         folder, plain or "auto", allow_loss=request.allow_loss, options=request.options,
-        progress=progress,
+        dense_modules=request.dense_modules, progress=progress,
     )  # fmt: skip
     kind = plan.plan.type if plain else FILE_TYPES[number]
     path = gguf_target(folder, kind, request.target)
@@ -174,7 +183,8 @@ def _in_steps(folder: str, request: Request, plain: str) -> Conversion:
     conversion = plan.conversion([path])
     assert conversion.model is not None
     return replace(
-        conversion, model=replace(conversion.model, type=kind.upper(), notes=tuple(notes))
+        conversion,
+        model=replace(conversion.model, type=kind.upper(), notes=(*conversion.model.notes, *notes)),
     )
 
 

@@ -10,7 +10,13 @@ import os
 from mtkit.base.record import Record
 from mtkit.commands import output
 from mtkit.commands.command import Command
-from mtkit.commands.inputs import find_folder, find_model, find_models, open_file
+from mtkit.commands.inputs import (
+    find_adapter,
+    find_folder,
+    find_model,
+    find_models,
+    open_file,
+)
 from mtkit.commands.options import Option, parse_whole
 from mtkit.errors import MtkitError
 
@@ -57,6 +63,9 @@ def _file_row(path: str, most: int | None) -> tuple[Any, ...]:
     folder = find_folder(path)
     if folder is not None:
         return path, "folder", *_folder_cells(folder)
+    adapter = find_adapter(path)
+    if adapter is not None:
+        return path, "adapter", *_adapter_cells(adapter)
     source = open_source(path if is_remote(path) else locate(path).path, most=most or MOST_BYTES)
     kind = kind_of(source)
     if kind == "gguf":
@@ -89,6 +98,14 @@ def _folder_cells(path: str) -> tuple[Any, ...]:
     types = "/".join(report.survey.types)
     name = report.gguf.name if report.gguf else None
     return report.survey.n_bytes, name, architecture, report.survey.parameters, types, tokens
+
+
+def _adapter_cells(path: str) -> tuple[Any, ...]:
+    from mtkit.inspection.adapter import inspect_adapter
+
+    report = inspect_adapter(path)
+    size = sum(report.files.values())
+    return size, report.base or None, report.kind, report.parameters, None, None
 
 
 def _show_table(rows: Sequence[tuple[Any, ...]]) -> None:
@@ -189,6 +206,9 @@ def inspect(
     --tensor dequantizes one tensor and shows minimum, maximum, mean and standard deviation of its
     finite values, how many are 0, NaN or infinite, and a histogram (from, to, count).
 
+    For the folder of an adapter: kind, rank, alpha, base model, the modules that it changes, and
+    whether mtkit convert takes it.
+
     For a folder with config.json and weights, the model is shown together with the GGUF it would
     become: size in the type of the weights and in q8_0, memory, tokenizer. Piped output: header,
     file, type (tensors, parameters, bytes), gguf (type, bytes) or refused (why), followed by the
@@ -247,6 +267,10 @@ def inspect(
         show_plan(model, settings, as_json=as_json)
     elif folder is not None:
         _show_folder(folder, view)
+    elif find_adapter(path) is not None and not view.sections:
+        from mtkit.commands.inspect.adapter import show_adapter
+
+        show_adapter(str(find_adapter(path)), as_json=as_json)
     else:
         _show_file(open_file(path, download=download, most=most), view)
 

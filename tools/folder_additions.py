@@ -1,0 +1,46 @@
+"""Draw model folders with one unknown thing in each: `python -m tools.folder_additions [COUNT]`.
+
+Each field, file, tensor or value that is added must be named by the conversion, in a note or an
+error; a silent one is printed, with the seed that draws it again, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+COUNT = 2000
+
+
+def main(words: list[str]) -> int:
+    """Draw folders; return the exit code."""
+    sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+    from folder_additions import try_one
+    from model_folders import write_folder
+
+    count = int(words[0]) if words else COUNT
+    tries: Counter[str] = Counter()
+    silent = 0
+    with tempfile.TemporaryDirectory() as folder:
+        bases = [
+            write_folder(Path(folder) / name, name, tokenizer="bbpe-8k")
+            for name in ("LlamaForCausalLM", "Qwen2ForCausalLM", "Gemma3ForCausalLM")
+        ]
+        for seed in range(count):
+            rng = Random(seed)
+            addition, text = try_one(rng, rng.choice(bases), Path(folder) / "model")
+            tries[addition.kind] += 1
+            if not any(name in text for name in addition.names):
+                silent += 1
+                print(f"seed {seed}: silent: {addition.kind} {addition.where} {addition.names}")
+    print(f"{silent} silent of {count}: {', '.join(f'{n} {kind}' for kind, n in tries.items())}")
+    return 1 if silent else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
