@@ -157,7 +157,10 @@ class Config:
 
 def class_of(config: Mapping[str, Any]) -> str:
     """Return the class of transformers that a config.json names, or nothing."""
-    names = config.get("architectures")
+    inner = config.get("text_config")
+    names = config.get("architectures") or (
+        inner.get("architectures") if isinstance(inner, dict) else None
+    )
     return names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
 
 

@@ -64,7 +64,7 @@ PREFIX = Rule("folder-prefix", "note", CONVERSION, "tensor",
               "DataParallel, PEFT) put it there. mtkit takes it off; transformers ignores such "
               "tensors.")
 TEXT_PART = Rule("folder-text-part", "note", CONVERSION, "tensor",
-                 "The model also sees or hears. mtkit converts the part for text; the others need a "
+                 "The model also sees or hears. mtkit converts the part for text; others need a "
                  "file of their own (llama.cpp's mmproj).")
 QUANTIZED = Rule("folder-quantized", "warning", CONVERSION, "quantization_config",
                  "The weights cannot be converted because another tool quantized them (GPTQ, "

@@ -166,7 +166,7 @@ def _data(folder: model_folder.ModelFolder, class_name: str) -> dict[Any, tuple[
 def _without_a_case() -> list[str]:
     """Return a class of each architecture that no case of hf-models has: llama.cpp runs those."""
     known = {
-        case["files"]["config.json"]["architectures"][0] for case in hf_models.known().values()
+        class_named(case["files"]["config.json"]) for case in hf_models.known().values()
     }
     found = {id(one): one.classes for one in architectures().values()}
     return sorted(classes[0] for classes in found.values() if not known.intersection(classes))

@@ -95,7 +95,8 @@ def folder(name: str) -> Path:
     """Return the folder of a case, which is written once."""
     scripts = {name.startswith(MORE): "more/make_models.py", name in own_cases(): _WRITER}
     module = _maker(scripts.get(True, "make_models.py"))
-    out: Path = CACHE / "hf-models" / name
+    version = hashlib.sha256(json.dumps(case(name)).encode()).hexdigest()[:8]
+    out: Path = CACHE / "hf-models" / version / name
     if not out.is_dir():
         part = out.with_name(f"{name}.{os.getpid()}")
         module.write_case(part, name, case(name))
