@@ -96,6 +96,11 @@ def convert(
     }
     for field in (name for name, is_set in model_fields.items() if is_set):
         raise UsageError("is for a model, not for a tokenizer", field=field)
+    if vocab_only and not isinstance(src, Tokenizer) and target in ("", "gguf"):
+        from mtkit.conversion.vocabulary import convert_vocabulary, is_described
+
+        if is_described(os.fspath(src)):
+            return convert_vocabulary(src, dst, **shared)
     return convert_tokenizer(src, dst, to=to, **shared)
 
 

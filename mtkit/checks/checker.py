@@ -14,7 +14,15 @@ from mtkit.base.binary import Source
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Rule
 from mtkit.checkpoints import adapter_folder, kind_of, model_folder, safetensors
-from mtkit.checks import folder, gguf_keys, loader, programs, tensors, tokenizer_rules
+from mtkit.checks import (
+    folder,
+    gguf_keys,
+    loader,
+    programs,
+    special_ids,
+    tensors,
+    tokenizer_rules,
+)
 from mtkit.checks.report import Report, survey_findings
 from mtkit.checks.tensors import TYPE_RULES, UNFINISHED_RULES
 from mtkit.conversion.programs import PROGRAMS
@@ -298,6 +306,7 @@ RULES = (
     *safetensors.INDEX_RULES,
     *model_folder.RULES,
     *folder.FOLDER_RULES,
+    *special_ids.RULES,
 )
 """All rules of ``mtkit check`` except those of tensor data, which need ``--deep``."""
 
@@ -409,6 +418,7 @@ def _check_folder(path: str, options: CheckOptions) -> Report:
         file_check.findings += folder.conversion_findings(survey) if survey.tensors else ()
     else:
         file_check.skipped.append(("conversion", "not tried because of the findings"))
+    file_check.findings += special_ids.special_id_findings(path)
     file_check.skipped = [
         *dict.fromkeys((*file_check.skipped, *folder.unchecked_parts(survey, seen)))
     ]

@@ -26,6 +26,7 @@ from mtkit.conversion.model_keys import SENTENCEPIECE
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf.values import DTYPES
 from mtkit.sources.locate import TOKENIZER, in_folder
+from mtkit.tokenizer.folder import FILES as TOKEN_FILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -243,7 +244,10 @@ def conversion_findings(survey: Survey) -> Iterator[Finding]:
     try:
         plan = prepare_gguf(survey.path).plan
     except MtkitError as error:
-        if error.source not in tokenizer_files(survey.path):
+        if os.path.basename(error.source) in TOKEN_FILES and isinstance(error, UsageError):
+            field = VOCABULARY.field
+            yield Finding(VOCABULARY, field, error.what, advice=error.hint, source=error.source)
+        elif error.source not in tokenizer_files(survey.path):
             yield _config_finding(error)
         else:
             field = error.field or NO_TOKENIZER.field

@@ -16,6 +16,7 @@ from mtkit.formats.gguf.reader import ASIDE, PREFIX
 from mtkit.formats.gguf.stages import CHARSMAP
 from mtkit.gguf.rules import LLAMA_CPP
 from mtkit.gguf.types import I32, STRING, U32
+from mtkit.spec import TokenType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,6 +162,17 @@ def _id_range(keys: Keys) -> Iterator[Place]:
             yield PREFIX + name, what, _at(keys, PREFIX + name)
 
 
+def _id_unknown(keys: Keys) -> Iterator[Place]:
+    types, tokens = _array(keys, _TYPES, I32, U32), _texts(keys, _TOKENS)
+    for role in ("bos", "eos"):
+        key = PREFIX + ID_KEYS[role]
+        number = keys.file.metadata.get(key)
+        inside = types and type(number) is int and 0 <= number < min(len(types), len(tokens))
+        if types and inside and types.numbers()[number] == TokenType.UNKNOWN:
+            text = quoted(tokens[number].decode("utf-8", "replace"))
+            yield key, f"is {number}, which is {text}, the unknown token", _at(keys, key)
+
+
 def _merge_form(keys: Keys) -> Iterator[Place]:
     for number, raw in enumerate(_texts(keys, _MERGES)):
         if raw.count(b" ", 1) != 1:
@@ -194,6 +206,10 @@ KEYS = (
     survey("gguf-id-range", "warning", LLAMA_CPP, "special ids",
            "The id of a special token is not in the vocabulary; llama.cpp silently drops it.",
            _id_range),
+    survey("gguf-id-unknown", "warning", LLAMA_CPP, "special ids",
+           "BOS or EOS is the unknown token: the tokens are in another order than the model has "
+           "them, such as XLM-RoBERTa's in that of its SentencePiece model. Every text gets "
+           "wrong ids: convert the model again.", _id_unknown),
     survey("gguf-pre-missing", "warning", LLAMA_CPP, f"{PREFIX}pre",
            "A BPE vocabulary does not name its pre-tokenizer. With the wrong one, ids differ "
            "from those the model was trained on: convert the model again.", _pre_named),

@@ -169,7 +169,10 @@ def unread_finding(name: str) -> Finding:
     return Finding(replace(UNKNOWN, source=name), UNKNOWN.field, what)
 
 
-_RULE_OF = {"ids": IDS, "ids-possible": IDS, "ids-special": SPECIAL, "decoding": DECODING}
+_RULE_OF = {
+    "ids": IDS, "ids-possible": IDS, "ids-blank": IDS, "ids-special": SPECIAL,
+    "decoding": DECODING,
+}  # fmt: skip
 """Code of a loss -> the rule that a text breaks which shows it."""
 
 

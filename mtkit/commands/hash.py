@@ -26,7 +26,7 @@ OPTIONS = {
     "every": Option("--all", "All hashes that are available here."),
     "no_layer": Option("--no-layer", "Hash only the whole model, not each tensor."),
     "check": Option("-c --check", "Compare with the hashes in this file.", "MANIFEST"),
-    "tokenizer": Option("--tokenizer", "Print one hash of the tokenizer's behavior."),
+    "tokenizer": Option("--tokenizer", "Hash what the tokenizer does."),
 }
 
 
@@ -45,9 +45,9 @@ def hash_(
     """Hash the tensor data as llama-gguf-hash does; metadata does not change the hashes.
 
     Each line: algorithm, hash, file:tensor; the last lines are for the whole model, with all shards
-    if you name the first. With --check, exit code 1 if a hash differs. --tokenizer hashes
-    vocabulary, merges and rules of a tokenizer in any format: equal hashes mean that two tokenizers
-    work the same way.
+    if you name the first. With --check, exit code 1 if a hash differs. --tokenizer hashes what a
+    tokenizer does, in any format: its tokens, and the ids of built-in texts and of each token's
+    text. Below come the parts, which show in what two tokenizers differ.
 
     \b
     Examples:
@@ -78,13 +78,15 @@ command = Command(hash_, OPTIONS)
 
 def _write_fingerprint(file: str, *, as_json: bool) -> None:
     from mtkit.commands.inputs import load_tokenizer
-    from mtkit.spec.codec import fingerprint
+    from mtkit.tokenizer.digest import digests
 
-    digest = fingerprint(load_tokenizer(file).spec)
+    digest, parts = digests(load_tokenizer(file))
     if as_json:
-        output.write_json({"schema": "mtkit.tokenizer-hash/1", "file": file, "hash": digest})
+        document = {"schema": "mtkit.tokenizer-hash/1", "file": file, "hash": digest}
+        output.write_json({**document, "parts": parts})
     else:
-        output.write(f"tokenizer {digest}  {file}\n")
+        lines = [f"tokenizer {digest}  {file}", *(f"  {name} {parts[name]}" for name in parts)]
+        output.write("".join(f"{line}\n" for line in lines))
 
 
 def _open_model(path: str) -> Sequence[GgufFile]:

@@ -32,6 +32,8 @@ a code:
 - `ids-possible`: rare texts can get different ids, because the target has code or rules of its own;
   the conversion is refused only if one of mtkit's test texts gets different ids and you do not
   pass `--allow-loss ids-possible`
+- `ids-blank`: only texts that begin with a blank get different ids: llama.cpp puts one more blank
+  before them
 - `decoding`: the same ids can be decoded to slightly different text, such as a missing space
 - `chat`: the chat template or a setting for chats is not kept
 - `metadata`: information that affects neither ids nor text is not kept

@@ -119,13 +119,15 @@ def load_tokenizer(
     """Load a tokenizer for a command; what is wrong with its file is said on stderr."""
     from mtkit.base.binary import Source
     from mtkit.errors import UsageError
-    from mtkit.tokenizer.load import load_source
+    from mtkit.tokenizer.load import in_its_folder, load_source
 
     file = locate_file(name, download=download)
     path = file.path
     overrides = {"encoding": encoding} if encoding is not None else file.overrides
     source = Source.open(path, guard=True)
     tokenizer = load_source(source, overrides=overrides, reader=reader, verify_tables=verify_tables)
+    if file.is_folder and reader is None:
+        tokenizer = in_its_folder(tokenizer)
     if encoding is not None and tokenizer.format_name != "tiktoken":
         from mtkit.sources.encodings import encoding_names, encoding_of
 

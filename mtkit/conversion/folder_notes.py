@@ -126,9 +126,9 @@ def embedding_rows(tokenizer: Tokenizer) -> int | None:
 
 
 def _config(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return the config.json beside a tokenizer.json; an empty one where there is none."""
+    """Return the config.json beside a tokenizer; an empty one where there is none."""
     path = os.path.join(os.path.dirname(tokenizer.source), MODEL_CONFIG)
-    if tokenizer.format_name != "hf" or not os.path.isfile(path):
+    if tokenizer.format_name not in ("hf", "spm") or not os.path.isfile(path):
         return {}
     data = Source.open(path).data
     try:

@@ -159,10 +159,10 @@ def _read_vocabulary(path: str) -> tuple[Vocabulary | None, MtkitError | None]:
     from mtkit.formats.contract import WriteOptions
     from mtkit.gguf import open_gguf
     from mtkit.inspection.gguf import read_vocabulary
-    from mtkit.tokenizer.load import load
+    from mtkit.tokenizer.load import in_its_folder, load
 
     try:
-        _, _, written = write_tokenizer(load(path), gguf, WriteOptions(), LOSS_CODES)
+        _, _, written = write_tokenizer(in_its_folder(load(path)), gguf, WriteOptions(), LOSS_CODES)
     except MtkitError as error:
         return None, error
     return read_vocabulary(open_gguf(Source(path, written.files[".gguf"])).metadata), None

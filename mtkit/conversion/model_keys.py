@@ -1,14 +1,12 @@
 """The metadata of a model's GGUF: its name, its architecture's keys and its tokenizer.
 
 The tokenizer of the folder is written and verified as in every conversion (``model_vocabulary``).
-Then come tokens that files beside a SentencePiece model add, roles that config.json gives, and
-unused tokens up to the rows of the embedding.
+Then come roles that only config.json gives, and unused tokens up to the rows of the embedding.
 
 ``replace_vocabulary``, which is ``mtkit edit --tokenizer``, puts another tokenizer between the keys
 of a model. llama.cpp's rules depend on those as well, so it is read back from there to be verified.
 
-Source: llama.cpp, conversion/base.py (``_create_vocab_sentencepiece``), gguf-py/gguf/vocab.py
-(``SpecialVocab``).
+Source: llama.cpp, gguf-py/gguf/vocab.py (``SpecialVocab``).
 """
 
 from __future__ import annotations
@@ -24,15 +22,14 @@ from mtkit.checkpoints import folder_files
 from mtkit.checkpoints.folder_files import GENERATION, MODEL_CONFIG, read_json
 from mtkit.conversion.tokenizer import write_tokenizer
 from mtkit.conversion.verification import verify
-from mtkit.errors import FormatError, MtkitError, UsageError
-from mtkit.formats.tokenizer_config import CONFIG
+from mtkit.errors import MtkitError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.writer import Key
 from mtkit.sources.locate import TOKENIZER, in_folder
-from mtkit.spec import TokenType
-from mtkit.tokenizer.load import load
+from mtkit.tokenizer.folder import FAIRSEQ_FILE, token_files
+from mtkit.tokenizer.load import in_its_folder, load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -184,8 +181,8 @@ def _count_ids(file: GgufFile) -> int:
     return len(tokens) if isinstance(tokens, GgufArray) else 0
 
 
-def fill_vocabulary(new: dict[str, Key], size: int, source: str) -> None:
-    """Add unused tokens up to the number of ids of a model."""
+def fill_vocabulary(new: dict[str, Key], size: int, source: str, shift: int = 0) -> None:
+    """Add unused tokens up to the number of ids of a model; ``shift`` is between id and name."""
     tokens = list(new[TOKENS].value)
     if len(tokens) > size:
         raise UsageError(
@@ -197,7 +194,7 @@ def fill_vocabulary(new: dict[str, Key], size: int, source: str) -> None:
         return
     numbers = range(len(tokens), size)
     for name, values in (
-        (TOKENS, [f"[PAD{number}]" for number in numbers]),
+        (TOKENS, [f"[PAD{number + shift}]" for number in numbers]),
         (SCORES, [_UNUSED_SCORE] * len(numbers)),
         (TYPES, [_UNUSED] * len(numbers)),
     ):
@@ -228,8 +225,6 @@ ROLES = {
     "cls": "cls", "mask": "mask",
 }  # fmt: skip
 """Role in ``ROLE_token_id`` of config.json -> role in the key of a GGUF, which misspells one."""
-_ADDED_SCORE = -1000.0
-_MOST_DIGITS = 9
 
 
 class ModelVocabulary(Record):
@@ -256,7 +251,8 @@ def model_vocabulary(
     if path is None:
         hint = "the tokenizer's files go beside config.json"
         raise UsageError("is a folder without a tokenizer", source=folder, hint=hint)
-    source = load(path)
+    source = in_its_folder(load(path))
+    _refuse_outside(source, size)
     tokenizer, assumptions, written = write_tokenizer(source, gguf, options, allow_loss)
     verified = verify(tokenizer, gguf, written, allow_loss)
     metadata = open_gguf(Source(".gguf", written.files[".gguf"])).metadata
@@ -265,16 +261,33 @@ def model_vocabulary(
         for name, value in metadata.items()
         if name.startswith(PREFIX)
     }
-    is_trained = source.format_name == "spm"
-    if is_trained:
-        _add_beside(keys, Source.open(path), size)
-    fill_vocabulary(keys, size, path)
+    # In fairseq's order, llama.cpp's converter names unused rows one number behind.
+    is_shifted = os.path.basename(path) == FAIRSEQ_FILE and source.id_to_token(0) == "<s>"
+    fill_vocabulary(keys, size, path, -1 if is_shifted else 0)
     for key in _role_keys(config, size):
-        # The roles in a SentencePiece model are those of its training; config.json's come first.
-        if is_trained or key.name not in keys:
-            keys[key.name] = key
+        keys.setdefault(key.name, key)
     name = str(metadata.get("general.name", ""))
     return ModelVocabulary(tuple(keys.values()), name, written.losses, assumptions, verified)
+
+
+def _refuse_outside(tokenizer: Tokenizer, size: int) -> None:
+    """Refuse a token for which the embedding has no row; name it and the files that add it."""
+    spec = tokenizer.spec
+    if spec.vocab_size <= size:
+        return
+    outside = [token for token in spec.added_tokens.tokens if token.id >= size]
+    if not outside:
+        return  # a whole vocabulary that is too large: ``fill_vocabulary`` says so
+    folder, first = os.path.dirname(tokenizer.source), outside[0]
+    text = first.content.decode("utf-8", "replace")
+    files = token_files(folder, text) or (os.path.basename(tokenizer.source),)
+    more = f" and {len(outside) - 1} more" if len(outside) > 1 else ""
+    raise UsageError(
+        f"adds {quoted(text)} with the id {first.id}{more}, but the model has {size} ids",
+        source=os.path.join(folder, files[0]),
+        field=f"also in {', '.join(files[1:])}" if len(files) > 1 else "",
+        hint="take the token out of the file, or resize the embedding of the model",
+    )
 
 
 def _role_keys(config: Config, size: int) -> Iterator[Key]:
@@ -286,66 +299,3 @@ def _role_keys(config: Config, size: int) -> Iterator[Key]:
 
 def _role_key(name: str, number: int) -> Key:
     return Key(f"tokenizer.ggml.{name}_token_id", "u32", number)
-
-
-def _add_beside(keys: dict[str, Key], source: Source, size: int) -> None:
-    """Add what transformers' files add to a SentencePiece model: tokens, roles, templates."""
-    from mtkit.formats.gguf.writer import template_keys
-    from mtkit.formats.hf.config import SideFiles, content_of
-
-    beside = SideFiles(source)
-    keys.update({key.name: key for key in template_keys(beside.chat_templates)})
-    settings = beside.documents.get(CONFIG, {})
-    added = _read_added(source, settings)
-    end = max(added, default=-1) + 1
-    if end > size:
-        what = f"adds a token with the id {end - 1}, but the model has {size} ids"
-        raise UsageError(what, source=source.name, field=CONFIG)
-    fill_vocabulary(keys, max(end, len(keys[TOKENS].value)), source.name)
-    tokens, scores, types = (list(keys[name].value) for name in (TOKENS, SCORES, TYPES))
-    for number, (text, kind) in added.items():
-        tokens[number], scores[number], types[number] = text, _ADDED_SCORE, kind
-    for name, values in ((TOKENS, tokens), (SCORES, scores), (TYPES, types)):
-        keys[name] = Key(name, keys[name].type, values)
-    ids = {text: number for number, (text, _) in added.items()}
-    for role, name in ROLES.items():
-        token_id = ids.get(content_of(settings.get(f"{role}_token")) or "")
-        if token_id is not None:
-            key = _role_key(name, token_id)
-            keys[key.name] = key
-
-
-def _read_added(source: Source, settings: Mapping[str, Any]) -> dict[int, tuple[str, int]]:
-    """Return id -> text and type of the tokens that the files beside a model add."""
-    from mtkit.formats.json_fields import Fields, parse_json
-    from mtkit.formats.tokenizer_config import ADDED_TOKENS
-
-    tokens: dict[int, tuple[str, int]] = {}
-    data = source.beside(ADDED_TOKENS)
-    if data is not None:
-        fields = Fields(parse_json(data, ADDED_TOKENS), ADDED_TOKENS)
-        for text in fields.values:
-            tokens[fields.integer(text)] = text, TokenType.USER_DEFINED
-    table = settings.get("added_tokens_decoder")
-    if table is not None:
-        for number, value in Fields(table, CONFIG).values.items():
-            entry = Fields(value, f"{CONFIG}: added_tokens_decoder.{number}")
-            if not number.isdecimal() or len(number) > _MOST_DIGITS:
-                raise FormatError(f"{quoted(number)} is not an id", field=CONFIG)
-            text = entry.string("content")
-            if entry.boolean("special", default=False) or _looks_special(text):
-                tokens[int(number)] = text, TokenType.CONTROL
-            else:
-                tokens[int(number)] = text.replace("\u2581", " "), TokenType.USER_DEFINED
-    return tokens
-
-
-def _looks_special(text: str) -> bool:
-    """Recognize special tokens that publishers forgot to mark.
-
-    Source: llama.cpp, conversion/base.py (``does_token_look_special``).
-    """
-    pairs = (("<|", "|>"), ("<\uff5c", "\uff5c>"), ("<unused", ">"))
-    return text in ("<pad>", "<mask>", "<2mass>", "[@BOS@]") or any(
-        text.startswith(first) and text.endswith(last) for first, last in pairs
-    )

@@ -18,7 +18,7 @@ from mtkit.formats import FORMATS, get_format, other_readings
 from mtkit.gguf.in_place import write_ggufs
 from mtkit.sources import hub
 from mtkit.sources.locate import TOKENIZER, shipped
-from mtkit.tokenizer.load import load
+from mtkit.tokenizer.load import in_its_folder, load
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
@@ -183,7 +183,7 @@ def convert(
     if module.NAME == "gguf":
         from mtkit.conversion.folder_notes import pad_vocabulary, with_architecture
 
-        tokenizer = with_architecture(pad_vocabulary(tokenizer))
+        tokenizer = with_architecture(pad_vocabulary(in_its_folder(tokenizer)))
     source, assumptions, written = write_tokenizer(tokenizer, module, options, allow_loss)
     targets = target_paths(source.source, dst, written)
     if any(is_same_file(path, source.source) for path in targets):

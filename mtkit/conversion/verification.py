@@ -29,6 +29,7 @@ from mtkit.errors import (
 from mtkit.spec import differing_fields
 from mtkit.tokenizer import comparison
 from mtkit.tokenizer.comparison import token_spellings
+from mtkit.tokenizer.load import load_source, mapped
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
@@ -64,7 +65,8 @@ def ask_library(
     if not is_written and not is_read:
         return None
     texts = [*comparison.probe_texts(), *comparison.special_token_texts(source.spec)]
-    here = tokenizer_answers(back if is_written else source, texts)
+    # The library knows the .model alone, without the files beside it.
+    here = tokenizer_answers(back if is_written else load_source(Source.open(source.source)), texts)
     try:
         if is_written:
             name, there = library_answers_in_memory(LIBRARY, written.files, texts, here)
@@ -140,7 +142,6 @@ def verify(
 ) -> tuple[Verification, ...]:
     """Read back a written file and compare it with its source."""
     from mtkit.formats import other_readings
-    from mtkit.tokenizer.load import mapped
 
     main = memory_source(written)
     spec = module.read(main, {}).spec
@@ -195,6 +196,9 @@ class Comparison:
 
     Attributes:
         ids: Texts with other ids.
+        ends: Texts with other special tokens around them, whatever their own ids are.
+        special: Texts that spell special tokens, which the left finds in them.
+        missed: Those in which the right does not find all of them.
         bytes: Texts whose ids decode to other bytes.
     """
 
@@ -215,7 +219,15 @@ class Comparison:
         self.broken: list[str] = []
         self.bytes: list[str] = []
         self.refused: list[str] = []
+        self.special: list[str] = []
+        self.missed: list[str] = []
         self._prefixes = len(left.spec.prefix_ids), len(right.spec.prefix_ids)
+        unk = left.spec.special_ids.unk
+        self._added = {
+            token.id: token.content
+            for token in left.spec.added_tokens.tokens
+            if token.id != unk and token.content
+        }
         self._marks: list[bytes] = []
         for text in texts:
             self._compare(text, parses)
@@ -228,10 +240,11 @@ class Comparison:
         if any(self._differs(text, parse) for parse in parses):
             self.ids.append(text)
         around = plain_ids(self.right, text, add_special_tokens=True)
-        if around != plain_ids(self.left, text, add_special_tokens=True):
+        if not self._ends(self.left, text) & self._ends(self.right, text):
             self.ends.append(text)
         if around is not None and self.right.encode(text).ids != around:
             self.broken.append(text)
+        self._look_for_special(text)
         if any(
             _decoded(self.left, ids, skip=skip) != _decoded(self.right, ids, skip=skip)
             for skip in (True, False)
@@ -247,12 +260,44 @@ class Comparison:
         )
         return left != right
 
+    def _ends(self, side: Tokenizer, text: str) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Return the ids in front of a text and behind it, in each way to read them."""
+        prefix = self._prefixes[side is self.right]
+        ids = (plain_ids(side, text) or [])[prefix:]
+        around = plain_ids(side, text, add_special_tokens=True) or []
+        size = len(ids)
+        return {
+            (tuple(around[:at]), tuple(around[at + size :]))
+            for at in range(len(around) - size + 1)
+            if around[at : at + size] == ids
+        }
+
+    def _look_for_special(self, text: str) -> None:
+        """Note a text that spells special tokens, and whether the right misses some of them."""
+        data = text.encode("utf-8", "surrogatepass")
+        spelled_ids = {number for number, content in self._added.items() if content in data}
+        if not spelled_ids:
+            return
+        left, right = (
+            spelled_ids.intersection(plain_ids(side, text, parse_special=True) or ())
+            for side in (self.left, self.right)
+        )
+        if left:
+            self.special.append(text)
+            self.missed += [text] * (not left <= right)
+
     def refuse_unforeseen(self, allowed: Collection[str]) -> None:
-        """Stop where no loss explains a difference, or a possible loss shows and is not allowed."""
+        """Stop where no loss explains a difference, or a possible loss shows and is not allowed.
+
+        A loss explains what it is about and nothing else: ids of ordinary texts excuse neither
+        other tokens around a text nor special tokens that are not found.
+        """
         self._explain("get different ids", self.ids, self.foreseen)
         fields = {loss.field.split(".")[0] for loss in self.losses}
-        around = self.ends if "post_processor" in fields else self.foreseen
+        around = self.ends if "post_processor" in fields else []
         self._explain("get different ids with the special tokens around them", self.ends, around)
+        if self.missed == self.special and self.right.spec.added_tokens.tokens:
+            self._explain("lose their special tokens", self.missed, [])
         decoding = self.bytes if "decoding" in self.codes else self._special(self.bytes)
         self._explain("decode to different text", self.bytes, decoding)
         self._explain("get different ids with offsets than without", self.broken, [])
@@ -286,13 +331,26 @@ class Comparison:
     @property
     def foreseen(self) -> list[str]:
         """Texts with other ids that a listed loss foresees."""
-        return self.ids if self.codes & {"ids", "ids-possible"} else self._special(self.ids)
+        if self.codes & {"ids", "ids-possible"}:
+            return self.ids
+        return [*self._special(self.ids), *self._blank(self.ids)]
 
     @property
     def ordinary(self) -> list[str]:
-        """Texts with other ids that spell out no special token."""
-        special = set(self._special(self.ids))
-        return [text for text in self.ids if text not in special]
+        """Texts with other ids that spell out no special token, nor get one more blank."""
+        others = {*self._special(self.ids), *self._blank(self.ids)}
+        return [text for text in self.ids if text not in others]
+
+    def _blank(self, texts: list[str]) -> list[str]:
+        """Return the texts that begin with a blank and get the ids of the text with one more."""
+        if "ids-blank" not in self.codes:
+            return []
+        return [
+            text
+            for text in texts
+            if text.startswith(" ")
+            and plain_ids(self.left, f" {text}") == plain_ids(self.right, text)
+        ]
 
     def _special(self, texts: list[str]) -> list[str]:
         """Return the texts that a loss of special tokens foresees."""

@@ -21,7 +21,9 @@ from __future__ import annotations
 
 from mtkit.base.record import Record, fields
 
-LOSS_CODES = ("ids", "ids-possible", "ids-special", "decoding", "chat", "metadata")
+LOSS_CODES = (
+    "ids", "ids-possible", "ids-blank", "ids-special", "decoding", "chat", "metadata",
+)  # fmt: skip
 """Values of ``Loss.code``, the worst first."""
 
 TYPE_CHECKING = False
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Source
     from mtkit.spec import TokenizerSpec
 
-    LossCode = Literal["ids", "ids-special", "ids-possible", "decoding", "chat", "metadata"]
+    LossCode = Literal[
+        "ids", "ids-possible", "ids-blank", "ids-special", "decoding", "chat", "metadata"
+    ]
     AddLoss = Callable[[LossCode, str, str], None]
     """Takes code, field and effect of a loss, as ``Losses.add`` does."""
 
@@ -85,7 +89,9 @@ class Loss(Record):
     Attributes:
         code: ``ids``: ordinary text can get different ids. ``ids-special``: only texts that spell
             out special tokens, U+2581 or invalid UTF-8 can. ``ids-possible``: the same components,
-            but run by another reference. ``decoding``, ``chat``, ``metadata``: of these alone.
+            but run by another reference. ``ids-blank``: only texts that begin with a blank can,
+            which get the ids of the text with one more. ``decoding``, ``chat``, ``metadata``: of
+            these alone.
     """
 
     code: LossCode

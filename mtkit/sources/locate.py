@@ -85,11 +85,13 @@ class Location(Record):
     Attributes:
         overrides: What reading it needs besides the file: which published encoding it is.
         which: For people, where the name does not say which file it is; else empty.
+        is_folder: Whether the name is that of the folder around the file.
     """
 
     path: str
     overrides: Mapping[str, object] | None = None
     which: str = ""
+    is_folder: bool = False
 
 
 ADAPTER = "adapter_config.json"
@@ -125,12 +127,13 @@ def locate(
         _check_access(path)
         path, overrides = _find_in_caches(path, kind, hint, download=download)
     which = path if path != os.path.expanduser(name) else ""
-    if os.path.isdir(path):
+    is_folder = os.path.isdir(path)
+    if is_folder:
         path = which = _of_folder(path, kind)
         beside = sum(entry.endswith(".gguf") for entry in os.listdir(os.path.dirname(path)))
         if path.endswith(".gguf") and beside > 1:
             which += f", the first of {beside} .gguf files"
-    return Location(path, overrides, f"{path} ({origin})" if origin else which)
+    return Location(path, overrides, f"{path} ({origin})" if origin else which, is_folder)
 
 
 def _of_folder(name: str, kind: FileKind) -> str:

@@ -64,13 +64,23 @@ def load(
         where = "below 0" if cache_bytes < 0 else "more than memory can be"
         raise UsageError(f"is {cache_bytes}, {where}", field="cache_bytes")
     file = locate(name, download=download)
-    return load_source(
+    tokenizer = load_source(
         Source.open(file.path, guard=True),
         overrides=overrides or file.overrides,
         reader=reader,
         cache_bytes=cache_bytes,
         verify_tables=verify_tables,
     )
+    return in_its_folder(tokenizer) if file.is_folder and reader is None else tokenizer
+
+
+def in_its_folder(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a tokenizer as the whole folder describes it, not the file alone."""
+    if tokenizer.format_name != "spm":  # other formats read the files beside them
+        return tokenizer
+    from mtkit.tokenizer.folder import with_neighbors
+
+    return with_neighbors(tokenizer)
 
 
 def load_source(

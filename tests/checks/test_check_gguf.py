@@ -197,6 +197,7 @@ BROKEN: list[tuple[str, Callable[[], bytes]]] = [
     ("gguf-types-known",
      lambda: model(column(b"token_type", lay.I32, [77] + [1] * (END - 1) + [3]))),
     ("gguf-id-range", lambda: model({TOKENIZER + b"bos_token_id": (lay.U32, COUNT)})),
+    ("gguf-id-unknown", lambda: model(column(b"token_type", lay.I32, [1] * END + [2]))),
     ("gguf-merge-form", lambda: model(column(b"merges", lay.STRING, [b"h e", b"hex"]))),
     ("gguf-pre-missing", lambda: model(drop=TOKENIZER + b"pre")),
     ("data-unfinished", lambda: model(data=FLOATS + OTHERS[:-256] + bytes(256))),

@@ -273,12 +273,17 @@ def _convert_to_all(request: Request, *, as_json: bool) -> None:
 def _convert_tokenizer(request: Request) -> Conversion:
     from mtkit import checkpoints
     from mtkit.base.binary import Source
+    from mtkit.commands.convert import model
     from mtkit.conversion.tokenizer import convert as run
     from mtkit.errors import LossError, UsageError
 
     source, to = request.source, request.to
     if request.vocabulary is not None:
         return _convert_checkpoint(request, request.vocabulary)
+    if request.vocab_only and to == "gguf" and request.reader is None:
+        conversion = model.vocabulary(request)
+        if conversion is not None:
+            return conversion
     is_file = source not in (None, "-") and os.path.isfile(str(source))
     if source is not None and is_file and checkpoints.sniff(Source.open(source)):
         what = "is a llama2.c checkpoint, which contains no tokenizer"

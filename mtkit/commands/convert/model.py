@@ -115,6 +115,20 @@ def _check_part(folder: str) -> None:
             raise UnsupportedError(file.fault, source=folder, hint=hint)
 
 
+def vocabulary(request: Request) -> Conversion | None:
+    """Convert the tokenizer of a model folder with the model's keys; None: there is no such."""
+    from mtkit.conversion.vocabulary import convert_vocabulary, is_described
+    from mtkit.sources import hub
+
+    name = os.path.expanduser(request.source or "")
+    folder = name if os.path.exists(name) else hub.find(name)
+    if folder is None and request.download and hub.parse(name) is not None:
+        folder = hub.download(name)
+    if folder is None or not is_described(folder):
+        return None
+    return convert_vocabulary(folder, request.target, **request.write_options())
+
+
 def to_gguf(folder: str, request: Request) -> Conversion:
     """Convert a folder; llama.cpp's quantizer makes the types that mtkit does not write itself."""
     from mtkit.checkpoints import adapter_folder

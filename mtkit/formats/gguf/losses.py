@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from mtkit.formats.contract import Loss, losses_between
 from mtkit.formats.gguf.roles import text_ends
-from mtkit.spec import TokenType, fields, models, normalizers
+from mtkit.spec import (
+    TokenType,
+    components_of,
+    fields,
+    models,
+    normalizers,
+    pre_tokenizers,
+)
 from mtkit.spec.text import MARK_BYTES
 
 TYPE_CHECKING = False
@@ -41,11 +48,28 @@ def losses_of(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> tuple[Los
         **_EFFECTS,
         "vocabulary": _vocabulary,
         "normalizer": lambda spec, _: [_normalizer(spec, plan)],
-        "pre_tokenizer": (cut, "text is split by llama.cpp's own code for the same pattern"),
+        "pre_tokenizer": lambda spec, _: _pre_tokenizer(spec, plan, cut),
         "model": lambda spec, back: _model(spec, back, plan),
         "post_processor": lambda spec, back: [_post_processor(spec, back)],
     }
     return losses_between(spec, back, rules=rules)
+
+
+def _pre_tokenizer(spec: TokenizerSpec, plan: Plan, cut: LossCode) -> list[Loss]:
+    effect = "text is split by llama.cpp's own code for the same pattern"
+    losses = [Loss(cut, "pre_tokenizer", effect)]
+    marks = [
+        step
+        for step in components_of(spec.pre_tokenizer)
+        if isinstance(step, pre_tokenizers.Metaspace) and step.prepend_scheme != "never"
+    ]
+    if marks and dict(plan.flags).get("add_space_prefix") and plan.model == "llama":
+        effect = (
+            "a text that begins with a blank gets one more: llama.cpp puts a blank before every "
+            "text, the source only where there is none"
+        )
+        losses.append(Loss("ids-blank", "pre_tokenizer", effect))
+    return losses
 
 
 def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:

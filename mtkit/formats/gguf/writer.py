@@ -161,6 +161,7 @@ def _types(spec: TokenizerSpec, plan: Plan, size: int) -> list[int]:
         and unk < size
         and not from_llama
         and plan.model in {"llama", "t5", "plamo2"}
+        and not (stored and stored[unk] == TokenType.CONTROL)  # as the files of a folder say
     ):
         types[unk] = TokenType.UNKNOWN
     return [TokenType.UNUSED if kind == TokenType.ABSENT else kind for kind in types]
