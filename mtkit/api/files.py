@@ -210,10 +210,14 @@ def quantize(
     imatrix: str | os.PathLike[str] | None = None,
     threads: int = 0,
     allow_requantize: bool = False,
+    fallback: bool = True,
     force: bool = False,
     progress: Callable[[float], object] | None = None,
 ) -> GgufFile:
     """Quantize a model with llama.cpp's quantizer, in a separate process.
+
+    A ``UserWarning`` says how many tensors got another type than the mix has for them, because
+    their rows are not whole blocks of it, and that a mix for experts found none.
 
     Args:
         src: The GGUF.
@@ -223,6 +227,7 @@ def quantize(
         imatrix: An importance matrix in a GGUF.
         threads: Number of threads; 0: one per core.
         allow_requantize: Allow a model that is already quantized.
+        fallback: Let tensors that do not fit their type have a larger one.
         force: Replace an existing file.
         progress: Called with the fraction done, 0 to 1.
 
@@ -233,15 +238,17 @@ def quantize(
         MissingExtra: llama-cpp-python is not installed.
         UsageError: The type is unknown, or the output file already exists.
         FormatError: The file is damaged.
-        UnsupportedError: The model is already quantized, or llama.cpp cannot quantize it to this
-            type.
+        UnsupportedError: The model is already quantized, llama.cpp cannot quantize it to this
+            type, or a tensor does not fit its type and ``fallback`` is False.
     """
+    import warnings
+
     from mtkit.gguf import open_gguf
     from mtkit.llm.quantization import TensorKinds, file_type
     from mtkit.llm.quantization import quantize as run
 
     path, target = (os.path.expanduser(os.fspath(name)) for name in (src, dst))
-    run(
+    quantization = run(
         path,
         target,
         file_type(kind),
@@ -251,6 +258,9 @@ def quantize(
         threads=threads,
         allow_requantize=allow_requantize,
         force=force,
+        fallback=fallback,
         progress=progress or (lambda _: None),
     )
+    for note in quantization.notes():
+        warnings.warn(note, stacklevel=2)
     return open_gguf(target)

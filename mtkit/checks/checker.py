@@ -14,6 +14,7 @@ from mtkit.base.binary import Source
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Rule
 from mtkit.checkpoints import adapter_folder, kind_of, model_folder, safetensors
+from mtkit.checkpoints.folder_files import tensors_in
 from mtkit.checks import (
     folder,
     gguf_keys,
@@ -26,14 +27,15 @@ from mtkit.checks import (
 from mtkit.checks.report import Report, survey_findings
 from mtkit.checks.tensors import TYPE_RULES, UNFINISHED_RULES
 from mtkit.conversion.programs import PROGRAMS
-from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.errors import FormatError, UnsupportedError, UsageError, format_count
 from mtkit.sources import hub
 from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from mtkit.checkpoints.folder_files import StoredTensor
     from mtkit.checkpoints.safetensors import Header, Index
     from mtkit.errors import MtkitError
     from mtkit.gguf import GgufFile
@@ -110,6 +112,12 @@ class FileCheck:
             self.findings.append(item)
         elif item is not None:
             self.skipped.append(item)
+
+    def skip_unknown_data(self, count: int) -> None:
+        """Say of how many tensors the data was not looked at."""
+        if count:
+            data, types = format_count(count, "tensor"), "its type" if count == 1 else "their types"
+            self.skipped.append((f"data of {data}", f"no floats are looked for in {types}"))
 
     def tokenizer(self, spec: TokenizerSpec, kind: str) -> None:
         """Check a specification and its chat templates."""
@@ -193,7 +201,7 @@ def _check_model(file: GgufFile, shards: ShardSet | None, file_check: FileCheck)
     files = [shard.file for shard in shards.shards if shard.file] if shards else [file]
     tensors = tuple(tensor for part in files for tensor in part.tensors)
     is_model = loader.is_model(file, tensors)
-    if is_model or loader.has_tokenizer(file) or loader.is_of_no_kind(file, tensors):
+    if is_model or loader.has_tokenizer(file) or loader.names_model(file, tensors):
         file_check.findings += survey_findings(loader.ARCHITECTURE_RULES, file)
     if not is_model:
         return
@@ -275,10 +283,7 @@ def _check_data(files: Sequence[GgufFile], file_check: FileCheck) -> None:
                 )
             else:
                 unknown += 1
-    if unknown:
-        file_check.skipped.append(
-            (f"data of {unknown} tensors", "no floats are looked for in its type")
-        )
+    file_check.skip_unknown_data(unknown)
 
 
 RULES = (
@@ -353,8 +358,8 @@ def check(
     Args:
         path: A GGUF, safetensors or tokenizer file, a folder with a model or a tokenizer, or a
             URL.
-        deep: Also read the tensor data of a GGUF, and test its whole tokenizer: merges, a test
-            run, chat templates.
+        deep: Also read the tensor data of a GGUF or a model folder, and test the whole tokenizer:
+            merges, a test run, chat templates.
         against: A tokenizer (file, folder or ORG/NAME) to compare the chat templates with.
         runs_on: Programs to compare with, such as "llama.cpp": their ids and decoded texts.
         most: Maximum bytes to fetch of a remote file.
@@ -414,7 +419,12 @@ def _check_folder(path: str, options: CheckOptions) -> Report:
         seen |= {os.path.basename(name), *source.read}
         ids = max(ids or 0, inner.ids) if inner.ids is not None else ids
     file_check.findings += folder.tokenizer_findings(survey, ids)
-    if all(finding.rule.severity == "note" for finding in file_check.findings):
+    sound = all(finding.rule.severity == "note" for finding in file_check.findings)
+    if options.deep:
+        _check_weights(survey.tensors, file_check)
+    elif survey.tensors:
+        file_check.skipped.append(("tensor data", "--deep reads it"))
+    if sound:
         file_check.findings += folder.conversion_findings(survey) if survey.tensors else ()
     else:
         file_check.skipped.append(("conversion", "not tried because of the findings"))
@@ -423,6 +433,18 @@ def _check_folder(path: str, options: CheckOptions) -> Report:
         *dict.fromkeys((*file_check.skipped, *folder.unchecked_parts(survey, seen)))
     ]
     return file_check.report("folder")
+
+
+def _check_weights(stored: Mapping[str, StoredTensor], file_check: FileCheck) -> None:
+    from mtkit.checks.tensors import weight_findings
+
+    unknown = 0
+    for item in weight_findings(stored):
+        if isinstance(item, Finding):
+            file_check.findings.append(item)
+        else:
+            unknown += 1
+    file_check.skip_unknown_data(unknown)
 
 
 def check_source(source: Source, options: CheckOptions) -> Report:
@@ -467,8 +489,15 @@ def _check_safetensors(
     source: Source, file_check: FileCheck, read: Callable[..., Index | Header]
 ) -> None:
     try:
-        file_check.findings += read(source, strict=False).findings
+        header = read(source, strict=False)
+        file_check.findings += header.findings
     except FormatError as error:
         file_check.hold(READABLE, error)
         file_check.skipped.append(("everything after the damage", "reading stopped there"))
-    file_check.skipped.append(("tensor data", "mtkit checks tensor data in GGUF files only"))
+        return
+    if isinstance(header, safetensors.Header):
+        if file_check.options.deep:
+            tensors = {row.weight.name: row for row in tensors_in(source, header)}
+            _check_weights(tensors, file_check)
+        else:
+            file_check.skipped.append(("tensor data", "--deep reads it"))

@@ -254,7 +254,7 @@ def conversion_findings(survey: Survey) -> Iterator[Finding]:
             yield Finding(NO_TOKENIZER, field, error.what, error.offset, error.hint, error.source)
         return
     reported = {finding.what for finding in survey.findings}
-    for note in plan.notes:
+    for note in plan.folder_notes:
         if not any(note.endswith(what) for what in reported):
             yield Finding(REMAINDER, REMAINDER.field, note, source=survey.path)
 
@@ -278,8 +278,6 @@ def adapter_findings(path: str) -> Iterator[Finding]:
 
 def unchecked_parts(survey: Survey, seen: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield (part, why) of the files that nothing looked at."""
-    if survey.tensors:
-        yield "tensor data", "mtkit checks tensor data in GGUF files only"
     looked_at = {*seen, *survey.files, folder_files.MODEL_CONFIG, folder_files.INDEX}
     looked_at.update(finding.field for finding in survey.findings)  # they name files
     names = [name for name in sorted(os.listdir(survey.path)) if name not in looked_at]

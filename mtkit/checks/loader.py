@@ -26,7 +26,7 @@ from mtkit.formats.gguf.metadata import ARCHITECTURES, LLAMA_VERSION
 from mtkit.gguf.draft import misplaced_tensors
 from mtkit.gguf.rules import LLAMA_CPP, MAX_NAME_BYTES, PLACE
 from mtkit.gguf.types import ARRAY, I32, U32
-from mtkit.inspection.kinds import DRAFTS
+from mtkit.inspection.kinds import DRAFTS, find_content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -225,6 +225,8 @@ def _architecture(file: GgufFile) -> Iterator[Place]:
     entry = file.metadata.entries.get(ARCHITECTURE)
     if entry and isinstance(entry.value, str) and entry.value not in ARCHITECTURES:
         what = f"is {entry.value!r}, which llama-cpp-python {LLAMA_VERSION} does not know"
+        if not entry.value:
+            what = "is empty: llama.cpp loads no model without its architecture"
         yield ARCHITECTURE, what, entry.value_offset
     elif not has_tokenizer(file) and not (entry and isinstance(entry.value, str)):
         # Where there is a tokenizer, its reader says so.
@@ -282,10 +284,10 @@ OPENING_RULES = (
 """For the file that was named, of a set of shards."""
 
 
-def is_of_no_kind(file: GgufFile, tensors: Iterable[Tensor]) -> bool:
-    """Tell a file of tensors that says of itself neither what it is nor for which model."""
-    says = isinstance(file.metadata.get(ARCHITECTURE), str) or "general.type" in file.metadata
-    return bool(tensors) and not says
+def names_model(file: GgufFile, tensors: Sequence[Tensor]) -> bool:
+    """Tell a file that has to say which model it is: nothing shows that it is of another kind."""
+    kinds = ("model", "unknown") if "general.type" not in file.metadata else ("model",)
+    return bool(tensors) and find_content(file.metadata, tensors).kind in kinds
 
 
 def is_model(file: GgufFile, tensors: Iterable[Tensor]) -> bool:
@@ -450,8 +452,9 @@ MODEL_RULES = (
 """For models, with the tensors of all their shards."""
 ARCHITECTURE_RULES = (
     survey("loader-architecture", "warning", LLAMA_CPP, ARCHITECTURE,
-           "The architecture is unknown to this version of llama.cpp; a newer one may support "
-           "it.", _architecture),
+           "The architecture is unknown to this version of llama.cpp: a newer one may support "
+           "it, or the file is for another program, as models that make images are.",
+           _architecture),
 )  # fmt: skip
 """For models and vocabularies."""
 

@@ -3,30 +3,32 @@
 ``fault_findings`` says of a model, in a folder or in a GGUF, what is missing, unknown or of another
 shape. Types: vectors (norms, biases) and the kernels of convolutions are added and multiplied as
 they are, in F32 alone; matrices can be of any type that there is a product for. Data: one rule a
-row, all but the first for ``--deep``; of quantized types the scales are looked at, which are floats
-at fixed places of a block: a scale that is not finite makes the whole block useless. Read in
-pieces, nothing is dequantized.
+row, all but the first for ``--deep``. Read in pieces, nothing is dequantized.
 Source: ops.cpp and ggml-cpu.c of ggml (``binary_op``, ``type_traits_cpu``); conversion/base.py of
-llama.cpp (``prepare_tensors``), which writes vectors as F32 whatever is asked for; ggml-common.h
-(``block_*``); ggml-quants.c, ``ggml_validate_row_data``.
+llama.cpp (``prepare_tensors``), which writes vectors as F32 whatever is asked for.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 from mtkit.architectures import architectures_of_name
 from mtkit.architectures.tensor_match import ARCHITECTURE, EMBEDDING
 from mtkit.base.binary import pieces
+from mtkit.base.escape import quoted
+from mtkit.base.record import replace
 from mtkit.base.rules import Finding
 from mtkit.checks.report import MOST_OF_A_SURVEY, survey, survey_findings
 from mtkit.gguf.rules import LLAMA_CPP
+from mtkit.gguf.value_counts import FLOATS, PLAIN, WIDTHS, count_specials
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mtkit.architectures.tensor_match import Fault
     from mtkit.base.rules import Rule
+    from mtkit.checkpoints.folder_files import StoredTensor
     from mtkit.checks.report import Place
     from mtkit.gguf import GgufFile
     from mtkit.gguf.file import Tensor
@@ -96,109 +98,68 @@ TYPE_RULES = (
 
 GGML = "ggml"
 _PIECE_BYTES, _STEP_BYTES = 1 << 24, 1 << 16
-_HALF, _SINGLE, _DOUBLE, _BRAIN, _POWER = "f2", "f4", "f8", "bf16", "e8m0"
-_FLOATS: dict[str, tuple[str, tuple[int, ...]]] = {
-    "F32": (_SINGLE, (0,)),
-    "F16": (_HALF, (0,)),
-    "BF16": (_BRAIN, (0,)),
-    "F64": (_DOUBLE, (0,)),
-    "Q4_0": (_HALF, (0,)),
-    "Q4_1": (_HALF, (0, 2)),
-    "Q5_0": (_HALF, (0,)),
-    "Q5_1": (_HALF, (0, 2)),
-    "Q8_0": (_HALF, (0,)),
-    "Q8_1": (_HALF, (0, 2)),
-    "Q2_K": (_HALF, (80, 82)),
-    "Q3_K": (_HALF, (108,)),
-    "Q4_K": (_HALF, (0, 2)),
-    "Q5_K": (_HALF, (0, 2)),
-    "Q6_K": (_HALF, (208,)),
-    "Q8_K": (_SINGLE, (0,)),
-    "IQ2_XXS": (_HALF, (0,)),
-    "IQ2_XS": (_HALF, (0,)),
-    "IQ2_S": (_HALF, (0,)),
-    "IQ3_XXS": (_HALF, (0,)),
-    "IQ3_S": (_HALF, (0,)),
-    "IQ1_S": (_HALF, (0,)),
-    "IQ4_NL": (_HALF, (0,)),
-    "IQ4_XS": (_HALF, (0,)),
-    "TQ1_0": (_HALF, (52,)),
-    "TQ2_0": (_HALF, (64,)),
-    "MXFP4": (_POWER, (0,)),
-    "Q1_0": (_HALF, (0,)),
-    "Q2_0": (_HALF, (0,)),
-}
-"""Type -> kind and places of the floats in a block. IQ1_M has its scale in bits of four words."""
 _WHOLE_NUMBERS = ("I8", "I16", "I32", "I64")
+_STORED_NUMBERS = (*_WHOLE_NUMBERS, "U8", "U16", "U32", "U64", "BOOL")
+"""Types of whole numbers in a folder."""
 _OF_VOCABULARY = ("token_embd.weight", "output.weight")
-_WIDTHS = {_HALF: 2, _SINGLE: 4, _DOUBLE: 8, _BRAIN: 2, _POWER: 1}
 
 
 class Counts:
     """How many values of a tensor are NaN or infinite, and whether all its bytes are zero."""
 
-    def __init__(self, file: GgufFile, tensor: Tensor) -> None:
-        self.tensor = tensor
-        self.nan = self.infinite = 0
-        self.is_zero = tensor.n_bytes > 0
-        self.is_known = tensor.type.name in _FLOATS
-        kind, places = _FLOATS.get(tensor.type.name, (_SINGLE, ()))
-        block = tensor.type.block_bytes
-        for piece in pieces(file.tensor_data(tensor), max(_PIECE_BYTES // block, 1) * block):
-            self._count(piece, kind, places, block, file.byte_order)
-
-    def _count(
-        self, data: memoryview, kind: str, places: tuple[int, ...], block: int, order: str
+    def __init__(
+        self,
+        name: str,
+        place: tuple[str, int | None],
+        data: memoryview,
+        block: int,
+        order: str = "little",
     ) -> None:
+        """Count in the data of a tensor.
+
+        Args:
+            name: Of its type.
+            place: Field and offset of a finding.
+            block: Bytes of a block.
+        """
         import numpy as np
 
-        raw = np.frombuffer(data, np.uint8)
-        self.is_zero = self.is_zero and not raw.any()
-        rows = raw.reshape(-1, block)
-        for place in places:
-            floats = np.ascontiguousarray(rows[:, place : place + _WIDTHS[kind]])
-            self._add(floats.reshape(-1), kind, ">" if order == "big" else "<")
+        self.place, self.n_bytes, self.unit = place, len(data), "elements"
+        if name in FLOATS and block != WIDTHS[FLOATS[name][0]]:
+            self.unit = "scales"
+        self.nan = self.infinite = 0
+        of_one = name in (*PLAIN, *_WHOLE_NUMBERS)
+        self.is_zero = self.n_bytes > block * of_one  # a single number can be zero
+        for piece in pieces(data, max(_PIECE_BYTES // block, 1) * block):
+            raw = np.frombuffer(piece, np.uint8)
+            self.is_zero = self.is_zero and not raw.any()
+            specials = count_specials(raw, name, block, order)
+            self.nan += specials.nan
+            self.infinite += specials.infinite
 
-    def _add(self, raw: Any, kind: str, order: str) -> None:
-        import numpy as np
-
-        if kind == _POWER:
-            self.nan += int(np.count_nonzero(raw == 0xFF))
-            return
-        width = _WIDTHS[kind]
-        bits = raw.view(f"{order}u{width}")
-        mask, fraction = {
-            _HALF: (0x7C00, 0x3FF),
-            _BRAIN: (0x7F80, 0x7F),
-            _SINGLE: (0x7F800000, 0x7FFFFF),
-            _DOUBLE: (0x7FF << 52, (1 << 52) - 1),
-        }[kind]
-        special = bits[(bits & mask) == mask]
-        nan = int(np.count_nonzero(special & fraction))
-        self.nan += nan
-        self.infinite += len(special) - nan
+    @classmethod
+    def of(cls, file: GgufFile, tensor: Tensor) -> Counts:
+        """Count in a tensor of a GGUF."""
+        block = tensor.type.block_bytes or 1  # of a fork's type the bytes are all that is known
+        place = tensor.place("offset")
+        return cls(tensor.type.name, place, file.tensor_data(tensor), block, file.byte_order)
 
 
 def _nan(counts: Counts) -> Iterator[Place]:
     if counts.nan:
-        field, offset = counts.tensor.place("offset")
-        yield field, f"{_floats(counts)} that are not a number: {counts.nan}", offset
+        what = f"{counts.unit} that are not a number: {counts.nan}"
+        yield counts.place[0], what, counts.place[1]
 
 
 def _infinite(counts: Counts) -> Iterator[Place]:
     if counts.infinite:
-        field, offset = counts.tensor.place("offset")
-        yield field, f"{_floats(counts)} that are infinite: {counts.infinite}", offset
+        what = f"{counts.unit} that are infinite: {counts.infinite}"
+        yield counts.place[0], what, counts.place[1]
 
 
 def _zero(counts: Counts) -> Iterator[Place]:
-    if counts.is_zero and counts.tensor.n_elements > 1:
-        field, offset = counts.tensor.place("offset")
-        yield field, f"all of its {counts.tensor.n_bytes} bytes are zero", offset
-
-
-def _floats(counts: Counts) -> str:
-    return "elements" if counts.tensor.type.block == 1 else "scales"
+    if counts.is_zero:
+        yield counts.place[0], f"all of its {counts.n_bytes} bytes are zero", counts.place[1]
 
 
 def _unfinished(file: GgufFile) -> Iterator[Place]:
@@ -240,7 +201,8 @@ UNFINISHED_RULES = (
 """For models; of a sound file only the last page is read."""
 DATA_RULES = (
     survey("data-nan", "warning", GGML, "data",
-           "Weights are NaN, which spreads into every logit. Quantize the model again.", _nan),
+           "Weights are NaN, which spreads into every logit. Quantize the model again; if the "
+           "original has them, its training diverged.", _nan),
     survey("data-infinite", "warning", GGML, "data",
            "Weights are infinite. Quantize the model again from a type with a wider range.",
            _infinite),
@@ -250,12 +212,22 @@ DATA_RULES = (
 )  # fmt: skip
 
 
+def weight_findings(tensors: Mapping[str, StoredTensor]) -> Iterator[Finding | StoredTensor]:
+    """Yield what breaks the rules in a folder, and tensors whose floats are at no known place."""
+    for name, stored in tensors.items():
+        if stored.weight.type not in (*PLAIN, *_STORED_NUMBERS):
+            yield stored
+        block = max(stored.weight.n_bytes // max(prod(stored.weight.shape), 1), 1)
+        counts = Counts(stored.weight.type, (f"tensor {quoted(name)}", None), stored.data, block)
+        for finding in survey_findings(DATA_RULES, counts):
+            yield replace(finding, source=stored.path)
+
+
 def data_findings(file: GgufFile, broken: frozenset[str]) -> Iterator[Finding | Tensor]:
     """Yield what breaks the rules, and tensors whose floats are at no known place."""
     for tensor in file.tensors:
         if tensor.label in broken:
             continue
-        counts = Counts(file, tensor)
-        if not counts.is_known and tensor.type.name not in _WHOLE_NUMBERS:
+        if tensor.type.name not in (*FLOATS, *_WHOLE_NUMBERS):
             yield tensor
-        yield from survey_findings(DATA_RULES, counts)
+        yield from survey_findings(DATA_RULES, Counts.of(file, tensor))

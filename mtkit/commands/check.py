@@ -22,7 +22,7 @@ OPTIONS = {
     "files": Option("", "Files or folders.", "FILE..."),
     "deep": Option(
         "--deep",
-        "Also check a GGUF's tensor data, merges and templates, or a .mtok's engine tables.",
+        "Also check tensor data, a GGUF's merges and templates, and a .mtok's engine tables.",
     ),
     "against": Option("--against", "Compare the chat template with this tokenizer's.", "FILE"),
     "runs_on": Option(
@@ -54,8 +54,8 @@ def check(
     the file is damaged; 1: a program refuses or misreads it; 0: neither.
 
     Without --deep, the header, keys, tokens and tensor table of a GGUF are checked. --deep reads
-    everything: NaN, infinity and zeros in tensors, merges, and a test run of the tokenizer and its
-    chat templates. --against and --runs-on include that test run.
+    everything: NaN, infinity and zeros in tensors, also in those of a folder, merges, and a test
+    run of the tokenizer and its chat templates. --against and --runs-on include that test run.
 
     In a folder with config.json and weights, mtkit checks every file and whether the files fit
     together. It finds missing and truncated files, a wrong index, tensors that contradict

@@ -44,11 +44,12 @@ def diff(
 
     --values dequantizes the tensors and measures the error of each against A: RMSE, also relative
     to the tensor's standard deviation, and its worst row. Unrelated weights differ by more than
-    100%.
+    100%. NaN and infinities are a difference, even if both have them.
 
     Piped output has a row per difference: metadata or naming, key, added, removed or changed,
     before, after; tensor, name, the same, shape and type before and after, and with --values:
-    largest error, RMSE, cosine, relative RMSE, worst row, its relative RMSE; total, elements, bytes
+    largest error, RMSE, cosine, relative RMSE, worst row, its relative RMSE; not finite, name, what
+    in A, B or both; total, elements, bytes
     before and after, RMSE, relative RMSE.
 
     \b
@@ -118,7 +119,7 @@ def _errors(change: TensorChange) -> Sequence[object]:
 
 
 def _rows(difference: Difference) -> Iterator[Sequence[object]]:
-    from mtkit.inspection.difference import key_texts, tensor_texts
+    from mtkit.inspection.difference import key_texts, special_texts, tensor_texts
 
     for kind, keys in (("metadata", difference.keys), ("naming", difference.naming)):
         for key in keys:
@@ -126,6 +127,8 @@ def _rows(difference: Difference) -> Iterator[Sequence[object]]:
     converted = (change for change in difference.measured if change.change == "same")
     for tensor in (*difference.tensors, *converted):
         yield ("tensor", tensor.name, tensor.change, *tensor_texts(tensor), *_errors(tensor))
+    for tensor in difference.special:
+        yield ("not finite", tensor.name, *special_texts(tensor))
     if difference.sums is not None:
         sums = difference.sums
         numbers = f"{sums.rmse:.6g}", f"{sums.relative:.6g}"
@@ -134,10 +137,19 @@ def _rows(difference: Difference) -> Iterator[Sequence[object]]:
 
 def _show(difference: Difference) -> None:
     from mtkit.commands.terminal import Screen, count_part, part
-    from mtkit.inspection.difference import TEMPLATE, difference_verdict, tensor_texts
+    from mtkit.inspection.difference import (
+        TEMPLATE,
+        difference_verdict,
+        special_texts,
+        tensor_texts,
+    )
 
     screen = Screen()
     screen.verdict(difference_verdict(difference), good=difference.equal)
+    if difference.special:
+        screen.heading("NaN and infinite values")
+        odd = [(change.name, "; ".join(special_texts(change))) for change in difference.special]
+        screen.table(["tensor:name", "values"], odd[:_MOST], elastic=0)
     _show_keys(screen, "metadata", difference.keys)
     for key in difference.keys:
         if key.key.startswith(TEMPLATE) and all(isinstance(value, str) for value in key.values):

@@ -37,6 +37,8 @@ a code:
 - `decoding`: the same ids can be decoded to slightly different text, such as a missing space
 - `chat`: the chat template or a setting for chats is not kept
 - `metadata`: information that affects neither ids nor text is not kept
+- `values`: weights of a model are NaN or infinite, or too large or small for the new type; the
+  conversion is refused unless you pass `--allow-loss values`
 
 Before any file is written, mtkit reads the result back and checks about 200 texts: ids and decoded
 text must match, apart from the losses listed. For a `tokenizer.model`, read or written, the

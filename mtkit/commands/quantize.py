@@ -41,6 +41,7 @@ OPTIONS = {
     "allow_requantize": Option("--allow-requantize", "Allow a model that is already quantized."),
     "threads": Option("--threads", "Number of threads; 0: one per core.", "N", low=0),
     "report": Option("--report", "Measure each tensor's error against the original."),
+    "no_fallback": Option("--no-fallback", "Refuse if a tensor does not fit its type."),
     "dry_run": Option("--dry-run", "Do everything except write the file."),
 }
 
@@ -59,6 +60,7 @@ def quantize(
     allow_requantize: bool = False,
     threads: int = 0,
     report: bool = False,
+    no_fallback: bool = False,
     dry_run: bool = False,
     force: bool = False,
     as_json: bool = False,
@@ -68,8 +70,10 @@ def quantize(
     A model that is already quantized is refused without --allow-requantize: quantizing twice loses
     more than quantizing once. The options --tensor-type, --output-tensor-type and
     --token-embedding-type work as in llama-quantize: a pattern is a lower-case regular expression,
-    and tensors that match are excluded from the mix. The file is written atomically. Piped output
-    is one row: path, bytes of tensors before, after; with --report also a row for each tensor that
+    and tensors that match are excluded from the mix. A tensor whose rows are not whole blocks of
+    its type (256 columns for most) gets a larger type instead, which a warning says; --dry-run says
+    so beforehand, and --no-fallback refuses. The file is written atomically. Piped output is one
+    row: path, bytes of tensors before, after; with --report also a row for each tensor that
     changed: name, type before, type after, largest error, RMSE, cosine, all after dequantization.
 
     \b
@@ -83,6 +87,7 @@ def quantize(
     """
     from shlex import quote
 
+    from mtkit.base.escape import printable
     from mtkit.commands.terminal import Progress
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
@@ -109,23 +114,38 @@ def quantize(
     file = find_gguf(file)
     before = open_whole(file)
     texts = read_texts(None, imatrix_from, "") if imatrix_from else ()
-    run(
+    quantization = run(
         file, out or file, number, pure=pure, kinds=kinds, imatrix=imatrix, imatrix_from=texts,
         threads=threads, dry_run=dry_run, allow_requantize=allow_requantize, force=force,
+        fallback=not no_fallback,
         progress=Progress(f"quantize {kind}").show, imatrix_progress=Progress("imatrix").show,
     )  # fmt: skip
-    output.warn(file, list(kinds.without_effect(before)))
+    is_shown = output.is_terminal() and not as_json
+    notes = [*quantization.notes()]
+    output.warn(file, [*kinds.without_effect(before), *([] if is_shown else notes)])
     again = quantized_types(before)
+    bits = f" · {quantization.bits:.2f} bits per weight"
+    facts = {
+        "bits_per_weight": round(quantization.bits, 4),
+        "types": quantization.counts,
+        "fallbacks": [
+            {"name": printable(name), "mix": mix_type, "type": new}
+            for name, (mix_type, new) in quantization.fallbacks.items()
+        ],
+    }
     if again:
         output.warn(file, [f"already quantized ({', '.join(again)})"])
     if dry_run:
         if as_json:
-            output.write_json({"schema": "mtkit.quantize/1", "written": None, "requantized": again})
-        elif output.is_terminal():
+            output.write_json(
+                {"schema": "mtkit.quantize/1", "written": None, "requantized": again, **facts}
+            )
+        elif is_shown:
             from mtkit.commands.terminal import Screen, part
 
-            can = output.Escaped(f" can be quantized to {FILE_TYPES[number]}")
+            can = output.Escaped(f" can be quantized to {FILE_TYPES[number]}{bits}")
             Screen().verdict(part("name", file), can, good=True)
+            _show_notes(notes)
         return
     assert out is not None
     after = open_gguf(out)
@@ -139,11 +159,13 @@ def quantize(
                 "requantized": again,
                 "bytes_before": sizes[0],
                 "bytes": sizes[1],
+                **facts,
                 "tensors": [_record(change) for change in changes],
             }
         )
-    elif output.is_terminal():
-        _show(out, sizes, changes)
+    elif is_shown:
+        _show(out, sizes, bits, changes)
+        _show_notes(notes)
     else:
         output.write_rows([(out, *sizes), *map(_row, changes)])
 
@@ -174,6 +196,13 @@ def _words(
     return kind, out, threads
 
 
+def _show_notes(notes: Sequence[str]) -> None:
+    from mtkit.commands.terminal import Screen, part
+
+    for note in notes:
+        Screen().line(part("warning", "! "), note, hanging=2)
+
+
 def _row(change: TensorChange) -> Sequence[str]:
     error = change.errors
     numbers = (f"{error.largest:.6g}", f"{error.rmse:.6g}", f"{error.cosine:.8f}") if error else ()
@@ -192,11 +221,11 @@ def _record(change: TensorChange) -> dict[str, object]:
     }
 
 
-def _show(path: str, sizes: Sequence[int], changes: Sequence[TensorChange]) -> None:
+def _show(path: str, sizes: Sequence[int], bits: str, changes: Sequence[TensorChange]) -> None:
     from mtkit.commands.terminal import Screen, part, size_part
 
     screen = Screen()
-    size_change = [output.Escaped(" · "), size_part(sizes[0]), " → ", size_part(sizes[1])]
+    size_change = [output.Escaped(" · "), size_part(sizes[0]), " → ", size_part(sizes[1]), bits]
     screen.verdict(part("name", path), *size_change, good=True)
     if changes:
         heads = ("tensor:name", "before", "after", "largest error>", "rmse>", "cosine>")

@@ -112,7 +112,7 @@ def folder_report(path: str) -> FolderReport:
         failed,
         vocabulary=report.vocabulary,
         without_tokenizer=failed,
-        notes=(*_folder_notes(path), *plan.notes),
+        notes=(*_folder_notes(path), *plan.notes(())),
     )
 
 

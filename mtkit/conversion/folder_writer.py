@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from math import prod
+from tempfile import TemporaryDirectory
 
 from mtkit.architectures.tensor_match import recognize, refuse_faults
 from mtkit.base.process import ProgressCount
@@ -27,9 +28,11 @@ from mtkit.conversion.model_tensors import (
     values_array,
 )
 from mtkit.conversion.tokenizer import Conversion, Model, write_tokenizer
+from mtkit.conversion.value_losses import CODE, ValueLosses
 from mtkit.conversion.verification import verify
-from mtkit.errors import FormatError, MtkitError, UsageError
-from mtkit.gguf.draft import refuse_unfinished
+from mtkit.errors import FormatError, LossError, MtkitError, UsageError
+from mtkit.gguf.byte_order import write_little
+from mtkit.gguf.draft import refuse_forks, refuse_unfinished
 from mtkit.gguf.shards import open_whole
 from mtkit.gguf.values import BF16, F32, decode_values, encode_values
 from mtkit.inspection.kinds import NO_MODEL, find_content
@@ -78,6 +81,7 @@ def plan_folder(file: GgufFile, kind: str = "auto") -> FolderPlan:
     what = NO_MODEL.get(find_content(file.metadata, file.tensors).kind)
     if what is not None:
         raise UsageError(what, source=file.name)
+    refuse_forks(file.tensors, file.name)
     shapes = {tensor.name: tuple(reversed(tensor.shape)) for tensor in file.tensors}
     try:
         recognition = recognize(file.metadata, shapes)
@@ -171,7 +175,9 @@ def _shortest_number(value: Any) -> Any:
 
 
 def new_weights(
-    plan: FolderPlan, progress: Callable[[int], object] = lambda _: None
+    plan: FolderPlan,
+    progress: Callable[[int], object] = lambda _: None,
+    losses: ValueLosses | None = None,
 ) -> Iterator[NewWeight]:
     """Yield the tensors of the folder; ``progress`` gets the size of each piece written."""
     target = TYPES[plan.type]
@@ -193,7 +199,8 @@ def new_weights(
                 data = stack.data[number * size : (number + 1) * size]
                 parts = [Values(data, stack.type, shape)]
             exact = target if target is F32 else _exact_type(parts, match, number, target)
-            pieces = make_data(parts, change, match.back, number, exact, progress)
+            record = (losses, name, shape[-1] if shape else 1) if losses else None
+            pieces = make_data(parts, change, match.back, number, exact, progress, record)
             yield NewWeight(name, exact.name, shape, prod(shape) * exact.block_bytes, pieces)
 
 
@@ -253,7 +260,7 @@ def convert_to_folder(
         dst: The folder to create.
         kind: f32, f16 or bf16; auto: as in the GGUF, bf16 for quantized matrices.
         max_bytes: Maximum bytes of tensors per safetensors file.
-        allow_loss: Codes of tokenizer losses to accept even if ids change.
+        allow_loss: Codes of losses to accept even if ids or values change.
         options: Options for writing the tokenizer.
         force: Replace existing files.
         progress: Called with the bytes written and the total.
@@ -273,9 +280,21 @@ def convert_to_folder(
     path, folder = os.fspath(src), os.fspath(dst)
     file = open_whole(path)
     refuse_unfinished(file)
+    if file.byte_order == "big":
+        above = os.path.dirname(os.path.abspath(folder))
+        with TemporaryDirectory(dir=above if os.path.isdir(above) else None) as little:
+            try:
+                return convert_to_folder(
+                    write_little(file, little), dst, kind=kind, max_bytes=max_bytes,
+                    allow_loss=allow_loss, options=options, force=force, progress=progress,
+                )  # fmt: skip
+            except MtkitError as error:
+                error.source = path if error.source.startswith(little) else error.source
+                raise
     plan = plan_folder(file, kind)
     count = ProgressCount(progress)
-    weights = list(new_weights(plan, count))
+    losses = ValueLosses(allowed=CODE in allow_loss)
+    weights = list(new_weights(plan, count, losses))
     count.total = sum(weight.n_bytes for weight in weights)
     tokenizer, assumptions, written = write_tokenizer(
         load(path), hf, options or WriteOptions(), allow_loss
@@ -285,8 +304,11 @@ def convert_to_folder(
     texts = {**written.files, MODEL_CONFIG: _json_bytes(config)}
     texts.setdefault(GENERATION, _json_bytes(_end_fields(config)))
     files: dict[str, bytes | Iterator[Buffer]] = {**texts, **_weight_files(weights, max_bytes)}
-    with folder_for(folder):
-        write_files({os.path.join(folder, name): files[name] for name in files}, force=force)
+    try:
+        with folder_for(folder):
+            write_files({os.path.join(folder, name): files[name] for name in files}, force=force)
+    except LossError as error:
+        raise error.located(path) from None
     if progress is not None:
         progress(count.total, count.total)
     names = [os.path.join(folder, name) for name in files]
@@ -294,7 +316,7 @@ def convert_to_folder(
         path=os.path.join(folder, ""),
         paths=tuple(names),
         format_name=FOLDER_FORMAT,
-        losses=written.losses,
+        losses=(*losses.losses.values(), *written.losses),
         assumptions=assumptions,
         verified=verified,
         sizes=(("total", sum(map(os.path.getsize, names))),),

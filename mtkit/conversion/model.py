@@ -32,8 +32,9 @@ from mtkit.conversion.model_tensors import (
 )
 from mtkit.conversion.remainder import field_notes, file_notes, implied_fields, tensor_notes
 from mtkit.conversion.tokenizer import Conversion, Model, is_same_file, make_folder, write_tokenizer
+from mtkit.conversion.value_losses import CODE, ValueLosses, write_in_range
 from mtkit.conversion.verification import verify
-from mtkit.errors import MtkitError, UnsupportedError, UsageError
+from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.file import DEFAULT_ALIGNMENT
 from mtkit.gguf.in_place import write_ggufs
@@ -63,7 +64,8 @@ class GgufPlan(Record):
 
     Attributes:
         type: Of its matrices: f32, f16, bf16 or q8_0.
-        notes: What of the folder is not used, and what was found out about it.
+        folder_notes: What of the folder is not used, and what was found out about it.
+        narrows: Whether matrices in F32 become F16 without being asked for.
     """
 
     folder: ModelFolder
@@ -74,12 +76,32 @@ class GgufPlan(Record):
     matches: tuple[Match, ...]
     type: str
     vocab: int
-    notes: tuple[str, ...] = ()
+    folder_notes: tuple[str, ...] = ()
+    narrows: bool = False
 
-    def tensors(self, progress: Callable[[int], object] = lambda _: None) -> list[NewTensor]:
+    def tensors(
+        self,
+        progress: Callable[[int], object] = lambda _: None,
+        losses: ValueLosses | None = None,
+    ) -> list[NewTensor]:
         """Return the tensors of the GGUF; ``progress`` gets the size of each piece written."""
-        target = TYPES[self.type]
-        return [*self.generated, *new_tensors(self.matches, self.folder.tensors, target, progress)]
+        stored = self.folder.tensors
+        tensors = [*new_tensors(self.matches, stored, TYPES[self.type], progress, losses)]
+        if losses is not None:
+            losses.tensors = len(tensors)
+        return [*self.generated, *tensors]
+
+    def notes(self, wide: Collection[str]) -> Iterator[str]:
+        """Yield what to say of the folder, and of types that nobody asked for.
+
+        Args:
+            wide: Tensors that are BF16 because F16 does not hold them.
+        """
+        yield from self.folder_notes
+        if self.narrows:
+            yield "F32 weights become F16, as in llama.cpp's converter; --type f32 keeps them"
+        for name in sorted(wide):
+            yield f"tensor {quoted(name)} is BF16, as its values overflow F16"
 
 
 def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> GgufPlan:
@@ -95,10 +117,12 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
     architecture, config = describe_config(heads.model_document(path, folder.config), source)
     try:
         head = heads.compare_heads(architecture, config, folder.tensors)
+        narrows = False
         if kind == "auto":
-            kind = usual_type(
-                (stored.weight.type, stored.weight.shape) for stored in folder.tensors.values()
-            )
+            weights = [(s.weight.type, s.weight.shape) for s in folder.tensors.values()]
+            kind = usual_type(weights)
+            matrices = {name for name, shape in weights if len(shape) >= 2}
+            narrows = kind == "f16" and not matrices & {"F16", "BF16"}
         is_packed = quantization(folder.config) == MXFP4
         types = PACKED_FILE_TYPES if is_packed else FILE_TYPES
         keys = tuple(model_keys.architecture_keys(architecture, config, types[kind]))
@@ -130,7 +154,9 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
         keys = (*numbers, *keys, *layers.keys)
     except MtkitError as error:
         raise error.located(source) from None
-    return GgufPlan(folder, architecture, config, keys, generated, matches, kind, vocab, notes)
+    return GgufPlan(
+        folder, architecture, config, keys, generated, matches, kind, vocab, notes, narrows
+    )
 
 
 def _refuse_types(tensors: Iterable[StoredTensor], known: Collection[str]) -> None:
@@ -171,6 +197,7 @@ class PreparedGguf(Record):
     plan: GgufPlan
     draft: Draft
     vocabulary: ModelVocabulary
+    values: ValueLosses
 
     def conversion(self, paths: Sequence[str]) -> Conversion:
         """Return the result, once the files are written."""
@@ -179,11 +206,13 @@ class PreparedGguf(Record):
             path=paths[0],
             paths=tuple(paths),
             format_name="gguf",
-            losses=self.vocabulary.losses,
+            losses=(*self.values.losses.values(), *self.vocabulary.losses),
             assumptions=self.vocabulary.assumptions,
             verified=self.vocabulary.verified,
             sizes=(("total", sum(map(os.path.getsize, paths))),),
-            model=Model.of(plan.architecture.name, plan.type, tensors, plan.notes),
+            model=Model.of(
+                plan.architecture.name, plan.type, tensors, plan.notes(self.values.wide or ())
+            ),
         )
 
 
@@ -195,8 +224,13 @@ def prepare_gguf(
     options: WriteOptions | None = None,
     dense_modules: bool = False,
     progress: Callable[[int, int], object] | None = None,
+    wide: Collection[str] = (),
 ) -> PreparedGguf:
-    """Do all of a conversion but the writing; arguments are those of ``convert_model``."""
+    """Do all of a conversion but the writing; arguments are those of ``convert_model``.
+
+    Args:
+        wide: Tensors that are BF16 where F16 is the usual type.
+    """
     from mtkit.formats.contract import WriteOptions
 
     plan, options = plan_gguf(path, kind, dense_modules=dense_modules), options or WriteOptions()
@@ -204,7 +238,8 @@ def prepare_gguf(
         options = replace(options, add_eos=True)
 
     count = ProgressCount(progress)
-    tensors = plan.tensors(count)
+    losses = ValueLosses(allowed=CODE in allow_loss, wide=wide if kind == "auto" else None)
+    tensors = plan.tensors(count, losses)
     count.total = sum(tensor.n_bytes for tensor in tensors)
     about = model_keys.name_keys(path, tensors, options.name or None)
     name = next(str(key.value) for key in about if key.name == NAME_KEY)
@@ -216,7 +251,7 @@ def prepare_gguf(
     name_keys = [Key(NAME_KEY, "string", name) if key.name == NAME_KEY else key for key in about]
     architecture = Key("general.architecture", "string", plan.architecture.name)
     keys = [architecture, *name_keys, *_join_templates(plan.keys, vocabulary.keys)]
-    return PreparedGguf(plan, Draft(keys, tensors), vocabulary)
+    return PreparedGguf(plan, Draft(keys, tensors), vocabulary, losses)
 
 
 def _join_templates(model: Iterable[Key], vocabulary: Iterable[Key]) -> Iterator[Key]:
@@ -249,7 +284,7 @@ def convert_model(
         dst: File or folder to write; None: a file in ``src``.
         kind: Type of the matrices: f32, f16, bf16, q8_0, or auto to keep their type.
         max_bytes: Maximum bytes of tensors per shard; None: one file.
-        allow_loss: Codes of tokenizer losses to accept even if ids change.
+        allow_loss: Codes of losses to accept even if ids or values change.
         options: Options for writing the tokenizer.
         dense_modules: Convert the dense layers that sentence-transformers puts behind the model.
         force: Replace existing files.
@@ -260,19 +295,40 @@ def convert_model(
         FormatError: A file is damaged, or config.json and weights contradict each other.
         UnsupportedError: mtkit cannot convert the model, or llama.cpp does not support the
             tokenizer.
-        LossError: Ordinary text would get different ids, and that is not allowed.
+        LossError: Ordinary text would get different ids, or weights become infinite, NaN or zero,
+            and that is not allowed.
         AnswerNo: The converted tokenizer does not give the same ids; nothing was written.
         ResourceError: The disk is full.
     """
     path = os.fspath(src)
-    gguf = prepare_gguf(
-        path,
-        kind,
-        allow_loss=allow_loss,
-        options=options,
-        dense_modules=dense_modules,
-        progress=progress,
-    )
+
+    def prepare(wide: Collection[str]) -> PreparedGguf:
+        return prepare_gguf(
+            path, kind, allow_loss=allow_loss, options=options, dense_modules=dense_modules,
+            progress=progress, wide=wide,
+        )  # fmt: skip
+
+    def write(gguf: PreparedGguf) -> Conversion:
+        names = _write_shards(gguf, dst, max_bytes, force=force)
+        if progress is not None:
+            total = sum(draft.n_bytes for draft in gguf.draft.tensors.values())
+            progress(total, total)
+        return gguf.conversion(names)
+
+    try:
+        return write_in_range(prepare, write)
+    except LossError as error:
+        raise error.located(path) from None
+
+
+def _write_shards(
+    gguf: PreparedGguf,
+    dst: str | os.PathLike[str] | None,
+    max_bytes: int | None,
+    *,
+    force: bool,
+) -> list[str]:
+    path = gguf.plan.folder.path
     target = gguf_target(path, gguf.plan.type, dst)
     drafts, names = [gguf.draft], [target]
     if max_bytes is not None:
@@ -282,10 +338,7 @@ def convert_model(
     # The first file comes last: a set is opened by it, and then all others are there.
     files = {name: draft.chunks() for name, draft in reversed([*zip(names, drafts, strict=True)])}
     write_ggufs(files, force=force)
-    if progress is not None:
-        total = sum(draft.n_bytes for draft in gguf.draft.tensors.values())
-        progress(total, total)
-    return gguf.conversion(names)
+    return names
 
 
 def gguf_target(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:

@@ -20,6 +20,7 @@ from mtkit.checkpoints.safetensors import NewWeight
 from mtkit.errors import FormatError, UsageError
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.types import BY_NAME
+from mtkit.gguf.value_counts import ValueCounts
 from mtkit.gguf.values import (
     BF16,
     DTYPES,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from mtkit.architectures.tensor_match import Match
     from mtkit.base.binary import Buffer
     from mtkit.checkpoints.folder_files import StoredTensor
+    from mtkit.conversion.value_losses import ValueLosses
     from mtkit.gguf.file import Metadata
     from mtkit.gguf.types import TensorType
 
@@ -117,14 +119,20 @@ def new_tensors(
     tensors: Mapping[str, StoredTensor],
     target: TensorType,
     progress: Callable[[int], object] = lambda _: None,
+    losses: ValueLosses | None = None,
 ) -> Iterator[NewTensor]:
     """Yield the tensors of a GGUF that those of a folder become."""
+    wide = losses.wide or () if losses else ()
     for match in matches:
         sources = [Values.of(tensors[name]) for name in match.folder]
         for number, (name, shape) in enumerate(zip(match.gguf, match.gguf_shapes, strict=True)):
             stores = match.row.change.stores
             kind = PACKED[stores] if stores else tensor_type(name, shape, target)
-            pieces = make_data(sources, match.row.change, match.forward, number, kind, progress)
+            kind = BF16 if name in wide else kind
+            record = (losses, name, shape[-1] if shape else 1) if losses else None
+            pieces = make_data(
+                sources, match.row.change, match.forward, number, kind, progress, record
+            )
             size = prod(shape) // kind.block * kind.block_bytes
             yield NewTensor(name, tuple(reversed(shape)), kind, LazyData(size, pieces))
 
@@ -136,26 +144,34 @@ def make_data(
     number: int,
     kind: TensorType,
     progress: Callable[[int], object] = lambda _: None,
+    record: tuple[ValueLosses, str, int] | None = None,
 ) -> Callable[[], Iterator[Buffer]]:
-    """Return a function that yields the data of one of the tensors that others become."""
+    """Return a function that yields the data of one of the tensors that others become.
 
-    def parts() -> Iterator[Buffer]:
+    Args:
+        record: Where to say what is lost, with the name of the tensor and the length of its rows.
+    """
+
+    def parts(counts: ValueCounts | None) -> Iterator[Buffer]:
         if change.keeps_order:
             for source in sources:
-                yield from convert_data(source.data, source.type, kind)
+                yield from convert_data(source.data, source.type, kind, counts)
             return
         arrays = [values_array(source, floating=change.computes) for source in sources]
         dtype = "F32" if arrays[0].dtype == "<f4" else change.stores or sources[0].type
         data = array_bytes(transform(arrays)[number])
         del arrays  # at most one rearranged tensor is in memory
-        yield from convert_data(data, dtype, kind)
+        yield from convert_data(data, dtype, kind, counts)
         for source in sources:
             give_back(source.data)
 
     def data_pieces() -> Iterator[Buffer]:
-        for piece in parts():
+        counts = ValueCounts(kind, record[2]) if record else None
+        for piece in parts(counts):
             yield piece
             progress(memoryview(piece).nbytes)
+        if record and counts:
+            record[0].end(record[1], counts)
 
     return data_pieces
 

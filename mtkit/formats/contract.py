@@ -22,7 +22,7 @@ from __future__ import annotations
 from mtkit.base.record import Record, fields
 
 LOSS_CODES = (
-    "ids", "ids-possible", "ids-blank", "ids-special", "decoding", "chat", "metadata",
+    "values", "ids", "ids-possible", "ids-blank", "ids-special", "decoding", "chat", "metadata",
 )  # fmt: skip
 """Values of ``Loss.code``, the worst first."""
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
 
     LossCode = Literal[
-        "ids", "ids-possible", "ids-blank", "ids-special", "decoding", "chat", "metadata"
+        "values", "ids", "ids-possible", "ids-blank", "ids-special", "decoding", "chat", "metadata"
     ]
     AddLoss = Callable[[LossCode, str, str], None]
     """Takes code, field and effect of a loss, as ``Losses.add`` does."""
@@ -87,11 +87,11 @@ class Loss(Record):
     """A field that a written file does not hold.
 
     Attributes:
-        code: ``ids``: ordinary text can get different ids. ``ids-special``: only texts that spell
-            out special tokens, U+2581 or invalid UTF-8 can. ``ids-possible``: the same components,
-            but run by another reference. ``ids-blank``: only texts that begin with a blank can,
-            which get the ids of the text with one more. ``decoding``, ``chat``, ``metadata``: of
-            these alone.
+        code: ``values``: weights of a model become infinite, NaN or zero. ``ids``: ordinary text
+            can get different ids. ``ids-special``: only texts that spell out special tokens,
+            U+2581 or invalid UTF-8 can. ``ids-possible``: the same components, but run by another
+            reference. ``ids-blank``: only texts that begin with a blank can, which get the ids of
+            the text with one more. ``decoding``, ``chat``, ``metadata``: of these alone.
     """
 
     code: LossCode

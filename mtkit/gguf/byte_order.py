@@ -9,9 +9,15 @@ a word), gguf_convert_endian.py of the gguf package (some of the types).
 
 from __future__ import annotations
 
+import os
+
+from mtkit.base.binary import pieces
+from mtkit.base.files import write_files
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.gguf.draft import refuse_unfinished
+from mtkit.gguf.draft import refuse_forks, refuse_unfinished
 from mtkit.gguf.file import BIG_ENDIAN_VERSION
+from mtkit.gguf.reader import open_gguf
+from mtkit.gguf.shards import all_files
 from mtkit.gguf.types import ARRAY, STRING
 
 TYPE_CHECKING = False
@@ -72,14 +78,50 @@ def in_other_order(file: GgufFile) -> Iterator[Buffer]:
         )
     tensors = sorted((t for t in file.tensors if t.n_bytes), key=lambda t: t.offset)
     end = 0
+    refuse_forks(tensors, file.name)
     for tensor in tensors:
-        if tensor.type.name not in WORDS:
-            what = f"blocks of {tensor.type.name} are read rightly on little-endian machines alone"
-            raise UnsupportedError(what, source=file.name, field=tensor.label)
+        _refuse_words(file, tensor)
         if tensor.offset < end:
             raise FormatError("shares bytes with another", source=file.name, field=tensor.label)
         end = tensor.offset + tensor.n_bytes
     return _pieces(file, tensors)
+
+
+def _refuse_words(file: GgufFile, tensor: Tensor) -> None:
+    refuse_forks([tensor], file.name)
+    if tensor.type.name not in WORDS:
+        what = f"blocks of {tensor.type.name} are read rightly on little-endian machines alone"
+        raise UnsupportedError(what, source=file.name, field=tensor.label)
+
+
+def refuse_big_endian(file: GgufFile) -> None:
+    """Refuse a file that only hosts of the other byte order load."""
+    if file.byte_order == "big":
+        hint = "mtkit convert-endian FILE -o NEW.gguf makes it little-endian"
+        raise UnsupportedError("is big-endian", source=file.name, hint=hint)
+
+
+def little_pieces(file: GgufFile, tensor: Tensor, size: int) -> Iterator[Buffer]:
+    """Give the data of a tensor, little-endian whatever the file is, in pieces of whole blocks.
+
+    Raises:
+        UnsupportedError: The words of a block of its type are not known.
+    """
+    block = tensor.type.block_bytes or 1
+    data = pieces(file.tensor_data(tensor), max(size // block, 1) * block)
+    if file.byte_order == "little":
+        return data
+    _refuse_words(file, tensor)
+    return (swapped for piece in data for swapped in _blocks(piece, tensor))
+
+
+def write_little(file: GgufFile, folder: str) -> str:
+    """Write a big-endian file, or all files of its set, into a folder; return the path."""
+    paths = []
+    for part in all_files(open_gguf(file.name)):
+        paths.append(os.path.join(folder, os.path.basename(part.name)))
+        write_files({paths[-1]: in_other_order(part)})
+    return paths[0]
 
 
 def _pieces(file: GgufFile, tensors: Sequence[Tensor]) -> Iterator[Buffer]:

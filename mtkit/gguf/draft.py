@@ -17,7 +17,7 @@ from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.gguf.file import DEFAULT_ALIGNMENT
-from mtkit.gguf.rules import ALIGNMENT, INTEGERS, LOOKED_AT_BYTES, UNFINISHED
+from mtkit.gguf.rules import ALIGNMENT, INTEGERS, LOOKED_AT_BYTES, UNFINISHED, fork_type_text
 from mtkit.gguf.types import BY_NAME, VALUE_TYPES
 from mtkit.gguf.writer import VERSION, Key, NewTensor, file_chunks, header_chunks, key_bytes
 
@@ -269,6 +269,14 @@ def refuse_unfinished(file: GgufFile) -> None:
     if any(finding.rule is UNFINISHED for finding in file.findings):
         what = "an earlier edit was interrupted"
         raise UsageError(what, source=file.name, hint=UNFINISHED.advice)
+
+
+def refuse_forks(tensors: Iterable[Tensor], source: str) -> None:
+    """Refuse a tensor of a fork's type: only the fork knows its values."""
+    for tensor in tensors:
+        if what := fork_type_text(tensor.type):
+            hint = f"use {tensor.type.origin}, or the original model"
+            raise UnsupportedError(what, source=source, field=tensor.label, hint=hint)
 
 
 def _whole_number(key: KeptKey) -> int:

@@ -13,18 +13,20 @@ Source: docs/gguf.md of ggml; gguf.cpp and llama-model-loader.cpp of llama.cpp.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from math import prod
 from struct import Struct
 
 from mtkit.base.binary import Source
 from mtkit.base.escape import quoted, shown
+from mtkit.base.record import replace
 from mtkit.base.rules import BrokenRule, Findings
 from mtkit.gguf import rules
 from mtkit.gguf.arrays import LENGTH_STRUCTS, ArrayReader, read_array
 from mtkit.gguf.file import Entry, GgufFile, Header, Section, Tensor, Tensors, read_version
 from mtkit.gguf.rules import AXES, LOOKED_AT_BYTES
-from mtkit.gguf.types import ARRAY, BOOL, STRING, TENSOR_TYPES, VALUE_TYPES, TensorType
+from mtkit.gguf.types import ARRAY, BOOL, STRING, TENSOR_TYPES, VALUE_TYPES, TensorType, fork_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def read_tensor(reader: ArrayReader) -> Tensor:
-    """Read a row of the table; a type that is not known is one of no bytes."""
+    """Read a row of the table; a type that is not known, or a fork's, is one of no bytes."""
     row = reader.offset
     name = reader.text("tensor name")
     label = f"tensor {quoted(name)}"
@@ -47,7 +49,11 @@ def read_tensor(reader: ArrayReader) -> Tensor:
     rest = _row_struct(reader.length.format, axes)
     *axis, number, offset = rest.unpack(reader.view(rest.size, label))
     shape, type_at = tuple(axis), reader.offset - 12
-    tensor_type = TENSOR_TYPES.get(number) or TensorType(number, f"unknown ({number})", 1, 0)
+    tensor_type = (
+        TENSOR_TYPES.get(number)
+        or fork_type(number)
+        or TensorType(number, f"unknown ({number})", 1, 0)
+    )
     n_elements = prod(shape)
     n_bytes = n_elements // tensor_type.block * tensor_type.block_bytes
     places = row, shape_at, type_at
@@ -79,6 +85,26 @@ def read_section(file: GgufFile, table_end: int) -> Section:
         padding=bytes(file.data[table_end:looked_at]),
         trailing_bytes=max(0, trailing),
     )
+
+
+def _with_sizes(file: GgufFile, table_end: int) -> Tensors:
+    """Return the tensors, those of a fork's type with the bytes up to the next tensor's.
+
+    How large its blocks are only the fork knows; some types have a scale for each row besides.
+    """
+    if not any(tensor.type.origin for tensor in file.tensors):
+        return file.tensors
+    end = len(file.data) - -(-table_end // file.alignment) * file.alignment
+    starts = sorted({tensor.offset for tensor in file.tensors})
+    following = dict(zip(starts, [*starts[1:], end], strict=True))
+    tensors = Tensors(
+        replace(tensor, n_bytes=max(0, min(following[tensor.offset], end) - tensor.offset))
+        if tensor.type.origin
+        else tensor
+        for tensor in file.tensors
+    )
+    file.names.update((tensor.name, tensor) for tensor in tensors)
+    return tensors
 
 
 def _find_overlaps(tensors: Iterable[Tensor]) -> dict[int, Tensor]:
@@ -152,9 +178,14 @@ def _read_tables(file: GgufFile, findings: Findings) -> bool:
         file.tensors = Tensors(tensors)
     if tensor_count > rules.MAX_ENTRIES:
         return False
+    file.tensors = _with_sizes(file, reader.offset)
     section = read_section(file, reader.offset)
     for tensor in file.tensors:
         findings.check(rules.PLACE, tensor, section)
+    forks = [tensor for tensor in file.tensors if tensor.type.origin]
+    for tensor_type, count in Counter(tensor.type for tensor in forks).items():
+        field, at = next(t.place("type") for t in forks if t.type == tensor_type)
+        findings.hold(rules.FORK_TYPE, tensor_type, count, field=field, offset=at)
     findings.check(rules.SECTION, section, file)
     file.data_offset, file.trailing_bytes = section.start, section.trailing_bytes
     return True

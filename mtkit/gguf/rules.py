@@ -17,6 +17,7 @@ from mtkit.gguf.file import MAGIC, MAGIC_RULE, VERSION_RULE, is_edit_unfinished
 from mtkit.gguf.types import (
     ARRAY,
     BOOL,
+    FORK,
     I8,
     I16,
     I32,
@@ -343,14 +344,32 @@ def _no_elements(shape: tuple[int, ...], *_: object) -> str:
 
 
 def _removed_type(tensor_type: TensorType, *_: object) -> str:
-    name = REMOVED_TENSOR_TYPES.get(tensor_type.number)
+    name = "" if tensor_type.origin else REMOVED_TENSOR_TYPES.get(tensor_type.number)
     return f"is of type {tensor_type.number} ({name}), which ggml has removed" if name else ""
 
 
 def _known_type(tensor_type: TensorType, *_: object) -> str:
-    if tensor_type.block_bytes or tensor_type.number in REMOVED_TENSOR_TYPES:
+    number = tensor_type.number
+    if tensor_type.block_bytes or tensor_type.origin or number in REMOVED_TENSOR_TYPES:
         return ""
-    return f"is of unknown type {tensor_type.number}"
+    return f"is of unknown type {number}"
+
+
+def fork_type_text(tensor_type: TensorType) -> str:
+    """Return what to say of a type that a fork has, or nothing."""
+    if not tensor_type.origin:
+        return ""
+    number, origin = tensor_type.number, tensor_type.origin
+    if origin == FORK:
+        return f"is of type {number}, which ggml does not have, but {origin} may"
+    removed = REMOVED_TENSOR_TYPES.get(number)
+    other = f", or {removed}, which ggml has removed" if removed else ""
+    return f"is of type {number}, {tensor_type.name} of {origin}{other}"
+
+
+def _fork_type(tensor_type: TensorType, count: int) -> str:
+    more = f"; {count - 1} more are" if count > 1 else ""
+    return fork_type_text(tensor_type) + more
 
 
 def _blocks(tensor_type: TensorType, tensor: Tensor, _: object) -> str:
@@ -361,6 +380,11 @@ def _blocks(tensor_type: TensorType, tensor: Tensor, _: object) -> str:
     return f"has {row} elements per row, but {needed}"
 
 
+FORK_TYPE = Rule("tensor-type-fork", "warning", GGML, "type",
+                 "Tensors have a type of a fork such as ik_llama.cpp or bitnet.cpp, which "
+                 "llama.cpp does not load. Metadata and tokenizer can be read and edited; the "
+                 "model runs in the fork.", _fork_type)  # fmt: skip
+"""Asked of a type and the number of tensors that have it, once the table is read."""
 NAME = (
     Rule("tensor-name-empty", "warning", FORMAT, "name",
          "A tensor has no name; programs find tensors by name.", _name_empty),
@@ -407,9 +431,11 @@ def _aligned(offset: int, _: Tensor, section: Section) -> str:
 
 def _held(offset: int, tensor: Tensor, section: Section) -> str:
     left = section.size - section.start - offset
+    start = section.start + offset
+    if tensor.type.origin and tensor.n_bytes * 8 < tensor.n_elements:
+        return f"has {tensor.n_bytes} bytes from {start} on, less than a bit per element"
     if left >= tensor.n_bytes:
         return ""
-    start = section.start + offset
     return f"needs {tensor.n_bytes} bytes from {start} on, but the file has {max(left, 0)}"
 
 
@@ -454,6 +480,7 @@ RULES = (
     *(rule for rules in KEYS.values() for rule in rules),
     *NAME,
     *TENSOR,
+    FORK_TYPE,
     *PLACE,
     *SECTION,
 )

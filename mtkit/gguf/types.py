@@ -24,12 +24,18 @@ class ValueType(Record):
 
 
 class TensorType(Record):
-    """Type of a tensor's elements, stored in blocks."""
+    """Type of a tensor's elements, stored in blocks.
+
+    Attributes:
+        block_bytes: Bytes of a block; 0 if unknown, as for all types with an ``origin``.
+        origin: The program that has the type, if ggml does not.
+    """
 
     number: int
     name: str
     block: int
     block_bytes: int
+    origin: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -109,6 +115,36 @@ REMOVED_TENSOR_TYPES = {
     37: "IQ4_NL_4_8",
     38: "IQ4_NL_8_8",
 }
+
+BITNET, IK, FORK = "bitnet.cpp", "ik_llama.cpp", "a fork of llama.cpp"
+_FORK_NAMES = {
+    133: "Q6_0", 134: "IQ1_BN", 135: "IQ2_BN", 136: "Q8_K64", 137: "IQ2_K", 138: "IQ3_K",
+    139: "IQ4_K", 140: "IQ5_K", 141: "IQ6_K", 144: "IQ4_KS", 145: "IQ2_KS", 146: "IQ4_KSS",
+    147: "Q8_K16", 148: "Q8_K32", 149: "Q8_KR8", 150: "Q8_K128", 151: "Q8_KV", 152: "IQ5_KS",
+    153: "IQ2_KT", 154: "IQ3_KT", 155: "IQ4_KT", 156: "IQ3_KS", 157: "IQ2_KL", 158: "IQ1_KT",
+    202: "Q4_0_R8", 206: "Q5_0_R4", 208: "Q8_0_R8", 210: "Q2_K_R4", 211: "Q3_K_R4",
+    212: "Q4_K_R4", 213: "Q5_K_R4", 214: "Q6_K_R4", 216: "IQ2_XXS_R4", 217: "IQ2_XS_R4",
+    218: "IQ3_XXS_R4", 219: "IQ1_S_R4", 220: "IQ4_NL_R4", 221: "IQ3_S_R4", 222: "IQ2_S_R4",
+    223: "IQ4_XS_R8", 229: "IQ1_M_R4", 230: "BF16_R16", 233: "Q6_0_R4", 335: "IQ2_BN_R4",
+    337: "IQ2_K_R4", 338: "IQ3_K_R4", 339: "IQ4_K_R4", 340: "IQ5_K_R4", 344: "IQ4_KS_R4",
+    352: "IQ5_KS_R4", 398: "Q8_KV_R8", 399: "Q8_K_R8",
+}  # fmt: skip
+"""Source: ggml.h of ik_llama.cpp."""
+_BITNET_NAMES = {36: "I2_S", 37: "I8_S", 38: "TL1"}
+"""Source: ggml.h of bitnet.cpp. Its 39, TL2, is ggml's MXFP4 now."""
+_FORK_NUMBERS = range(128, 512)
+"""Numbers that forks take so as not to collide with ggml's next ones."""
+
+
+def fork_type(number: int) -> TensorType | None:
+    """Return a type that a fork of llama.cpp writes; None: the number is no fork's."""
+    if number in _BITNET_NAMES:
+        return TensorType(number, _BITNET_NAMES[number], 1, 0, BITNET)
+    if number in _FORK_NAMES:
+        return TensorType(number, _FORK_NAMES[number], 1, 0, IK)
+    name = f"type {number}"
+    return TensorType(number, name, 1, 0, FORK) if number in _FORK_NUMBERS else None
+
 
 FILE_TYPES = {
     0: "F32",

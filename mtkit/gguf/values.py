@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from mtkit.base.binary import pieces
 from mtkit.errors import FormatError, UnsupportedError
+from mtkit.gguf.draft import refuse_forks
 from mtkit.gguf.types import TENSOR_TYPES
+from mtkit.gguf.value_counts import FLOATS
 from mtkit.gguf.writer import NewTensor
 
 TYPE_CHECKING = False
@@ -26,12 +28,13 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Buffer
     from mtkit.gguf.file import GgufFile, Tensor
     from mtkit.gguf.types import TensorType
+    from mtkit.gguf.value_counts import ValueCounts
 
 
 F32, F16, Q8_0, BF16, MXFP4 = (TENSOR_TYPES[number] for number in (0, 1, 8, 30, 39))
 CHUNK = 1 << 18
 """Values converted at once: with two floats each, 2 MB, they fit an L2 cache."""
-_LARGEST_BLOCK = 256
+_KEPT_BYTES = 1 << 19
 _SIGN, _HALF = 1 << 31, 0x3EFFFFFF
 """Bits of a float32: its sign, and the largest number below one half. Adding that with the sign of
 the value and then truncating rounds halves away from 0."""
@@ -117,36 +120,54 @@ def decode_values(data: Any, dtype: str) -> Any:
     try:
         kind = gguf.GGMLQuantizationType[dtype]
         with np.errstate(all="ignore"):  # damaged scales are not numbers
-            return gguf.dequantize(data.reshape(-1, _block_bytes(dtype)), kind).reshape(-1)
+            return gguf.dequantize(data.reshape(-1, _block_of(dtype)[1]), kind).reshape(-1)
     except (KeyError, NotImplementedError):
         raise UnsupportedError(f"{dtype} cannot be turned into floats") from None
 
 
-def _block_bytes(dtype: str) -> int:
+def _block_of(dtype: str) -> tuple[int, int]:
+    """Return elements and bytes of a block."""
     for kind in TENSOR_TYPES.values():
         if kind.name == dtype:
-            return kind.block_bytes
+            return kind.block, kind.block_bytes
     raise UnsupportedError(f"{dtype} cannot be turned into floats")
 
 
-def convert_data(data: memoryview, dtype: str, kind: TensorType) -> Iterator[Buffer]:
+def convert_data(
+    data: memoryview, dtype: str, kind: TensorType, counts: ValueCounts | None = None
+) -> Iterator[Buffer]:
     """Yield a tensor's bytes in another type, piece by piece; as they are where it is the same.
 
     Args:
         data: Of the tensor, little-endian; pages of a mapped file go back once they are read.
         kind: F32, F16, BF16 or Q8_0.
+        counts: What is lost is added to them.
     """
     import numpy as np
 
     if dtype == kind.name:
-        yield data
+        if counts is None or dtype not in FLOATS:
+            yield data
+            return
+        # In steps: what was looked at is still in the cache when it is copied.
+        for piece in pieces(data, max(_KEPT_BYTES // kind.block_bytes, 1) * kind.block_bytes):
+            counts.take_kept(np.frombuffer(piece, np.uint8))
+            yield piece
         return
+    row = counts.row if counts and 0 < counts.row <= CHUNK else 1
+    many = CHUNK // row * row  # whole rows
     if dtype in DTYPES:
-        step = CHUNK * np.dtype(DTYPES[dtype]).itemsize
+        step = many * np.dtype(DTYPES[dtype]).itemsize
     else:
-        step = CHUNK // _LARGEST_BLOCK * _block_bytes(dtype)
+        block, block_bytes = _block_of(dtype)
+        step = (many if many % block == 0 else CHUNK) // block * block_bytes
     for piece in pieces(data, step):
-        yield encode_values(decode_values(np.frombuffer(piece, np.uint8), dtype), kind)
+        raw = np.frombuffer(piece, np.uint8)
+        values = decode_values(raw, dtype)
+        out = encode_values(values, kind)
+        if counts is not None:
+            counts.take(raw, dtype, values, out)
+        yield out
 
 
 class Rows:
@@ -162,6 +183,7 @@ class Rows:
             raise UnsupportedError("is big-endian", source=file.name)
         self._file, self.tensor = file, tensor
         self.width, self.count = tensor.shape
+        refuse_forks([tensor], file.name)
         data = np.frombuffer(file.tensor_data(tensor), np.uint8)
         self._bytes = data.reshape(self.count, tensor.n_bytes // max(self.count, 1))
 

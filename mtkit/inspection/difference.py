@@ -10,13 +10,15 @@ given in words, and as a JSON document.
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from math import inf, isfinite, sqrt
 
-from mtkit.base.binary import pieces
 from mtkit.base.escape import printable
 from mtkit.base.record import Record
 from mtkit.errors import format_count
 from mtkit.gguf.arrays import GgufArray
+from mtkit.gguf.byte_order import little_pieces
+from mtkit.gguf.types import TENSOR_TYPES
+from mtkit.gguf.value_counts import NONE, Specials, count_specials
 from mtkit.inspection.document import format_short, format_whole, json_number
 from mtkit.inspection.statistics import dequantize_values
 
@@ -76,19 +78,19 @@ class FileTensor:
         self.type = tensor.type.name
 
     def data_as(self, kind: str) -> Iterator[Buffer] | None:
-        """Give its data in the type that it has."""
-        if kind != self.type:
-            return None
-        return pieces(self._file.tensor_data(self._tensor), _PIECE_BYTES)
+        """Give its data in the type that it has, little-endian."""
+        return None if kind != self.type else self._pieces(_PIECE_BYTES)
+
+    def _pieces(self, size: int) -> Iterator[Buffer]:
+        return little_pieces(self._file, self._tensor, size)
 
     def values(self) -> Iterator[Any] | None:
         """Give its elements as float64; None where the type cannot be dequantized."""
-        kind, order = self._tensor.type, self._file.byte_order
-        if dequantize_values(bytes(kind.block_bytes), kind, order) is None:
+        kind = self._tensor.type
+        if dequantize_values(bytes(kind.block_bytes), kind) is None:
             return None
         step = max(STEP // kind.block, 1) * kind.block_bytes
-        data = self._file.tensor_data(self._tensor)
-        return (dequantize_values(piece, kind, order) for piece in pieces(data, step))
+        return (dequantize_values(piece, kind) for piece in self._pieces(step))
 
 
 def side_of(file: GgufFile) -> Side:
@@ -223,6 +225,7 @@ class TensorChange(Record):
     Attributes:
         change: In which file it is; "same": conversion gives it, and only its type differs.
         errors: Where values were asked for and the shapes are equal.
+        specials: For each side how many values (or scales) are NaN or infinite, where any is.
     """
 
     name: str
@@ -230,6 +233,7 @@ class TensorChange(Record):
     shapes: tuple[tuple[int, ...], tuple[int, ...]]
     types: tuple[str, str]
     errors: TensorErrors | None = None
+    specials: tuple[Specials, Specials] | None = None
 
 
 class Totals(Record):
@@ -258,6 +262,8 @@ class Difference(Record):
         measured: Tensors of equal shape with their errors, if ``values`` was set; identical ones
             are left out.
         sums: Errors of all tensors; None if ``values`` was not set.
+        special: Tensors with NaN or infinities, if ``values`` was set, also where both sides have
+            them.
         is_made: Whether one side is a folder and the other is the GGUF that it converts to,
             except for ``naming``.
     """
@@ -270,6 +276,7 @@ class Difference(Record):
     measured: tuple[TensorChange, ...] = ()
     sums: Totals | None = None
     is_made: bool = False
+    special: tuple[TensorChange, ...] = ()
 
     def __repr__(self) -> str:
         keys, tensors = (
@@ -280,8 +287,8 @@ class Difference(Record):
 
     @property
     def equal(self) -> bool:
-        """Whether nothing differs."""
-        return not self.keys and not self.tensors
+        """Whether nothing differs, and all values that were looked at are numbers."""
+        return not self.keys and not self.tensors and not self.special
 
     @property
     def only_metadata(self) -> bool:
@@ -303,7 +310,7 @@ class Difference(Record):
         return tuple(
             change
             for change in self.measured
-            if change.errors and not change.errors.relative < FOREIGN
+            if change.errors and not change.specials and not change.errors.relative < FOREIGN
         )
 
 
@@ -324,6 +331,7 @@ def find_difference(
         changed = [change for change in changed if not _only_names(change.key)]
     tensors: list[TensorChange] = []
     measured: list[TensorChange] = []
+    special: list[TensorChange] = []
     names = (*a.tensors, *(name for name in b.tensors if name not in a.tensors))
     for name in names:
         before, after = a.tensors.get(name), b.tensors.get(name)
@@ -332,6 +340,8 @@ def find_difference(
             tensors.append(change)
         if change is not None and change.errors is not None:
             measured.append(change)
+        if change is not None and change.specials is not None:
+            special.append(change)
         there = before or after
         progress(_element_count(there) if there else 0)
     shapes = [{name: tensor.shape for name, tensor in side.tensors.items()} for side in (a, b)]
@@ -343,7 +353,8 @@ def find_difference(
         tuple(naming),
         tuple(measured),
         _sums(a, b, measured, tensors) if values else None,
-        is_made=a.is_file != b.is_file and not changed and not tensors,
+        is_made=a.is_file != b.is_file and not changed and not tensors and not special,
+        special=tuple(special),
     )
 
 
@@ -362,10 +373,11 @@ def _sums(
 ) -> Totals:
     """Sum up errors; a tensor that is the same counts with none."""
     unknown = {change.name for change in changed if change.errors is None}
+    unknown |= {change.name for change in measured if change.specials}
     elements = sum(
         _element_count(tensor) for name, tensor in a.tensors.items() if name not in unknown
     )
-    errors = [change.errors for change in measured if change.errors]
+    errors = [change.errors for change in measured if change.errors and not change.specials]
     squares = sum(error.rmse**2 * error.count for error in errors)
     shares = sum(error.relative**2 * error.count for error in errors)
     sizes = [sum(tensor.n_bytes for tensor in side.tensors.values()) for side in (a, b)]
@@ -431,11 +443,45 @@ def _tensor_change(
         types = (there.type, "") if left else ("", there.type)
         return TensorChange(name, "removed" if left else "added", shapes, types)
     is_same = left.shape == right.shape and _same_data(left, right)
-    if is_same and (left.type == right.type or not values):
+    if is_same and not values:
         return None
-    errors = measure_errors(left, right) if values and left.shape == right.shape else None
+    errors, specials = None, None
+    if is_same and left.type == right.type:
+        specials = _stored_specials(right)
+        if specials is None:
+            return None
+    elif values and left.shape == right.shape:
+        errors = measure_errors(left, right)
+        if errors is not None and not isfinite(errors.rmse):
+            specials = _value_specials(left), _value_specials(right)
+            specials = specials if specials != (NONE, NONE) else None
     change: Change = "same" if is_same else "changed"
-    return TensorChange(name, change, (left.shape, right.shape), (left.type, right.type), errors)
+    both = (left.shape, right.shape), (left.type, right.type)
+    return TensorChange(name, change, *both, errors, specials)
+
+
+def _stored_specials(tensor: SideTensor) -> tuple[Specials, Specials] | None:
+    """Count NaN and infinities of a tensor that is the same on both sides; None without any."""
+    import numpy as np
+
+    block = next((t.block_bytes for t in TENSOR_TYPES.values() if t.name == tensor.type), 0)
+    nan = infinite = 0
+    for piece in (block and tensor.data_as(tensor.type)) or ():
+        raw = np.frombuffer(piece, np.uint8)
+        specials = count_specials(raw, tensor.type, block)
+        nan, infinite = nan + specials.nan, infinite + specials.infinite
+    specials = Specials(nan, infinite)
+    return (specials, specials) if specials != NONE else None
+
+
+def _value_specials(tensor: SideTensor) -> Specials:
+    import numpy as np
+
+    nan = infinite = 0
+    for values in tensor.values() or ():
+        nan += int(np.isnan(values).sum())
+        infinite += int(np.isinf(values).sum())
+    return Specials(nan, infinite)
 
 
 def _same_data(first: SideTensor, second: SideTensor) -> bool:
@@ -466,6 +512,10 @@ def same_bytes(left: Iterable[Buffer], right: Iterable[Buffer]) -> bool:
 
 def difference_verdict(difference: Difference) -> str:
     """Return in a few words what the two models are to each other."""
+    if difference.special:
+        many = format_count(len(difference.special), "tensor")
+        verb = "has" if len(difference.special) == 1 else "have"
+        return f"{many} {verb} values that are NaN or infinite"
     if difference.is_made:
         return "the file is what conversion of the folder gives"
     if difference.equal:
@@ -490,8 +540,6 @@ def difference_verdict(difference: Difference) -> str:
 
 def format_percent(part: float) -> str:
     """Return a share with two digits that count: 12%, 1.2%, 0.012%."""
-    from math import isfinite
-
     return f"{float(f'{part * 100:.2g}'):g}%" if isfinite(part) else "–"
 
 
@@ -514,6 +562,21 @@ def key_texts(change: KeyChange) -> tuple[str, str]:
     if all(change.types) and change.types[0] != change.types[1]:
         texts = [f"{kind}: {text}" for kind, text in zip(change.types, texts, strict=True)]
     return texts[0], texts[1]
+
+
+def special_texts(change: TensorChange) -> Iterator[str]:
+    """Yield what is NaN or infinite in a tensor, for each side that has any."""
+    if change.specials is None:
+        return
+    left, right = change.specials
+    sides = (("both", left),) if left == right else (("A", left), ("B", right))
+    for side, specials in sides:
+        counts = (
+            f"{specials.nan} not a number (NaN)" if specials.nan else "",
+            f"{specials.infinite} infinite" if specials.infinite else "",
+        )
+        if any(counts):
+            yield f"in {side}: {', '.join(filter(None, counts))}"
 
 
 def tensor_texts(change: TensorChange) -> tuple[str, str]:
@@ -556,6 +619,14 @@ def difference_document(difference: Difference) -> dict[str, object]:
         "naming": naming,
         "tensors": tensors,
         "converted": converted,
+        "special": [
+            {
+                "name": printable(change.name),
+                "nan": [side.nan for side in change.specials or ()],
+                "infinite": [side.infinite for side in change.specials or ()],
+            }
+            for change in difference.special
+        ],
         "sums": difference.sums
         and {
             "elements": difference.sums.elements,

@@ -6,10 +6,11 @@ histogram takes a second walk, when the range is known.
 
 from __future__ import annotations
 
-from mtkit.base.binary import pieces
 from mtkit.base.escape import either, shown
 from mtkit.base.record import Record
 from mtkit.errors import UnsupportedError, UsageError
+from mtkit.gguf.byte_order import little_pieces
+from mtkit.gguf.draft import refuse_forks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,15 +48,18 @@ class Statistics(Record):
     histogram: tuple[tuple[float, float, int], ...]
 
 
-def dequantize_values(raw: Any, tensor_type: TensorType, byte_order: str) -> Any:
-    """Return elements as float64 of shape (n_elements,); None where the type is not known."""
+def dequantize_values(raw: Any, tensor_type: TensorType) -> Any:
+    """Return elements as float64 of shape (n_elements,); None where the type is not known.
+
+    Args:
+        raw: Whole blocks, little-endian.
+    """
     import numpy as np
 
     data = np.frombuffer(raw, np.uint8)
-    order = ">" if byte_order == "big" else "<"
     if tensor_type.name in _PLAIN:
-        return data.view(order + _PLAIN[tensor_type.name]).astype(np.float64)
-    if order == ">":
+        return data.view("<" + _PLAIN[tensor_type.name]).astype(np.float64)
+    if not tensor_type.block_bytes:
         return None
     if tensor_type.name == "BF16":
         return (data.view("<u2").astype("<u4") << 16).view("<f4").astype(np.float64)
@@ -132,17 +136,16 @@ def _histogram(
 
 
 def _pieces(file: GgufFile, tensor: Tensor) -> Iterator[Any]:
-    data, block = file.tensor_data(tensor), tensor.type
+    block = tensor.type
+    refuse_forks([tensor], file.name)
     step = max(_PIECE // block.block, 1) * block.block_bytes
-    if not step:
-        raise _unknown_type_error(file, tensor)
-    for piece in pieces(data, step):
-        values = dequantize_values(piece, block, file.byte_order)
+    for piece in little_pieces(file, tensor, step):
+        values = dequantize_values(piece, block)
         if values is None:
             raise _unknown_type_error(file, tensor)
         yield values
 
 
 def _unknown_type_error(file: GgufFile, tensor: Tensor) -> UnsupportedError:
-    what = f"{file.byte_order}-endian {tensor.type.name} cannot be dequantized"
+    what = f"{tensor.type.name} cannot be dequantized"
     return UnsupportedError(what, source=file.name, field=tensor.label)

@@ -20,6 +20,7 @@ import ctypes
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf.arrays import GgufArray
+from mtkit.gguf.byte_order import little_pieces
 from mtkit.gguf.reader import open_gguf
 from mtkit.gguf.types import STRING, TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
@@ -74,8 +75,10 @@ def read_importance(path: str) -> Importance:
         sums = file.names[name]
         if counts is None or {sums.type.name, counts.type.name} != {"F32"}:
             raise FormatError("has no counts of 32-bit floats", source=path, field=sums.label)
-        of_each = np.frombuffer(file.tensor_data(counts), "<f4")
-        total = np.frombuffer(file.tensor_data(sums), "<f4")
+        of_each, total = (
+            np.frombuffer(b"".join(little_pieces(file, tensor, tensor.n_bytes)), "<f4")
+            for tensor in (counts, sums)
+        )
         if not len(of_each) or len(total) % len(of_each):
             raise FormatError("does not go with its counts", source=path, field=sums.label)
         if not np.all((of_each >= 0) & (of_each < _MOST_ROWS)):  # NaN is neither

@@ -1,7 +1,9 @@
 """The child process of a quantization: llama.cpp's own quantizer, which may end its process.
 
-Started by ``mtkit.llm.quantization``. Progress is a line on stdout for each tensor; what llama.cpp
-refuses is one line on stderr and the exit code of that error.
+Started by ``mtkit.llm.quantization``. Each line on stdout is a JSON array: ["step", number, count]
+for each tensor; in a dry run ["type", tensor, new type]; ["fallback", tensor, type of the mix, new
+type], all of these before the first step. What llama.cpp refuses is one line on stderr and the exit
+code of that error.
 
 Source: llama-quant.cpp of llama.cpp; tools/quantize (how an importance matrix becomes weights).
 """
@@ -24,9 +26,16 @@ if TYPE_CHECKING:
 
     from mtkit.llama.importance import Importance
 
-_STEP = re.compile(rb"^\[ *(\d+)/ *(\d+)\]")
+_STEP = re.compile(r"^\[ *(\d+)/ *(\d+)\] (.*?) +- \[", re.DOTALL)
+_TYPE = re.compile(r"^size = .* -> .* \((\w+)\)$")
+_MISFIT = re.compile(
+    r"^warning: (.*?) +- ncols +\d+ not .* \(required for type +(\w+)\) $", re.DOTALL
+)
+_FALLBACK = re.compile(r"^-> falling back to +(\w+)$")
 _WHOLE, _TEXT = 0, 3
 """Numbers of llama_model_kv_override_type."""
+_NEEDS_IMPORTANCE = "this type needs an importance matrix"
+_IMPORTANCE_HINT = "add --imatrix FILE, or --imatrix-from FILE to make one from a text"
 _MOST_TEXT = 127
 """Bytes of a text value."""
 
@@ -53,7 +62,8 @@ def main(job: str) -> None:
 
 def _quantize(job: dict[str, Any]) -> None:
     lib = library()
-    callback = lib.llama_log_callback(_print_progress)
+    events = _Events()
+    callback = lib.llama_log_callback(events.take)
     lib.llama_log_set(callback, ctypes.c_void_p(0))
     lib.llama_backend_init()
     params = lib.llama_model_quantize_default_params()
@@ -72,13 +82,14 @@ def _quantize(job: dict[str, Any]) -> None:
         params.kv_overrides = _importance_keys(lib, importance, job["imatrix_name"])
     source, target = os.fsencode(job["source"]), os.fsencode(job["target"])
     if lib.llama_model_quantize(source, target, ctypes.byref(params)) == 0:
+        if events.needs_importance:
+            raise UnsupportedError(_NEEDS_IMPORTANCE, hint=_IMPORTANCE_HINT)
         return
     message = log.errors()
     if "iostream" in message:
         raise ResourceError("cannot be written: the disk does not take it", source=job["path"])
     if "requires an importance matrix" in message:
-        hint = "add --imatrix FILE, or --imatrix-from FILE to make one from a text"
-        raise UnsupportedError("this type needs an importance matrix", hint=hint)
+        raise UnsupportedError(_NEEDS_IMPORTANCE, hint=_IMPORTANCE_HINT)
     if "imatrix size" in message:
         what = f"is the importance matrix of another model: {message.rpartition('imatrix ')[2]}"
         raise FormatError(what, source=job["imatrix_name"] or job["imatrix"])
@@ -92,12 +103,35 @@ def _quantize(job: dict[str, Any]) -> None:
     )
 
 
-def _print_progress(level: int, text: bytes | None, data: object) -> None:
-    """Take a piece of the log; the line that starts a tensor is the progress."""
-    match = _STEP.match(text or b"")
-    if match:
-        os.write(1, b"%s %s\n" % match.groups())
-    log.take(level, text, data)
+class _Events:
+    """What the log says of tensors, printed; a line of the log comes in pieces.
+
+    Attributes:
+        needs_importance: A dry run went well, but the quantization will not without a matrix.
+    """
+
+    def __init__(self) -> None:
+        self.needs_importance = False
+        self._tensor = self._mix_type = ""
+
+    def take(self, level: int, text: bytes | None, data: object) -> None:
+        """Take a piece of the log."""
+        piece = (text or b"").decode("utf-8", "surrogateescape").rstrip("\n")
+        if match := _STEP.match(piece):
+            number, count, self._tensor = match.groups()
+            _print_event("step", int(number), int(count))
+        elif match := _TYPE.match(piece):
+            _print_event("type", self._tensor, match[1].upper())
+        elif match := _MISFIT.match(piece):
+            self._tensor, self._mix_type = match[1], match[2].upper()
+        elif match := _FALLBACK.match(piece):
+            _print_event("fallback", self._tensor, self._mix_type, match[1].upper())
+        self.needs_importance |= piece.endswith("will require an imatrix!")
+        log.take(level, text, data)
+
+
+def _print_event(*event: object) -> None:
+    os.write(1, f"{json.dumps(event)}\n".encode())
 
 
 def _type_overrides(lib: Any, pairs: list[tuple[str, int]]) -> Any:

@@ -16,6 +16,8 @@ from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
+from mtkit.gguf.byte_order import refuse_big_endian
+from mtkit.gguf.draft import refuse_forks
 from mtkit.gguf.shards import all_files
 from mtkit.inspection.kinds import NO_MODEL, find_content
 from mtkit.memory_plan.plan import Plan, PlanSettings, check_fits, make_plan
@@ -77,6 +79,7 @@ def _read_adapter(text: str, architecture: object, tensors: Mapping[str, Tensor]
             hint="mtkit convert makes one from it",
         )
     file = open_gguf(path)
+    refuse_big_endian(file)
     try:
         _check_keys(file, architecture)
         for name, pair in _lora_pairs(file):
@@ -161,6 +164,8 @@ class ModelHeader:
         self.files = all_files(self.file)
         self.tensors = tuple(tensor for file in self.files for tensor in file.tensors)
         _check_model(self.file, self.tensors, path)
+        refuse_forks(self.tensors, path)
+        refuse_big_endian(self.file)
         architecture = self.file.metadata["general.architecture"]
         self.adapters = read_adapters(lora, architecture, self.tensors)
 

@@ -10,25 +10,28 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from contextlib import ExitStack
 
 from mtkit.base.files import WholeFiles
 from mtkit.base.process import command_line
 from mtkit.base.record import Record
-from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.errors import FormatError, UnsupportedError, UsageError, format_count
 from mtkit.gguf import open_gguf
-from mtkit.gguf.draft import refuse_unfinished
+from mtkit.gguf.byte_order import refuse_big_endian
+from mtkit.gguf.draft import refuse_forks, refuse_unfinished
 from mtkit.gguf.in_place import settle_journal
 from mtkit.gguf.shards import open_whole
-from mtkit.gguf.types import MIXES, TENSOR_TYPES
+from mtkit.gguf.types import FILE_TYPES, MIXES, TENSOR_TYPES
 from mtkit.llm.importance import temporary_matrix
 from mtkit.llm.trial import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mtkit.gguf import GgufFile
+    from mtkit.gguf.file import Tensor
 
 
 _NOT_WRITTEN = frozenset({"I8", "I16", "I32", "I64", "F64", "Q8_1", "Q8_K"})
@@ -76,6 +79,29 @@ class TensorKinds(Record):
                 yield f"{first.name} has one dimension and stays {first.type.name}: {pattern!r}"
 
 
+_TERNARY = ("TQ1_0", "TQ2_0")
+_NOT_TERNARY = ("per_layer_token_embd", "altup_router", "laurel_l", "laurel_r")
+_TERNARY_BLOCK = 256
+
+
+def converter_kinds(mix: str, file: GgufFile) -> TensorKinds:
+    """Return the types of single tensors in which llama.cpp's converter differs from its quantizer.
+
+    With TQ1_0 and TQ2_0, the converter keeps embeddings, the head and what is not whole blocks in
+    F16. Source: conversion/base.py of llama.cpp (``prepare_tensors``).
+    """
+    if mix not in _TERNARY:
+        return TensorKinds()
+    kept = (
+        tensor.name
+        for tensor in file.tensors
+        if len(tensor.shape) >= _LEAST_DIMENSIONS
+        and (tensor.shape[0] % _TERNARY_BLOCK or any(part in tensor.name for part in _NOT_TERNARY))
+        and tensor.type is not TENSOR_TYPES[0]
+    )
+    return TensorKinds([f"^{re.escape(name)}$=f16" for name in kept], "f16", "f16")
+
+
 def _halves(text: str) -> tuple[str, str]:
     pattern, sign, kind = text.partition("=")
     if not pattern or not sign:
@@ -116,6 +142,54 @@ def quantized_types(file: GgufFile) -> list[str]:
     return sorted(names)
 
 
+class Quantization(Record):
+    """What a quantizer made, or would make, of a model.
+
+    Attributes:
+        mix: As ``--type`` names it.
+        before: The tensors of the model.
+        types: Tensor -> new type; those that are missing keep theirs.
+        fallbacks: Tensor -> the type that the mix has for it, and the one that it got: its rows are
+            not a multiple of the first one's blocks.
+    """
+
+    mix: str
+    before: Sequence[Tensor]
+    types: Mapping[str, str]
+    fallbacks: Mapping[str, tuple[str, str]]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Type -> number of matrices that have it now, the most first."""
+        matrices = (tensor for tensor in self.before if len(tensor.shape) >= _LEAST_DIMENSIONS)
+        types = (self.types.get(tensor.name, tensor.type.name) for tensor in matrices)
+        return dict(Counter(types).most_common())
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all tensors."""
+        blocks = {kind.name: kind for kind in TENSOR_TYPES.values()}
+        kinds = ((t, blocks[self.types.get(t.name, t.type.name)]) for t in self.before)
+        return sum(t.n_elements // kind.block * kind.block_bytes for t, kind in kinds)
+
+    @property
+    def bits(self) -> float:
+        """Bits per weight."""
+        return 8 * self.n_bytes / max(1, sum(tensor.n_elements for tensor in self.before))
+
+    def notes(self) -> Iterator[str]:
+        """Yield what is not as the name of the mix says."""
+        if self.fallbacks:
+            what = _fallback_text(self.before, self.fallbacks)
+            yield f"{what}; {self.bits:.2f} bits per weight"
+        if self.mix == "MXFP4_MOE" and "MXFP4" not in self.counts:
+            kind = next(iter(self.counts), "")
+            yield (
+                "MXFP4_MOE is for experts, and this model has none:"
+                f" its matrices are {kind}, {self.bits:.2f} bits per weight"
+            )
+
+
 def quantize(
     source: str,
     target: str,
@@ -132,17 +206,19 @@ def quantize(
     progress: Callable[[float], object] = lambda _: None,
     imatrix_progress: Callable[[float], None] = lambda _: None,
     name: str = "",
-) -> None:
+    fallback: bool = True,
+) -> Quantization:
     """Write a quantized model; it appears whole or not at all.
 
     Args:
         progress: Called with the part that is done, 0 to 1.
+        fallback: Let tensors whose rows the type of the mix does not divide have another one.
 
     Raises:
         UsageError: The model is already quantized, an edit of it was cut short, the target exists,
             or a text is too short.
         FormatError: The model or the importance matrix is damaged.
-        UnsupportedError: llama.cpp cannot quantize it so.
+        UnsupportedError: llama.cpp cannot quantize it so, or not without a fallback.
         ResourceError: The disk is full.
     """
     file = open_whole(source)
@@ -164,14 +240,19 @@ def quantize(
         if imatrix_from:
             matrix = temporary_matrix(source, imatrix_from, progress=imatrix_progress)
             job["imatrix"] = stack.enter_context(matrix)
-        _run(job, progress)
+        types, fallbacks = _run(job, file.tensors, progress, fallback=fallback)
         if new is not None:
-            _compare(file, open_gguf(str(job["target"])))
+            after = open_gguf(str(job["target"]))
+            _compare(file, after)
+            types = {tensor.name: tensor.type.name for tensor in after.tensors}
             new.appear()
+    return Quantization(FILE_TYPES[kind], file.tensors, types, fallbacks)
 
 
 def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
     refuse_unfinished(file)
+    refuse_forks(file.tensors, source)
+    refuse_big_endian(file)
     if not file.tensors:
         raise UsageError("holds no tensors to quantize", source=source)
     types = quantized_types(file)
@@ -183,12 +264,21 @@ def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
         )
 
 
-def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
+def _run(
+    job: dict[str, object],
+    before: Sequence[Tensor],
+    progress: Callable[[float], object],
+    *,
+    fallback: bool,
+) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
+    """Run the child; return tensor -> new type (of a dry run), and the fallbacks."""
     import json
     import subprocess
     import tempfile
 
     source = str(job["source"])
+    types: dict[str, str] = {}
+    fallbacks: dict[str, tuple[str, str]] = {}
     with (
         tempfile.TemporaryFile() as errors,
         subprocess.Popen(  # noqa: S603  this interpreter
@@ -200,8 +290,17 @@ def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
         try:
             assert process.stdout is not None
             for line in process.stdout:
-                count, total = map(int, line.split())
-                progress(min(count - 1, total) / max(total, 1))
+                event, *values = json.loads(line)
+                if event == "type":
+                    types[values[0]] = values[1]
+                elif event == "fallback":
+                    fallbacks[values[0]] = values[1], values[2]
+                elif fallback or not fallbacks:
+                    count, total = values
+                    progress(min(count - 1, total) / max(total, 1))
+                else:  # all fallbacks are known before the first step
+                    process.kill()
+                    break
             code = process.wait()
         except BaseException:
             process.kill()
@@ -210,6 +309,10 @@ def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
             progress(1)
         errors.seek(0)
         message = " ".join(errors.read().decode("utf-8", "replace").split())
+    if fallbacks and not fallback:
+        what = _fallback_text(before, fallbacks)
+        hint = "choose a type with blocks of 32, such as Q8_0 or Q4_0"
+        raise UnsupportedError(what, source=str(job["name"]), hint=hint)
     if code in KINDS:
         raise KINDS[code](message.removeprefix("mtkit: "))
     if code:
@@ -218,6 +321,22 @@ def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
             f"ends llama.cpp's quantizer (code {code}){reason}", source=source,
             hint="mtkit check FILE --deep finds the problem",
         )  # fmt: skip
+    return types, fallbacks
+
+
+def _fallback_text(before: Sequence[Tensor], fallbacks: Mapping[str, tuple[str, str]]) -> str:
+    """Say how many tensors get another type than that of the mix, which, and why."""
+    pairs = Counter(fallbacks.values()).most_common()
+    each = ", ".join(f"{count} from {old} to {new}" for (old, new), count in pairs)
+    columns = {tensor.name: tensor.shape[0] for tensor in before}
+    widths = sorted({columns[name] for name in fallbacks if name in columns})
+    rows = ", ".join(map(str, widths[:3])) + ", …" * (len(widths) > 3)
+    mix_types = {mix_type for mix_type, _ in fallbacks.values()}
+    blocks = sorted({kind.block for kind in TENSOR_TYPES.values() if kind.name in mix_types})
+    why = f"rows of {rows} are not a multiple of {', '.join(map(str, blocks))}"
+    count = f"{len(fallbacks)} of {format_count(len(before), 'tensor')}"
+    verb = "falls" if len(fallbacks) == 1 else "fall"
+    return f"{count} {verb} back to another type ({each}), as {why}"
 
 
 def _compare(before: GgufFile, after: GgufFile) -> None:

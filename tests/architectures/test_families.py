@@ -165,9 +165,7 @@ def _data(folder: model_folder.ModelFolder, class_name: str) -> dict[Any, tuple[
 
 def _without_a_case() -> list[str]:
     """Return a class of each architecture that no case of hf-models has: llama.cpp runs those."""
-    known = {
-        class_named(case["files"]["config.json"]) for case in hf_models.known().values()
-    }
+    known = {class_named(case["files"]["config.json"]) for case in hf_models.known().values()}
     found = {id(one): one.classes for one in architectures().values()}
     return sorted(classes[0] for classes in found.values() if not known.intersection(classes))
 

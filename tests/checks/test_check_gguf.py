@@ -30,8 +30,8 @@ from mtkit.checks.loader import (
     OPENING_RULES,
     needed_types,
 )
-from mtkit.checks.tensors import _FLOATS, _WIDTHS, DATA_RULES, UNFINISHED_RULES
-from mtkit.gguf import open_gguf
+from mtkit.checks.tensors import DATA_RULES, UNFINISHED_RULES
+from mtkit.gguf import open_gguf, value_counts
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.shards import shard_file_names
 from mtkit.gguf.shards import split_model as cut
@@ -328,6 +328,17 @@ def test_other_kinds_of_files_are_no_models(tmp_path: Path) -> None:
     assert found(path, bare(b"model", [])) == ["loader-empty"]
 
 
+@pytest.mark.parametrize("name", [b"flux", b"sd3", b"wan", b"", b"LLAMA"])
+def test_architectures_of_other_programs(tmp_path: Path, name: bytes) -> None:
+    """A model that makes images has none of llama.cpp's tensors, but has to say what it is."""
+    keys = [V3.key(b"general.architecture", lay.STRING, name)]
+    rows = [V3.tensor(b"double_blocks.0.img_attn.qkv.weight", (64, 4), 0, 0)]
+    path = tmp_path / "file.gguf"
+    assert found(path, V3.file(keys, rows, bytes(1023) + b"\x3f")) == ["loader-architecture"]
+    (finding,) = check(str(path)).findings
+    assert repr(name.decode()) in finding.what or (not name and "is empty" in finding.what)
+
+
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_wrong_template_hides_nothing(deep: bool, tmp_path: Path) -> None:
     wrong: Keys = {b"tokenizer.chat_template": (lay.U32, 1)}
@@ -424,14 +435,14 @@ def test_every_rule_about_a_gguf_is_tried() -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted({t.name for t in TENSOR_TYPES.values()} & set(_FLOATS)))
+@pytest.mark.parametrize("name", sorted(value_counts.FLOATS))
 def test_scales_are_looked_for_where_they_are(name: str) -> None:
     """A block whose scales alone are NaN is dequantized to NaN by ggml's own package."""
     quants = pytest.importorskip("gguf.quants")
     numpy = pytest.importorskip("numpy")
     types = pytest.importorskip("gguf").GGMLQuantizationType
     known = next(t for t in TENSOR_TYPES.values() if t.name == name)
-    kind, places = _FLOATS[name]
+    kind, places = value_counts.FLOATS[name]
     if known.block == 1 or not hasattr(types, name) or kind == "e8m0":
         assert places == (0,)
         return
@@ -440,7 +451,7 @@ def test_scales_are_looked_for_where_they_are(name: str) -> None:
     block = bytearray(known.block_bytes)
     before = quants.dequantize(numpy.frombuffer(bytes(block), numpy.uint8), types[name])
     for place in places:
-        size = _WIDTHS[kind]
+        size = value_counts.WIDTHS[kind]
         block[place : place + size] = b"\xff\x7f" if size == 2 else NAN
     after = quants.dequantize(numpy.frombuffer(bytes(block), numpy.uint8), types[name])
     assert numpy.isfinite(before).all()

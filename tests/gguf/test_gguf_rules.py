@@ -117,6 +117,7 @@ BROKEN: list[tuple[str, str, int, Callable[[], bytes]]] = [
     ("tensor-no-elements", "tensor 't'", 37, lambda: tensors(row(shape=()), data=bytes(4))),
     ("tensor-type-removed", "tensor 't'", 45, lambda: tensors(row(kind=4))),
     ("tensor-type", "tensor 't'", 45, lambda: tensors(row(kind=99))),
+    ("tensor-type-fork", "tensor 't'", 45, lambda: tensors(row(kind=139), data=bytes(16))),
     ("tensor-blocks", "tensor 't'", 45, lambda: tensors(row(shape=(33,), kind=8))),
     ("tensor-alignment", "tensor 't'", ROW_AT, lambda: tensors(row(offset=8), data=bytes(24))),
     ("tensor-data", "tensor 't'", ROW_AT, lambda: tensors(row(), data=bytes(15))),

@@ -15,9 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from importance import importance
+from model_folders import write_folder
 from screens import check_screens, screen
 from support import Run, one_line, reference, shared
 
+from mtkit import quantize
+from mtkit.errors import UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import FILE_TYPES, TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
@@ -49,6 +52,28 @@ def model() -> Path:
     return shared("own/model/mtkit-docs-draft-bf16.gguf")
 
 
+def small_model(columns: dict[str, int]) -> bytes:
+    """Return a model that the quantizer takes, with matrices of these widths."""
+    keys = [Key("general.architecture", "string", "llama"), Key("llama.block_count", "u32", 1)]
+    keys += [Key(f"llama.{name}", "u32", 64) for name in ("context_length", "embedding_length",
+             "feed_forward_length", "attention.head_count")]  # fmt: skip
+    keys += [Key("llama.attention.layer_norm_rms_epsilon", "f32", 1e-5)]
+    rng = np.random.default_rng(1)
+    tensors = [
+        NewTensor(name, (width, 8), F32, rng.normal(size=(8, width)).astype("<f4").tobytes())
+        for name, width in columns.items()
+    ]
+    return gguf_bytes(keys, tensors)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    reference("llama_cpp")
+    path = tmp_path / "small.gguf"
+    path.write_bytes(small_model(SMALL))
+    return path
+
+
 def data_of(path: Path) -> dict[str, bytes]:
     file = open_gguf(path)
     return {tensor.name: bytes(file.tensor_data(tensor)) for tensor in file.tensors}
@@ -61,7 +86,8 @@ def test_the_file_is_llama_cpp_s_own(
     """Byte for byte what the library gives when it is called by itself."""
     options = ["--pure"] * pure
     done = mtkit("quantize", model, "--type", kind, "-o", "new.gguf", *options)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.returncode == 0
+    assert bool(done.stderr) == (kind == "Q4_K_M")  # rows of 128 are no block of it
     path, before, after = done.stdout.split()
     assert (path, int(before) > 2 * int(after) or kind == "Q8_0") == (b"new.gguf", True)
     argv = [THEIRS, str(model), "theirs.gguf", str(file_type(kind)), str(int(pure))]
@@ -104,7 +130,9 @@ def test_a_trial_says_that_it_went_well(mtkit: Run, model: Path) -> None:
     """On a terminal; in a pipe the exit code says it."""
     tried = ["quantize", str(model), "--type", "q8_0", "--dry-run"]
     assert mtkit(*tried).stdout == b""
-    assert screen(*tried, columns=120).lines[-2] == f"✓ {model} can be quantized to Q8_0"
+    assert screen(*tried, columns=120).lines[-2] == (
+        f"✓ {model} can be quantized to Q8_0 · 8.51 bits per weight"
+    )
 
 
 def test_an_importance_matrix_counts(mtkit: Run, tmp_path: Path, model: Path) -> None:
@@ -238,6 +266,97 @@ def test_the_model_itself_can_be_the_new_one(mtkit: Run, tmp_path: Path, model: 
     done = mtkit("quantize", path, *args, "-o", path, "--force")
     assert (done.returncode, b"BF16\tQ8_0" in done.stdout) == (0, True)
     assert [one.name for one in tmp_path.iterdir()] == ["model.gguf"]
+
+
+SMALL = {"blk.0.attn_q.weight": 64, "blk.0.ffn_down.weight": 96, "blk.0.ffn_up.weight": 33}
+
+
+@pytest.mark.parametrize("kind", ["Q4_K_M", "Q6_K", "IQ4_XS", "Q2_K", "TQ1_0", "Q5_K_S", "Q8_0"])
+def test_tensors_that_fall_back_are_said(
+    mtkit: Run, tmp_path: Path, small: Path, kind: str
+) -> None:
+    """In a dry run as in the file; compared with the types that are in it."""
+    told = []
+    for options in (["--dry-run"], ["-o", "new.gguf"]):
+        done = mtkit("quantize", small, "--type", kind, "--json", *options)
+        told.append((done.stderr, json.loads(done.stdout)))
+    (first, dry), (second, real) = told
+    assert first == second
+    facts = ("bits_per_weight", "types", "fallbacks")
+    assert [dry[name] for name in facts] == [real[name] for name in facts]
+    file = open_gguf(tmp_path / "new.gguf")
+    weights = sum(tensor.n_elements for tensor in file.tensors)
+    size = sum(tensor.n_bytes for tensor in file.tensors)
+    assert real["bits_per_weight"] == pytest.approx(8 * size / weights, abs=1e-4)
+    rows = {tensor.name: tensor for tensor in file.tensors}
+    named = {row["name"]: row for row in real["fallbacks"]}
+    blocks = {one.name: one.block for one in TENSOR_TYPES.values()}
+    for name, row in named.items():
+        assert rows[name].type.name == row["type"]
+        assert rows[name].shape[0] % blocks[row["mix"]]
+    matrices = {name for name, tensor in rows.items() if len(tensor.shape) > 1}
+    assert not any(rows[name].shape[0] % blocks[rows[name].type.name] for name in matrices)
+    expected = {name for name in SMALL if SMALL[name] % (32 if kind == "Q8_0" else 256)}
+    assert expected <= set(named)
+    warning = first.decode()
+    assert f"{len(named)} of {len(rows)} tensor" in warning
+    for row in named.values():
+        assert f"from {row['mix']} to {row['type']}" in warning
+    said = one_line(mtkit("quantize", small, kind, "-o", "none.gguf", "--no-fallback"), 4)
+    assert f"{len(named)} of {len(rows)} tensor" in said
+    assert not (tmp_path / "none.gguf").exists()
+    check_screens("quantize", small, "--type", kind, "--dry-run")
+
+
+def test_without_a_fallback_nothing_is_said(mtkit: Run, model: Path) -> None:
+    done = mtkit("quantize", model, "new.gguf", "Q8_0", "--no-fallback")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_mix_for_experts(mtkit: Run, tmp_path: Path, model: Path) -> None:
+    done = mtkit("quantize", model, "new.gguf", "MXFP4_MOE")
+    assert done.returncode == 0
+    assert b"this model has none: its matrices are Q8_0" in done.stderr
+    with pytest.warns(UserWarning, match="this model has none"):
+        quantize(model, tmp_path / "api.gguf", "MXFP4_MOE")
+
+
+def test_the_library_warns_and_refuses(tmp_path: Path, small: Path) -> None:
+    with pytest.warns(UserWarning, match="fall back to another type"):
+        quantize(small, tmp_path / "new.gguf", "Q4_K_M")
+    with pytest.raises(UnsupportedError, match="fall back to another type"):
+        quantize(small, tmp_path / "other.gguf", "Q4_K_M", fallback=False)
+    assert [path.name for path in tmp_path.iterdir() if path != small] == ["new.gguf"]
+
+
+@pytest.mark.parametrize("kind", ["IQ2_XXS", "IQ1_S"])
+def test_a_dry_run_needs_what_the_quantization_needs(mtkit: Run, tmp_path: Path, kind: str) -> None:
+    reference("llama_cpp")
+    (tmp_path / "wide.gguf").write_bytes(small_model(dict.fromkeys(SMALL, 256)))
+    for options in (["--dry-run"], ["-o", "new.gguf"]):
+        said = one_line(mtkit("quantize", "wide.gguf", "--type", kind, *options), 4)
+        assert "needs an importance matrix" in said
+
+
+@pytest.mark.parametrize("kind", ["TQ1_0", "TQ2_0"])
+def test_ternary_types_are_those_of_the_converter(mtkit: Run, tmp_path: Path, kind: str) -> None:
+    """Embeddings, head and rows that are not whole blocks in F16; bytes as the gguf package has."""
+    quants = reference("gguf.quants")
+    config = {"hidden_size": 256, "intermediate_size": 320}
+    folder = write_folder(tmp_path / "model", config=config)
+    for name, more in (("f32.gguf", "f32"), ("new.gguf", kind.lower())):
+        args = ["convert", folder, name, "--type", more, "--allow-loss", "ids-possible"]
+        assert mtkit(*args).returncode == 0
+    plain, new = (open_gguf(tmp_path / name) for name in ("f32.gguf", "new.gguf"))
+    for tensor in new.tensors:
+        columns = tensor.shape[0]
+        is_kept = columns % 256 or tensor.name in ("token_embd.weight", "output.weight")
+        expected = "F32" if len(tensor.shape) == 1 else "F16" if is_kept else kind
+        assert tensor.type.name == expected, tensor.name
+        values = np.frombuffer(plain.tensor_data(tensor.name), "<f4").reshape(-1, columns)
+        number = reference("gguf").GGMLQuantizationType[expected]
+        assert quants.quantize(values, number).tobytes() == bytes(new.tensor_data(tensor))
+    assert {tensor.type.name for tensor in new.tensors} == {"F32", "F16", kind}
 
 
 def test_names_are_llama_cpp_s() -> None:

@@ -8,8 +8,10 @@ from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
+    from mtkit.conversion.model import PreparedGguf
     from mtkit.conversion.tokenizer import Conversion
     from mtkit.formats.contract import WriteOptions
 
@@ -170,19 +172,40 @@ def to_gguf(folder: str, request: Request) -> Conversion:
 
 def _in_steps(folder: str, request: Request, plain: str) -> Conversion:
     """Write a model, let llama.cpp run it, quantize it; one file appears at the end."""
-    from mtkit.base.files import WholeFiles
-    from mtkit.base.record import replace
     from mtkit.commands.terminal import byte_progress
-    from mtkit.conversion.model import gguf_target, prepare_gguf
-    from mtkit.gguf.in_place import settle_journal
-    from mtkit.gguf.types import FILE_TYPES
+    from mtkit.conversion.model import prepare_gguf
+    from mtkit.conversion.value_losses import write_in_range
+    from mtkit.errors import LossError
     from mtkit.llm.quantization import file_type
 
     progress, number = byte_progress("convert"), -1 if plain else file_type(request.kind)
-    plan = prepare_gguf(
-        folder, plain or "auto", allow_loss=request.allow_loss, options=request.options,
-        dense_modules=request.dense_modules, progress=progress,
-    )  # fmt: skip
+
+    def prepare(wide: Collection[str]) -> PreparedGguf:
+        return prepare_gguf(
+            folder, plain or "auto", allow_loss=request.allow_loss, options=request.options,
+            dense_modules=request.dense_modules, progress=progress, wide=wide,
+        )  # fmt: skip
+
+    def write(plan: PreparedGguf) -> Conversion:
+        return _write_in_steps(folder, plan, request, plain, number)
+
+    try:
+        return write_in_range(prepare, write)
+    except LossError as error:
+        raise error.located(folder) from None
+
+
+def _write_in_steps(
+    folder: str, plan: PreparedGguf, request: Request, plain: str, number: int
+) -> Conversion:
+    from mtkit.base.files import WholeFiles
+    from mtkit.base.record import replace
+    from mtkit.commands.terminal import byte_progress
+    from mtkit.conversion.model import gguf_target
+    from mtkit.gguf.in_place import settle_journal
+    from mtkit.gguf.types import FILE_TYPES
+
+    progress = byte_progress("convert")
     kind = plan.plan.type if plain else FILE_TYPES[number]
     path = gguf_target(folder, kind, request.target)
     settle_journal(path, force=request.force)
@@ -196,10 +219,9 @@ def _in_steps(folder: str, request: Request, plain: str) -> Conversion:
             notes += _quantize(part, path, number, request)
     conversion = plan.conversion([path])
     assert conversion.model is not None
-    return replace(
-        conversion,
-        model=replace(conversion.model, type=kind.upper(), notes=(*conversion.model.notes, *notes)),
-    )
+    own = conversion.model.notes if plain else plan.plan.folder_notes
+    model = replace(conversion.model, type=kind.upper(), notes=(*own, *notes))
+    return replace(conversion, model=model)
 
 
 def _verify(folder: str, part: str, path: str, request: Request) -> list[str]:
@@ -216,23 +238,21 @@ def _verify(folder: str, part: str, path: str, request: Request) -> list[str]:
 
 def _quantize(source: str, path: str, number: int, request: Request) -> list[str]:
     """Quantize the model that was written as a part; return what to say of it."""
-    from collections import Counter
-
     from mtkit.commands.inputs import read_texts
     from mtkit.commands.terminal import Progress
     from mtkit.gguf import open_gguf
-    from mtkit.llm.quantization import quantize
+    from mtkit.gguf.types import FILE_TYPES
+    from mtkit.llm.quantization import converter_kinds, quantize
 
     texts = read_texts(None, request.imatrix_from, "") if request.imatrix_from else ()
-    quantize(
-        source, path, number, imatrix=request.imatrix, imatrix_from=texts, force=request.force,
+    quantization = quantize(
+        source, path, number, kinds=converter_kinds(FILE_TYPES[number], open_gguf(source)),
+        imatrix=request.imatrix, imatrix_from=texts, force=request.force,
         progress=Progress(f"quantize {request.kind}").show,
         imatrix_progress=Progress("imatrix").show, name=request.target or path,
     )  # fmt: skip
-    tensors = open_gguf(path).tensors
-    matrices = (tensor.type.name for tensor in tensors if len(tensor.shape) > 1)
-    mix = Counter(matrices).most_common()
-    return [f"matrices: {', '.join(f'{number} {kind}' for kind, number in mix)}"]
+    mix = ", ".join(f"{count} {kind}" for kind, count in quantization.counts.items())
+    return [f"matrices: {mix}; {quantization.bits:.2f} bits per weight", *quantization.notes()]
 
 
 def to_folder(file: str, request: Request) -> Conversion:

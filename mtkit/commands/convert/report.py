@@ -86,7 +86,9 @@ def warnings_and_notes(conversion: Conversion) -> tuple[list[Loss], list[Loss]]:
         reading.equal < reading.total or reading.decoded < reading.total
         for reading in conversion.verified
     )
-    warnings = [loss for loss in losses if shows and loss.code not in NOTES]
+    warnings = [
+        loss for loss in losses if loss.code == "values" or (shows and loss.code not in NOTES)
+    ]
     return warnings, [loss for loss in losses if loss not in warnings]
 
 
