@@ -298,6 +298,7 @@ def _usage(name: str, message: str, args: list[str], hidden: set[str]) -> str:
     Spellings that help does not show are not suggested.
     """
     from mtkit.base.escape import either
+    from mtkit.commands.habits import instead_of, near_options
     from mtkit.commands.help import reorder_line
 
     text = " ".join(message.split()).removesuffix(".")
@@ -313,7 +314,12 @@ def _usage(name: str, message: str, args: list[str], hidden: set[str]) -> str:
     )
     if line:
         return f"{name}: {text}; {line}"
+    option = text.partition("no such option: ")[2]
+    instead = instead_of(name, option)
+    if instead:
+        return f"{name}: {text}; {instead}"
     near = [option for option in close.removesuffix(")").split(", ") if option not in {"", *hidden}]
+    near = near_options(option, near) if option else near
     question = f"; is it {either(near)}?" if near else ""
     return f"{name}: {text}{question or ';'} see mtkit {name} --help"
 

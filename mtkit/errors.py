@@ -21,8 +21,11 @@ _LONGEST = 300
 
 
 def shorten(text: str) -> str:
-    """Return the beginning of a text that is too long for a message."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    """Return the beginning of a text that is too long for a message, up to a blank near its end."""
+    if len(text) <= _LONGEST:
+        return text
+    words, blank, rest = text[:_LONGEST].rpartition(" ")
+    return f"{words}{blank}…" if blank and len(rest) <= _LONGEST // 4 else f"{text[:_LONGEST]}…"
 
 
 def format_count(number: int, what: str) -> str:

@@ -116,7 +116,9 @@ _PATIENCE = 10.0
 """Seconds to wait for another process that renames files in the same folder."""
 _LOCKED = 0x7FFF_FFFE
 """The byte of a file that is locked on Windows, which keeps others from reading it."""
-REPLACE = "choose another name, or replace it with --force (in Python: force=True)"
+IN_PYTHON = " (in Python: force=True)"
+"""Behind an option's name in an error; a command does not show it."""
+REPLACE = f"choose another name, or replace it with --force{IN_PYTHON}"
 _LINKS = 40
 """That lead from one to the next; as many as Linux follows."""
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from mtkit.checkpoints import safetensors
+from mtkit.checkpoints import legacy_imatrix, safetensors
 from mtkit.checkpoints.llama2c import Checkpoint, read, sniff
 from mtkit.gguf.file import MAGIC
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mtkit.base.binary import Source
 
-    Kind = Literal["gguf", "index", "safetensors", "llama2c", "tokenizer"]
+    Kind = Literal["gguf", "index", "safetensors", "llama2c", "imatrix", "tokenizer"]
 
 
 __all__ = ["Checkpoint", "read", "sniff"]
@@ -29,4 +29,6 @@ def kind_of(source: Source) -> Kind:
         return "index"
     if safetensors.is_meant(source):
         return "safetensors"
+    if legacy_imatrix.sniff(source):
+        return "imatrix"
     return "llama2c" if sniff(source) else "tokenizer"

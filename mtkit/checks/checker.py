@@ -13,7 +13,13 @@ from mtkit.architectures import packed_classes
 from mtkit.base.binary import Source
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Rule
-from mtkit.checkpoints import adapter_folder, kind_of, model_folder, safetensors
+from mtkit.checkpoints import (
+    adapter_folder,
+    kind_of,
+    legacy_imatrix,
+    model_folder,
+    safetensors,
+)
 from mtkit.checkpoints.folder_files import tensors_in
 from mtkit.checks import (
     folder,
@@ -459,6 +465,9 @@ def check_source(source: Source, options: CheckOptions) -> Report:
             source, file_check, safetensors.read_index if kind == "index" else safetensors.read
         )
         return file_check.report("safetensors")
+    if kind == "imatrix":
+        legacy_imatrix.read(source)
+        return file_check.report("imatrix")
     return file_check.report(_check_tokenizer(source, file_check))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from inspect import Parameter as PythonParameter
 from inspect import Signature
 from typing import Annotated, Literal
@@ -14,7 +15,7 @@ from mtkit.commands.options import REQUIRED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
     from mtkit.commands.options import Option, Parameter
@@ -55,12 +56,15 @@ def add_command(frame: typer.Typer, command: Command, **more: Any) -> None:
         ]
     )
     also = {parameter.name: tuple(parameter.option.also.split()) for parameter in parameters}
-    frame.command(cls=type("Command", (_TyperCommand,), {"also": also}), **more)(run)
+    pairs = {parameter.name for parameter in parameters if parameter.words > 1}
+    own = {"also": also, "pairs": pairs}
+    frame.command(cls=type("Command", (_TyperCommand,), own), **more)(run)
 
 
 def _typer_parameter(parameter: Parameter) -> PythonParameter:
     option = parameter.option
     word, _, optional = parameter.annotation.partition(" | ")
+    word = "list[str]" if parameter.words > 1 else word
     kind: Any = Literal[option.choices] if option.choices else _TYPES[word]
     default = PythonParameter.empty if parameter.default is REQUIRED else parameter.default
     return PythonParameter(
@@ -107,6 +111,16 @@ class _TyperCommand(TyperCommand):
     """A command whose options have headings, and further spellings that help does not show."""
 
     also: Mapping[str, tuple[str, ...]]
+    pairs: Collection[str]
+    """Names of parameters whose values are two words each, which typer cannot say of a list."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        for param in self.params:
+            if param.name in self.pairs:
+                # typer has a click of its own since 0.26.
+                types = import_module(type(param.type).__module__)
+                param.nargs, param.type = 2, types.Tuple([str, str])
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options, each heading's by themselves."""

@@ -85,6 +85,12 @@ class Command:
                 if parameter.is_flag:
                     values[parameter.name] = is_on
                     continue
+                if parameter.words > 1:
+                    pair = tuple(next(words, "-?") for _ in range(parameter.words))
+                    if any(text.startswith("-") for text in pair):
+                        return None
+                    values.setdefault(parameter.name, []).append(pair)
+                    continue
                 text = next(words, "-?")
             elif arguments:
                 parameter, text = arguments[0], word

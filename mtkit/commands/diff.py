@@ -178,7 +178,7 @@ def _show_keys(screen: Screen, title: str, keys: Sequence[KeyChange], remark: st
     if keys:
         screen.heading(title, ", ".join(filter(None, (count_part(len(keys), "key"), remark))))
         rows = [(_SIGNS[change.change], change.key, *key_texts(change)) for change in keys]
-        screen.table(("", "key:name", "before", "after"), rows, elastic=3)
+        screen.table(("", "key:name", "before", "after"), rows, elastic=(2, 3))
 
 
 def _show_errors(screen: Screen, difference: Difference) -> None:

@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 
 
 OPTIONS = {
-    "set_keys": Option("--set", "Set a key.", "KEY=TYPE:VALUE"),
+    "set_keys": Option("--set", "Set a key.", "KEY=[TYPE:]VALUE"),
     "set_files": Option("--set-file", "Set a key to the text of a file.", "KEY=FILE"),
     "chat_template": Option(
         "--chat-template-file", "Replace the chat template.", "FILE", "--chat-template --template"
+    ),
+    "special_tokens": Option(
+        "--special-token",
+        "Give a token a role: bos, eos, eot, eom, unk, sep, pad, mask, fim_pre …",
+        "ROLE TEXT",
     ),
     "unset": Option("--unset", "Remove a key.", "KEY"),
     "rename_key": Option("--rename-key", "Rename a key.", "OLD=NEW"),
@@ -38,6 +43,7 @@ def edit(
     set_keys: list[str] | None = None,
     set_files: list[str] | None = None,
     chat_template: str | None = None,
+    special_tokens: list[tuple[str, str]] | None = None,
     unset: list[str] | None = None,
     rename_key: list[str] | None = None,
     rename_tensor: list[str] | None = None,
@@ -51,7 +57,8 @@ def edit(
     """Change metadata, tensor names or the tokenizer of a GGUF; tensor data stays the same.
 
     TYPE is u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool or string; TYPE[] is an array, written as
-    JSON. Without TYPE, an existing key keeps its type. The new file is written atomically.
+    JSON. Without TYPE, an existing key keeps its type, and a new one gets the type that it has in
+    every file, if that is known. The new file is written atomically.
     --in-place rewrites only the header, however large the model is; the padding before the data
     absorbs a few bytes, and larger changes are refused. The next mtkit edit of the file completes
     an interrupted edit from FILE.journal. --tokenizer replaces the tokenizer after checking that
@@ -65,6 +72,7 @@ def edit(
       mtkit edit model.gguf --set general.name=renamed -o new.gguf
       mtkit edit model.gguf --chat-template-file chat.jinja -o new.gguf
       mtkit edit model.gguf --set tokenizer.ggml.eos_token_id=2 --in-place
+      mtkit edit model.gguf --special-token eot "<|im_end|>" -o new.gguf
       mtkit edit model.gguf --tokenizer tokenizer.json -o new.gguf
       mtkit edit model.gguf --unset general.url --set llama.vocab_size=u32:32000 --dry-run
     """
@@ -79,7 +87,7 @@ def edit(
     }
     halves = [_halves(text, option) for option, texts in pairs.items() for text in texts or ()]
     no_changes = UsageError("no changes given", hint="add --set KEY=VALUE")
-    if not (halves or unset or tokenizer or chat_template or in_place):
+    if not (halves or unset or tokenizer or chat_template or special_tokens or in_place):
         raise no_changes
     if in_place and (out is not None or file == "-"):
         raise UsageError("--in-place edits the file itself", hint="omit -o")
@@ -96,11 +104,14 @@ def edit(
         for option, step in _STEPS.items():
             for text in steps[option] or ():
                 step(editing, text, allow_loss or ())
+        for role, text in special_tokens or ():
+            editing.set_special_token(role, text)
         if not editing.changes and not tokenizer:
             raise no_changes
         if not in_place:
             _warn(editing)
         target = editing.write(force=force)
+    output.warn(file, editing.warnings)
     changes = editing.changes
     output.write_report(
         changes,
@@ -126,7 +137,7 @@ def _show(target: str | None, changes: Sequence[Change]) -> None:
     screen = Screen()
     if target:
         screen.verdict(part("name", target), good=True)
-    screen.table(("change", "name:name", "before", "after"), map(_short, changes), elastic=3)
+    screen.table(("change", "name:name", "before", "after"), map(_short, changes), elastic=(2, 3))
 
 
 def _short(change: Change) -> Sequence[str]:

@@ -204,6 +204,9 @@ _ELSEWHERE = {
     " /v1/embeddings",
     "train tokenizers spm_train": "mtkit does not train; it reads what the tokenizers library and"
     " sentencepiece write",
+    "export-lora llama-export-lora lora peft adapter merge_and_unload": "mtkit merge BASE --lora"
+    " ADAPTER -o MERGED.gguf merges a LoRA adapter, mtkit convert ADAPTER makes a GGUF of one,"
+    " mtkit generate --lora runs with one",
     "create modelfile": "mtkit has no Modelfiles: mtkit chat takes settings as options, mtkit edit"
     " stores a chat template",
     "llmexport llmexport.py mnnconvert": "mtkit writes tokenizers for MNN, not models:"

@@ -63,6 +63,11 @@ class Parameter:
         return self.annotation.startswith("list")
 
     @property
+    def words(self) -> int:
+        """How many words a value is."""
+        return 2 if self.annotation.startswith("list[tuple") else 1
+
+    @property
     def is_flag(self) -> bool:
         """Whether it takes no value."""
         return self.annotation.startswith("bool")

@@ -37,7 +37,30 @@ OPTIONS = {
     ),
     "output_type": Option("--output-tensor-type", "Type of output.weight.", "TYPE"),
     "embedding_type": Option("--token-embedding-type", "Type of token_embd.weight.", "TYPE"),
-    "imatrix": Option("--imatrix", "Importance matrix, as GGUF.", "FILE"),
+    "type_file": Option(
+        "--tensor-type-file", "File with PATTERN=TYPE, one a line or between blanks.", "FILE"
+    ),
+    "leave_output": Option("--leave-output-tensor", "Do not quantize output.weight."),
+    "imatrix": Option("--imatrix", "Importance matrix, as GGUF or older .dat.", "FILE"),
+    "include": Option(
+        "--include-weights",
+        "Use the importance matrix only for tensors with this in their name. Repeatable.",
+        "TEXT",
+    ),
+    "exclude": Option(
+        "--exclude-weights",
+        "Do not use the importance matrix for tensors with this in their name. Repeatable.",
+        "TEXT",
+    ),
+    "prune_layers": Option(
+        "--prune-layers", "Leave out layers, such as 20,21; the first is 0.", "LIST"
+    ),
+    "override_kv": Option(
+        "--override-kv",
+        "Set a key of the new file; TYPE is int, float, bool or str. Repeatable.",
+        "KEY=TYPE:VALUE",
+    ),
+    "keep_split": Option("--keep-split", "Write as many shards as FILE has."),
     "allow_requantize": Option("--allow-requantize", "Allow a model that is already quantized."),
     "threads": Option("--threads", "Number of threads; 0: one per core.", "N", low=0),
     "report": Option("--report", "Measure each tensor's error against the original."),
@@ -55,8 +78,15 @@ def quantize(
     tensor_types: list[str] | None = None,
     output_type: str = "",
     embedding_type: str = "",
+    type_file: str | None = None,
+    leave_output: bool = False,
     imatrix: str | None = None,
     imatrix_from: list[str] | None = None,
+    include: list[str] | None = None,
+    exclude: list[str] | None = None,
+    prune_layers: str | None = None,
+    override_kv: list[str] | None = None,
+    keep_split: bool = False,
     allow_requantize: bool = False,
     threads: int = 0,
     report: bool = False,
@@ -84,18 +114,19 @@ def quantize(
       mtkit quantize model-f16.gguf --type IQ4_XS --imatrix-from book.txt -o model-iq4.gguf
       mtkit quantize model-f16.gguf --type Q4_K_M --tensor-type attn_v=q6_k -o model-q4.gguf
       mtkit quantize model-q8.gguf --type Q4_0 --allow-requantize -o model-q4.gguf
+      mtkit quantize model-f16.gguf --type Q4_0 --leave-output-tensor -o model-q4.gguf
     """
     from shlex import quote
 
     from mtkit.base.escape import printable
     from mtkit.commands.terminal import Progress
     from mtkit.errors import UsageError
-    from mtkit.gguf import open_gguf
     from mtkit.gguf.shards import open_whole
     from mtkit.gguf.types import FILE_TYPES
     from mtkit.inspection.difference import find_difference
-    from mtkit.llm.quantization import TensorKinds, file_type, quantized_types
+    from mtkit.llm.quantization import TensorKinds, file_type, quantized_types, shard_paths
     from mtkit.llm.quantization import quantize as run
+    from mtkit.llm.quantize_choices import Choices, parse_layers, read_tensor_types
 
     kind, out, threads = _words(file, list(more or ()), kind, out, threads)
     if file == "-" or out in ("", "-") or (out is None and not dry_run):
@@ -105,7 +136,13 @@ def quantize(
     if imatrix is not None and imatrix_from:
         raise UsageError("give one of --imatrix and --imatrix-from")
     number = file_type(kind)
-    kinds = TensorKinds(tensor_types or (), output_type, embedding_type)
+    types = [*(tensor_types or ()), *(read_tensor_types(type_file) if type_file else ())]
+    kinds = TensorKinds(types, output_type, embedding_type)
+    choices = Choices(
+        leave_output, include or (), exclude or (),
+        parse_layers(prune_layers) if prune_layers else (), override_kv or (), keep_split,
+    )  # fmt: skip
+    choices.job()
     kinds.numbers()  # its errors come before those of the file
     if find_folder(file) is not None:
         # A GGUF in it may be of any type: the weights of the folder are what is meant.
@@ -117,12 +154,13 @@ def quantize(
     quantization = run(
         file, out or file, number, pure=pure, kinds=kinds, imatrix=imatrix, imatrix_from=texts,
         threads=threads, dry_run=dry_run, allow_requantize=allow_requantize, force=force,
-        fallback=not no_fallback,
+        fallback=not no_fallback, choices=choices,
         progress=Progress(f"quantize {kind}").show, imatrix_progress=Progress("imatrix").show,
     )  # fmt: skip
     is_shown = output.is_terminal() and not as_json
     notes = [*quantization.notes()]
-    output.warn(file, [*kinds.without_effect(before), *([] if is_shown else notes)])
+    unused = [*kinds.without_effect(before), *choices.without_effect(before)]
+    output.warn(file, [*unused, *([] if is_shown else notes)])
     again = quantized_types(before)
     bits = f" · {quantization.bits:.2f} bits per weight"
     facts = {
@@ -148,7 +186,8 @@ def quantize(
             _show_notes(notes)
         return
     assert out is not None
-    after = open_gguf(out)
+    out = shard_paths(out, before)[0] if keep_split else out
+    after = open_whole(out)
     changes = find_difference(before, after, values=True).tensors if report else ()
     sizes = [sum(tensor.n_bytes for tensor in model.tensors) for model in (before, after)]
     if as_json:

@@ -6,7 +6,7 @@ import os
 
 from mtkit.commands import output
 from mtkit.commands.command import Command
-from mtkit.commands.inputs import open_file
+from mtkit.commands.inputs import find_folder, open_file
 from mtkit.commands.options import Option
 
 _ENDINGS = (".gguf", ".json", ".mtok", ".model", ".bin", ".tiktoken", ".txt")
@@ -57,6 +57,9 @@ def report(
     check_target(path, force=force)  # before it takes seconds
     sources = [open_file(name, download=download) for name in files]
     for name, source in zip(files, sources, strict=True):
+        if find_folder(name):
+            file = os.path.basename(source.name)
+            output.warn(name, [f"is a model folder; the page is about its {file} alone"])
         if is_remote(name) and (histograms or deep) and not os.path.exists(name):
             raise UsageError(
                 "is an index; the data is in other files",

@@ -140,7 +140,7 @@ class Screen:
         columns: Sequence[str],
         rows: Iterable[Sequence[object]],
         *,
-        elastic: int = 0,
+        elastic: int | tuple[int, ...] = 0,
         indent: int = 0,
     ) -> None:
         """Write a table as wide as its content or as the terminal.
@@ -148,7 +148,8 @@ class Screen:
         Args:
             columns: Headings; one that ends in ``>`` has its column on the right, ``:ROLE`` at the
                 end gives its cells a role.
-            elastic: The column whose cells are cut first where the room is short, with an ellipsis.
+            elastic: The column whose cells are cut first where the room is short, with an ellipsis;
+                of several, the wider ones first.
         """
         from rich.cells import cell_len, set_cell_size
 
@@ -158,7 +159,14 @@ class Screen:
         cells = [[*map(_part_of, row, roles)] for row in rows]
         widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
         excess = indent + sum(widths) + _GAP * (len(widths) - 1) - self.width
-        for place in sorted(range(len(widths)), key=lambda at: (at != elastic, -widths[at])):
+        first = (elastic,) if isinstance(elastic, int) else elastic
+        while excess > 0:
+            widest = max(first, key=lambda at: widths[at])
+            if widths[widest] <= _NARROWEST:
+                break
+            widths[widest] -= 1
+            excess -= 1
+        for place in sorted(range(len(widths)), key=lambda at: -widths[at]):
             cut = max(min(excess, widths[place] - _NARROWEST), 0)
             widths[place] -= cut
             excess -= cut
@@ -268,6 +276,9 @@ _AROUND_BAR = 10
 
 def write_error(error: MtkitError) -> None:
     """Print an error on stderr: one line, in color on a terminal."""
+    from mtkit.base.files import IN_PYTHON
+
+    error.hint = error.hint.replace(IN_PYTHON, "")
     if sys.stderr.isatty():
         Screen(stderr=True).error(error)
     else:

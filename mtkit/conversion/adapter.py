@@ -28,10 +28,11 @@ from mtkit.sources import hub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from mtkit.architectures import Architecture
+    from mtkit.architectures.metadata import Dims
     from mtkit.architectures.tensor_match import Match
     from mtkit.base.binary import Buffer
     from mtkit.checkpoints.adapter_folder import AdapterFolder
@@ -56,14 +57,14 @@ class AdapterPlan(Record):
         kind = TYPES[self.type]
         return [tensor for match in self.matches for tensor in _tensors(self.folder, match, kind)]
 
-    def keys(self) -> list[Key]:
+    def keys(self, name: str = "") -> list[Key]:
         """Return the metadata of the GGUF."""
         changed = [
             NewTensor(name, tuple(reversed(shape)), F32, b"")
             for match in self.matches
             for name, shape in zip(match.gguf, match.gguf_shapes, strict=True)
         ]
-        about = model_keys.name_keys(self.folder.path, changed, None, is_adapter=True)
+        about = model_keys.name_keys(self.folder.path, changed, name or None, is_adapter=True)
         return [
             Key("general.architecture", "string", self.architecture.name),
             Key("general.type", "string", "adapter"),
@@ -80,19 +81,29 @@ def convert_adapter(
     *,
     base: str | os.PathLike[str] | None = None,
     kind: str = "auto",
+    name: str = "",
+    about: Sequence[Key] = (),
     force: bool = False,
+    dry_run: bool = False,
 ) -> Conversion:
     """Convert a LoRA adapter to a GGUF.
 
     Args:
         dst: File or folder to write; None: a file in ``src``.
+        name: Of the adapter; empty: as its folder says.
+        about: Further keys of ``general``, in place of what the folder says.
+        dry_run: Do all but the writing.
     """
     path = os.fspath(src)
     plan = plan_adapter(path, None if base is None else os.fspath(base), kind)
     target = gguf_target(path, plan.type, dst)
-    make_folder(dst, target)
     tensors = plan.tensors()
-    write_ggufs({target: gguf_chunks(plan.keys(), tensors)}, force=force)
+    keys = {key.name: key for key in (*plan.keys(name), *about)}
+    size = sum(tensor.n_bytes for tensor in tensors)
+    if not dry_run:
+        make_folder(dst, target)
+        write_ggufs({target: gguf_chunks(keys.values(), tensors)}, force=force)
+        size = os.path.getsize(target)
     return Conversion(
         path=target,
         paths=(target,),
@@ -100,13 +111,14 @@ def convert_adapter(
         losses=(),
         assumptions=(),
         verified=(),
-        sizes=(("total", os.path.getsize(target)),),
+        sizes=(("total", size),),
         model=Model.of(
             plan.architecture.name,
             plan.type,
             tensors,
             adapter_folder.field_notes(plan.folder.config),
         ),
+        is_written=not dry_run,
     )
 
 
@@ -130,13 +142,27 @@ def plan_adapter(path: str, base: str | None = None, kind: str = "auto") -> Adap
         is_tied = config.flag("tie_word_embeddings") is True
     except MtkitError as error:
         raise error.located(source) from None
+    kind = "f32" if kind == "auto" else kind
+    return match_adapter(folder, architecture, dims, kind, base=base, is_tied=is_tied)
+
+
+def match_adapter(
+    folder: AdapterFolder,
+    architecture: Architecture,
+    dims: Dims,
+    kind: str = "f32",
+    *,
+    base: str = "",
+    is_tied: bool,
+) -> AdapterPlan:
+    """Plan the tensors of an adapter for a model whose sizes are known."""
     try:
         matches = tuple(match_names(architecture, dims, folder.pairs))
         for match in matches:
             _check(folder, match, is_tied=is_tied)
     except MtkitError as error:
-        raise error.located(os.path.join(path, adapter_folder.WEIGHTS)) from None
-    return AdapterPlan(folder, base, architecture, matches, "f32" if kind == "auto" else kind)
+        raise error.located(os.path.join(folder.path, adapter_folder.WEIGHTS)) from None
+    return AdapterPlan(folder, base, architecture, matches, kind)
 
 
 def _base(folder: AdapterFolder, option: str | None) -> str:

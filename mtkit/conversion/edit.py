@@ -6,9 +6,13 @@ locked for that long; an edit that was cut short is finished first.
 
 from __future__ import annotations
 
+from mtkit.architectures.tensor_match import TOKENS
+from mtkit.base.escape import quoted, shown
 from mtkit.base.process import Closeable
+from mtkit.conversion.key_types import known_type, role_key
 from mtkit.errors import UsageError
 from mtkit.gguf import open_gguf
+from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.draft import Draft, parse_key
 from mtkit.gguf.file import is_edit_unfinished
 from mtkit.gguf.in_place import InPlace, check_header, write_ggufs
@@ -26,12 +30,17 @@ if TYPE_CHECKING:
     """What was done, to which key or tensor, the value before, the value after."""
 
 
+TEMPLATE = "tokenizer.chat_template"
+"""Beginning of the keys of chat templates."""
+
+
 class GgufEdit(Closeable):
     """A GGUF that is being edited.
 
     Attributes:
         source: The file as it was; of a set of shards the whole model, unless one alone is edited.
         changes: What the steps did so far.
+        warnings: What is odd about the new values.
     """
 
     def __init__(
@@ -46,6 +55,7 @@ class GgufEdit(Closeable):
         is_locked = is_interrupted or (in_place and not dry_run)
         self._place = InPlace(path) if is_locked else None
         self.changes: list[Change] = []
+        self.warnings: list[str] = []
         if is_interrupted:
             self.changes.append(("finished", "an edit that was cut short", "", ""))
         try:
@@ -64,14 +74,50 @@ class GgufEdit(Closeable):
 
     def set(self, name: str, text: str) -> None:
         """Set a key to a value as ``parse_key`` reads it."""
-        key = parse_key(name, text, self.source.metadata)
+        metadata = self.source.metadata
+        usual = known_type(name, metadata.get("general.architecture"))
+        key = parse_key(name, text, metadata, usual)
         self.draft.set(key)
         self._list(key, format_short(key.value, key.type))
+        self._check_template(name, key.value)
+
+    def set_special_token(self, role: str, text: str) -> None:
+        """Let a token of the vocabulary have a role: its id becomes that of eos, eot, fim_pre …."""
+        name = role_key(role)
+        key = Key(name, "u32", self._token_id(text))
+        self.draft.set(key)
+        self._list(key, f"{key.value} {shown(text)}")
+
+    def _token_id(self, text: str) -> int:
+        tokens = self._tokens()
+        raw = text.encode("utf-8", "surrogateescape")
+        ids = [number for number, piece in enumerate(tokens) if piece == raw]
+        if len(ids) == 1:
+            return ids[0]
+        if ids:
+            what = f"{quoted(text)} is {len(ids)} tokens: {', '.join(map(str, ids[:3]))}"
+            raise UsageError(what, field="--special-token", hint="--set KEY=ID sets one of them")
+        from difflib import get_close_matches
+
+        texts = (piece.decode("utf-8", "replace") for piece in tokens if piece[:1] in b"<[")
+        near = get_close_matches(text, texts, n=1)
+        hint = f"is it {shown(near[0])}?" if near else "mtkit token -t FILE lists the tokens"
+        raise UsageError(f"{quoted(text)} is no token", field="--special-token", hint=hint)
+
+    def _tokens(self) -> list[bytes]:
+        key = self.draft.keys.get(TOKENS)
+        if isinstance(key, Key):  # of a tokenizer that was replaced
+            values = key.value.raws() if isinstance(key.value, GgufArray) else key.value
+            return [
+                value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
+                for value in values
+            ]
+        array = self.source.metadata.get(TOKENS)
+        return list(array.raws()) if isinstance(array, GgufArray) else []
 
     def set_file(self, name: str, path: str) -> None:
         """Set a key to the text of a file."""
         from mtkit.base.binary import Source
-        from mtkit.base.escape import shown
 
         value = bytes(Source.open(path.removeprefix("@")).data)
         metadata = self.source.metadata
@@ -79,6 +125,7 @@ class GgufEdit(Closeable):
             what = f"is of type {metadata.type_name(name)}; a file's text is a string"
             raise UsageError(what, field=shown(name), hint="--unset it first, or use --set")
         self.draft.set(Key(name, "string", value))
+        self._check_template(name, value.decode("utf-8", "replace"))
         self.changes.append(("set", name, self._before(name), f"{path}, {len(value)} bytes"))
 
     def unset(self, name: str) -> None:
@@ -121,6 +168,22 @@ class GgufEdit(Closeable):
         else:
             self.draft.chunks()
         return None if self.dry_run else self.path if self.in_place else self.out
+
+    def _check_template(self, name: str, text: object) -> None:
+        """Keep what is wrong with a chat template that is set; it is parsed, not run."""
+        if not name.startswith(TEMPLATE) or not isinstance(text, str):
+            return
+        from jinja2.exceptions import TemplateSyntaxError
+
+        from mtkit.chat.sandbox import Sandbox
+
+        try:
+            Sandbox().parse(text)
+        except TemplateSyntaxError as error:
+            what = f"does not parse: {error.message} (line {error.lineno})"
+            self.warnings.append(f"{name} {what}")
+        except (RecursionError, OverflowError, ValueError) as error:
+            self.warnings.append(f"{name} does not parse: {type(error).__name__}: {error}")
 
     def _list(self, key: Key, after: str) -> None:
         """Add what was set to the changes; of a key whose type changes both types, too."""

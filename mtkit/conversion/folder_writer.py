@@ -251,6 +251,7 @@ def convert_to_folder(
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     force: bool = False,
+    dry_run: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> Conversion:
     """Convert a GGUF to a model folder.
@@ -263,6 +264,7 @@ def convert_to_folder(
         allow_loss: Codes of losses to accept even if ids or values change.
         options: Options for writing the tokenizer.
         force: Replace existing files.
+        dry_run: Do all but the writing.
         progress: Called with the bytes written and the total.
 
     Raises:
@@ -304,11 +306,15 @@ def convert_to_folder(
     texts = {**written.files, MODEL_CONFIG: _json_bytes(config)}
     texts.setdefault(GENERATION, _json_bytes(_end_fields(config)))
     files: dict[str, bytes | Iterator[Buffer]] = {**texts, **_weight_files(weights, max_bytes)}
-    try:
-        with folder_for(folder):
-            write_files({os.path.join(folder, name): files[name] for name in files}, force=force)
-    except LossError as error:
-        raise error.located(path) from None
+    size = sum(weight.n_bytes for weight in weights) + sum(map(len, texts.values()))
+    if not dry_run:
+        try:
+            with folder_for(folder):
+                paths = {os.path.join(folder, name): files[name] for name in files}
+                write_files(paths, force=force)
+        except LossError as error:
+            raise error.located(path) from None
+        size = sum(os.path.getsize(os.path.join(folder, name)) for name in files)
     if progress is not None:
         progress(count.total, count.total)
     names = [os.path.join(folder, name) for name in files]
@@ -319,8 +325,9 @@ def convert_to_folder(
         losses=(*losses.losses.values(), *written.losses),
         assumptions=assumptions,
         verified=verified,
-        sizes=(("total", sum(map(os.path.getsize, names))),),
+        sizes=(("total", size),),
         model=Model.of(plan.architecture.name, plan.type, weights, _notes(plan)),
+        is_written=not dry_run,
     )
 
 

@@ -16,6 +16,7 @@ from mtkit.architectures.rope import rope_notes
 from mtkit.architectures.tensor_match import folder_matches
 from mtkit.base.binary import Source
 from mtkit.base.escape import quoted, shown
+from mtkit.base.files import check_target
 from mtkit.base.process import ProgressCount
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import folder_files, model_folder
@@ -199,8 +200,12 @@ class PreparedGguf(Record):
     vocabulary: ModelVocabulary
     values: ValueLosses
 
-    def conversion(self, paths: Sequence[str]) -> Conversion:
-        """Return the result, once the files are written."""
+    def conversion(self, paths: Sequence[str], dry_size: int | None = None) -> Conversion:
+        """Return the result, once the files are written.
+
+        Args:
+            dry_size: Of files that are not, but would be.
+        """
         plan, tensors = self.plan, self.draft.tensors.values()
         return Conversion(
             path=paths[0],
@@ -209,10 +214,11 @@ class PreparedGguf(Record):
             losses=(*self.values.losses.values(), *self.vocabulary.losses),
             assumptions=self.vocabulary.assumptions,
             verified=self.vocabulary.verified,
-            sizes=(("total", sum(map(os.path.getsize, paths))),),
+            sizes=(("total", sum(map(os.path.getsize, paths)) if dry_size is None else dry_size),),
             model=Model.of(
                 plan.architecture.name, plan.type, tensors, plan.notes(self.values.wide or ())
             ),
+            is_written=dry_size is None,
         )
 
 
@@ -223,6 +229,7 @@ def prepare_gguf(
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     dense_modules: bool = False,
+    about: Sequence[Key] = (),
     progress: Callable[[int, int], object] | None = None,
     wide: Collection[str] = (),
 ) -> PreparedGguf:
@@ -241,16 +248,19 @@ def prepare_gguf(
     losses = ValueLosses(allowed=CODE in allow_loss, wide=wide if kind == "auto" else None)
     tensors = plan.tensors(count, losses)
     count.total = sum(tensor.n_bytes for tensor in tensors)
-    about = model_keys.name_keys(path, tensors, options.name or None)
-    name = next(str(key.value) for key in about if key.name == NAME_KEY)
+    of_folder = model_keys.name_keys(path, tensors, options.name or None)
+    by_name = {key.name: key for key in (*of_folder, *about)}
+    if options.name:  # the command line comes before a file of metadata
+        by_name[NAME_KEY] = Key(NAME_KEY, "string", options.name)
+    name = str(by_name[NAME_KEY].value)
     vocabulary = model_vocabulary(
         path, plan.config, plan.vocab, replace(options, name=name), allow_loss
     )
     # llama.cpp derives rules of some tokenizers from the name: the writer may have added to it.
     name = vocabulary.name or name
-    name_keys = [Key(NAME_KEY, "string", name) if key.name == NAME_KEY else key for key in about]
+    by_name[NAME_KEY] = Key(NAME_KEY, "string", name)
     architecture = Key("general.architecture", "string", plan.architecture.name)
-    keys = [architecture, *name_keys, *_join_templates(plan.keys, vocabulary.keys)]
+    keys = [architecture, *by_name.values(), *_join_templates(plan.keys, vocabulary.keys)]
     return PreparedGguf(plan, Draft(keys, tensors), vocabulary, losses)
 
 
@@ -271,23 +281,34 @@ def convert_model(
     *,
     kind: str = "auto",
     max_bytes: int | None = None,
+    max_tensors: int | None = None,
+    first_without_tensors: bool = False,
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     dense_modules: bool = False,
+    about: Sequence[Key] = (),
     force: bool = False,
+    dry_run: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> Conversion:
     """Convert a HuggingFace model folder to a GGUF.
 
     Args:
         src: The folder.
-        dst: File or folder to write; None: a file in ``src``.
+        dst: File or folder to write, ``{ftype}`` in its name stands for the type; None: a file in
+            ``src``.
         kind: Type of the matrices: f32, f16, bf16, q8_0, or auto to keep their type.
         max_bytes: Maximum bytes of tensors per shard; None: one file.
         allow_loss: Codes of losses to accept even if ids or values change.
         options: Options for writing the tokenizer.
         dense_modules: Convert the dense layers that sentence-transformers puts behind the model.
+        max_tensors: Maximum number of tensors per shard.
+        first_without_tensors: Whether the first shard has the metadata alone.
+        allow_loss: Codes of tokenizer losses to accept even if ids change.
+        options: Options for writing the tokenizer; ``name`` is the model's.
+        about: Further keys of ``general``, in place of what the folder says.
         force: Replace existing files.
+        dry_run: Do all but the writing.
         progress: Called with the bytes written and the total.
 
     Raises:
@@ -305,11 +326,25 @@ def convert_model(
     def prepare(wide: Collection[str]) -> PreparedGguf:
         return prepare_gguf(
             path, kind, allow_loss=allow_loss, options=options, dense_modules=dense_modules,
-            progress=progress, wide=wide,
+            about=about, progress=progress, wide=wide,
         )  # fmt: skip
 
     def write(gguf: PreparedGguf) -> Conversion:
-        names = _write_shards(gguf, dst, max_bytes, force=force)
+        target = gguf_target(path, gguf.plan.type, dst)
+        drafts, names = [gguf.draft], [target]
+        if max_bytes is not None or max_tensors is not None:
+            drafts = cut_draft(
+                gguf.draft, DEFAULT_ALIGNMENT, max_bytes=max_bytes, max_tensors=max_tensors,
+                first_without_tensors=first_without_tensors,
+            )  # fmt: skip
+            names = shard_file_names(target, len(drafts))
+        files = dict(zip(names, drafts, strict=True))
+        if dry_run:
+            return gguf.conversion(names, _dry_size(files, force=force))
+        make_folder(dst, target)
+        # The first file comes last: a set is opened by it, and then all others are there.
+        last_first = reversed(files.items())
+        write_ggufs({name: draft.chunks() for name, draft in last_first}, force=force)
         if progress is not None:
             total = sum(draft.n_bytes for draft in gguf.draft.tensors.values())
             progress(total, total)
@@ -321,24 +356,28 @@ def convert_model(
         raise error.located(path) from None
 
 
-def _write_shards(
-    gguf: PreparedGguf,
-    dst: str | os.PathLike[str] | None,
-    max_bytes: int | None,
-    *,
-    force: bool,
-) -> list[str]:
-    path = gguf.plan.folder.path
-    target = gguf_target(path, gguf.plan.type, dst)
-    drafts, names = [gguf.draft], [target]
-    if max_bytes is not None:
-        drafts = cut_draft(gguf.draft, DEFAULT_ALIGNMENT, max_bytes=max_bytes)
-        names = shard_file_names(target, len(drafts))
-    make_folder(dst, target)
-    # The first file comes last: a set is opened by it, and then all others are there.
-    files = {name: draft.chunks() for name, draft in reversed([*zip(names, drafts, strict=True)])}
-    write_ggufs(files, force=force)
-    return names
+def _dry_size(files: Mapping[str, Draft], *, force: bool) -> int:
+    """Return the size of files that would be written, once it is known that they may."""
+    for name in files:
+        if os.path.isdir(os.path.dirname(name) or "."):
+            check_target(name, force=force)
+    return sum(map(_file_size, files.values()))
+
+
+def _file_size(draft: Draft) -> int:
+    head, offsets = draft.header()
+    last = next(reversed(draft.tensors.values()), None)
+    if last is None:
+        return len(head)
+    return len(head) + offsets[-1] + last.n_bytes + -last.n_bytes % DEFAULT_ALIGNMENT
+
+
+def fill_name(name: str, kind: str) -> str:
+    """Return the name of a file with its type, as convert_hf_to_gguf fills in ``{ftype}``."""
+    for field in ("ftype", "outtype"):
+        name = name.replace(f"{{{field}}}", kind.lower())
+        name = name.replace(f"{{{field.upper()}}}", kind.upper())
+    return name
 
 
 def gguf_target(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
@@ -350,7 +389,7 @@ def gguf_target(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str
     name = f"{stem}-{kind.upper()}.gguf"
     if dst is None:
         return os.path.join(folder, name)
-    target = os.fspath(dst)
+    target = fill_name(os.fspath(dst), kind)
     if target.endswith(("/", os.sep)) or os.path.isdir(target):
         return os.path.join(target, name)
     own = (os.path.join(path, name) for name in files_in(path) if not name.endswith(".gguf"))

@@ -134,6 +134,7 @@ class Conversion(Record):
             engine tables, by another program.
         sizes: Named sizes in bytes ("total"; also "base" and "extension" if there are two parts).
         model: Facts about the model, if a whole model was converted.
+        is_written: False of a dry run, whose files are those that would be written.
     """
 
     path: str
@@ -144,6 +145,7 @@ class Conversion(Record):
     verified: tuple[Verification, ...]
     sizes: tuple[tuple[str, int], ...]
     model: Model | None = None
+    is_written: bool = True
 
 
 def convert(
@@ -154,12 +156,14 @@ def convert(
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     force: bool = False,
+    dry_run: bool = False,
 ) -> Conversion:
     """Convert a tokenizer to another format.
 
     Args:
         dst: File or folder to write; None: next to the source.
         allow_loss: Codes of losses to accept even if ordinary text gets different ids.
+        dry_run: Do all but the writing.
 
     Raises:
         UsageError: The format is unknown, or a file already exists.
@@ -190,8 +194,9 @@ def convert(
         what = "is the source file itself"
         raise UsageError(what, source=source.source, hint="use -o to choose another file")
     verified = verify(source, module, written, allow_loss)
-    make_folder(dst, next(iter(targets)))
-    write_ggufs(targets, force=force)
+    if not dry_run:
+        make_folder(dst, next(iter(targets)))
+        write_ggufs(targets, force=force)
     return Conversion(
         path=next(iter(targets)),
         paths=tuple(targets),
@@ -201,6 +206,7 @@ def convert(
         + (written.assumptions if tokenizer.format_name != module.NAME else ()),
         verified=verified,
         sizes=_sizes(module, written),
+        is_written=not dry_run,
     )
 
 

@@ -258,7 +258,21 @@ def describe_place(unit: Unit, at: int) -> str:
     """Return where a document is in its file, for messages."""
     if unit.kind == "parquet":
         return f"row {at} of group {unit.start}"
-    return "" if unit.kind == "text" else f"line at offset {at}"
+    return "" if unit.kind == "text" else f"line {_line_number(unit, at)}"
+
+
+def _line_number(unit: Unit, at: int) -> int:
+    """Return the number of the line that begins at an offset; the file is read up to there."""
+    number = 1
+    with open_source(unit.path) as file:
+        content = decompress(file, unit)
+        while at > 0:
+            data = content.read(min(_BLOCK_BYTES, at))
+            if not data:
+                break
+            number += data.count(b"\n")
+            at -= len(data)
+    return number
 
 
 def read_documents(unit: Unit, reading: Reading) -> Iterator[Block]:

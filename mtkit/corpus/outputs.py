@@ -35,7 +35,8 @@ def paths_of(path: str) -> list[str]:
     """Return the files that an output consists of."""
     base, suffix = os.path.splitext(path)
     if suffix not in SUFFIXES:
-        raise UsageError(f"{suffix or 'no suffix'} is not an output format", source=path,
+        what = f"{suffix} is not an output format" if suffix else "does not end in a format"
+        raise UsageError(what, source=path,
                          hint=f"one of {', '.join(SUFFIXES)}")  # fmt: skip
     if suffix in (".parquet", ".arrow"):
         try:

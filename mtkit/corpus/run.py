@@ -12,6 +12,7 @@ from mtkit.corpus.documents import is_url
 from mtkit.corpus.job import Parts, Tally
 from mtkit.corpus.workers import load_tokenizer, run_local, run_on_ray
 from mtkit.errors import UsageError
+from mtkit.spec.codec import fingerprint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,10 +57,12 @@ def count(
     with parts:
         finished = _run_units(job, units, parts, settings, on_progress)
         counts = _add_counts(parts, range(len(units)))
+        tokenizer = load_tokenizer(job)
         document = {
             "schema": "mtkit.frequencies/1",
             "tokenizer": os.path.basename(job.tokenizer),
-            "vocab_size": load_tokenizer(job).vocab_size,
+            "tokenizer_hash": fingerprint(tokenizer.spec),
+            "vocab_size": tokenizer.vocab_size,
             "documents": finished.tally.documents,
             "tokens": finished.tally.tokens,
             "counts": {str(i): int(counts[i]) for i in counts.nonzero()[0].tolist()},

@@ -49,14 +49,16 @@ _TYPE_NAMES = frozenset(BY_NAME) - {"array"}
 _INTEGER_NAMES = frozenset({"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"})
 
 
-def parse_key(name: str, text: str, metadata: Metadata) -> Key:
-    """Parse the value of a key; without a type, it has that of the file's key."""
+def parse_key(name: str, text: str, metadata: Metadata, usual: str | None = None) -> Key:
+    """Parse the value of a key; without a type, it has that of the file's key, else the usual."""
     head, colon, rest = text.partition(":")
     kind = TYPE_SYNONYMS.get(head.removesuffix("[]"), head.removesuffix("[]"))
     if colon and kind in _TYPE_NAMES:
         kind += "[]" * head.endswith("[]")
     elif name in metadata:
         kind, rest = metadata.type_name(name), text
+    elif usual is not None:
+        kind, rest = usual, text
     else:
         raise UsageError(
             "is new, so its type is needed",

@@ -253,6 +253,11 @@ def open_whole(model: str | Source) -> GgufFile:
     return join_shards(open_gguf(model))
 
 
+def parts_of(file: GgufFile) -> tuple[GgufFile, ...]:
+    """Return the files of a model that ``open_whole`` has opened."""
+    return file.files if isinstance(file, JoinedGguf) else (file,)
+
+
 def join_shards(first: GgufFile) -> GgufFile:
     """Return the first file of a set with all others; a file that stands alone as it is."""
     files = all_files(first)
@@ -303,6 +308,15 @@ def cut_draft(
         groups.insert(0, [])
     if len(groups) > MAX_COUNT:
         raise UsageError(f"{len(groups)} files would be needed, at most {MAX_COUNT} can be")
+    return _drafts(whole, groups)
+
+
+def cut_by_names(whole: Draft, names: Sequence[Sequence[str]]) -> list[Draft]:
+    """Cut one file that is to be written into several that have tensors of these names."""
+    return _drafts(whole, [[whole.tensors[name] for name in group] for group in names])
+
+
+def _drafts(whole: Draft, groups: Sequence[Sequence[NewTensor]]) -> list[Draft]:
     plain = [key for name, key in whole.keys.items() if name not in SPLIT_KEYS]
     aligned = [key for key in plain if key.name == ALIGNMENT]
     return [

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import ctypes
 
-from mtkit.base.record import Record
-from mtkit.errors import FormatError, UnsupportedError
+from mtkit.base.binary import Source
+from mtkit.base.record import Record, replace
+from mtkit.checkpoints import legacy_imatrix
+from mtkit.errors import FormatError, MtkitError, UnsupportedError
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.byte_order import little_pieces
 from mtkit.gguf.reader import open_gguf
@@ -28,7 +30,7 @@ from mtkit.llama.shared_library import ggml, library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     Take = Callable[[str, tuple[int, int], Any, Any], None]
@@ -49,24 +51,40 @@ class Importance(Record):
             and its counts, int64 of shape (experts,) or (1,).
         chunks: Windows of text that it was made from; 0 where the file does not say.
         chunk_size: Tokens of a window; 0 where the file does not say.
+        is_legacy: Its counts are windows, not tokens.
     """
 
     entries: dict[str, tuple[Any, Any]]
     datasets: tuple[str, ...] = ()
     chunks: int = 0
     chunk_size: int = 0
+    is_legacy: bool = False
+
+
+def chosen_entries(
+    importance: Importance, include: Sequence[str], exclude: Sequence[str]
+) -> Importance:
+    """Return an importance matrix without the entries that are not chosen, by parts of names."""
+    entries = {
+        name: entry
+        for name, entry in importance.entries.items()
+        if not any(part in name for part in exclude)
+        and (not include or any(part in name for part in include))
+    }
+    return replace(importance, entries=entries)
 
 
 def read_importance(path: str) -> Importance:
     """Read an importance matrix."""
     import numpy as np
 
-    file = open_gguf(path)
+    source = Source.open(path)
+    if legacy_imatrix.sniff(source):
+        return _read_legacy(source, path)
+    file = open_gguf(source)
     names = [name for name in file.names if name.endswith(_SUMS_ENDING)]
     if not names:
-        hint = (
-            "llama-imatrix and mtkit imatrix write one; the .dat of older versions is not supported"
-        )
+        hint = "llama-imatrix and mtkit imatrix write one"
         raise FormatError("holds no importance matrix", source=path, hint=hint)
     entries = {}
     for name in names:
@@ -95,6 +113,23 @@ def read_importance(path: str) -> Importance:
         chunks if type(chunks) is int and 0 <= chunks < _MOST_CHUNKS else 0,
         size if type(size) is int and 0 <= size < _MOST_CHUNKS else 0,
     )
+
+
+def _read_legacy(source: Source, path: str) -> Importance:
+    """Return what a .dat holds; one count stands for all experts."""
+    import numpy as np
+
+    try:
+        matrix = legacy_imatrix.read(source)
+    except MtkitError as error:
+        raise error.located(path) from None
+    entries = {}
+    for name, (calls, values) in matrix.entries.items():
+        sums = np.frombuffer(values, "<f4")
+        # Without calls the values are taken as they are.
+        entries[name] = sums.reshape(1, -1), np.array([max(calls, 1)], np.int64)
+    datasets = (matrix.dataset,) if matrix.dataset else ()
+    return Importance(entries, datasets, matrix.chunks, is_legacy=True)
 
 
 def write_importance(path: str, importance: Importance, *, force: bool = False) -> None:

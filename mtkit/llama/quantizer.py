@@ -16,12 +16,13 @@ import os
 import re
 
 from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError, UsageError
-from mtkit.llama.importance import read_importance
+from mtkit.llama.importance import chosen_entries, read_importance
 from mtkit.llama.shared_library import library, log
 from mtkit.llama.trial import die_with_parent, leave
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from mtkit.llama.importance import Importance
@@ -32,7 +33,7 @@ _MISFIT = re.compile(
     r"^warning: (.*?) +- ncols +\d+ not .* \(required for type +(\w+)\) $", re.DOTALL
 )
 _FALLBACK = re.compile(r"^-> falling back to +(\w+)$")
-_WHOLE, _TEXT = 0, 3
+_WHOLE, _FLOAT, _TEXT = 0, 1, 3
 """Numbers of llama_model_kv_override_type."""
 _NEEDS_IMPORTANCE = "this type needs an importance matrix"
 _IMPORTANCE_HINT = "add --imatrix FILE, or --imatrix-from FILE to make one from a text"
@@ -47,7 +48,8 @@ def main(job: str) -> None:
         job: A JSON object: source, name (of it, for messages), target, type (a number), pure,
             requantize, threads, imatrix (a path or null), imatrix_name (what the new file calls it,
             or null), dry_run, tensor_types (pairs of a pattern and a number), output_type and
-            embedding_type (a number or "").
+            embedding_type (a number or ""), leave_output, include and exclude (parts of names),
+            prune (numbers of layers), overrides (key, number of its type, value).
     """
     die_with_parent()
     settings = json.loads(job)
@@ -76,10 +78,19 @@ def _quantize(job: dict[str, Any]) -> None:
         params.token_embedding_type = job["embedding_type"]
     if job["tensor_types"]:
         params.tt_overrides = _type_overrides(lib, job["tensor_types"])
+    params.quantize_output_tensor = not job["leave_output"]
+    overrides = list(job["overrides"])
+    if job["prune"]:
+        layers = (ctypes.c_int32 * (len(job["prune"]) + 1))(*job["prune"], -1)
+        _kept_alive.append(layers)
+        params.prune_layers = ctypes.cast(layers, ctypes.POINTER(ctypes.c_int32))
     if job["imatrix"] is not None:
         importance = read_importance(job["imatrix"])
+        importance = chosen_entries(importance, job["include"], job["exclude"])
         params.imatrix = _importance_weights(lib, importance)
-        params.kv_overrides = _importance_keys(lib, importance, job["imatrix_name"])
+        overrides += _importance_keys(importance, job["imatrix_name"])
+    if overrides:
+        params.kv_overrides = _key_overrides(lib, overrides)
     source, target = os.fsencode(job["source"]), os.fsencode(job["target"])
     if lib.llama_model_quantize(source, target, ctypes.byref(params)) == 0:
         if events.needs_importance:
@@ -160,7 +171,7 @@ def _importance_weights(lib: Any, importance: Importance) -> Any:
     return ctypes.cast(entries, ctypes.POINTER(lib.llama_model_imatrix_data))
 
 
-def _importance_keys(lib: Any, importance: Importance, name: str | None) -> Any:
+def _importance_keys(importance: Importance, name: str | None) -> Iterator[tuple[str, int, Any]]:
     """Return the metadata about an importance matrix that llama-quantize writes."""
     values = {
         "file": name,
@@ -168,16 +179,26 @@ def _importance_keys(lib: Any, importance: Importance, name: str | None) -> Any:
         "entries_count": len(importance.entries),
         "chunks_count": importance.chunks or None,
     }
-    pairs = [(key, value) for key, value in values.items() if value is not None]
-    overrides = (lib.llama_model_kv_override * (len(pairs) + 1))()
+    for key, value in values.items():
+        if value is not None:
+            yield f"quantize.imatrix.{key}", _TEXT if isinstance(value, str) else _WHOLE, value
+
+
+def _key_overrides(lib: Any, rows: list[tuple[str, int, Any]]) -> Any:
+    """Return llama.cpp's list of keys that the new file gets."""
+    overrides = (lib.llama_model_kv_override * (len(rows) + 1))()
     _kept_alive.append(overrides)
-    for entry, (key, value) in zip(overrides, pairs, strict=False):
-        entry.key = f"quantize.imatrix.{key}".encode()
-        if isinstance(value, str):
+    for entry, (key, kind, value) in zip(overrides, rows, strict=False):
+        entry.key, entry.tag = key.encode("utf-8", "surrogateescape"), kind
+        if kind == _TEXT:
             cut = value.encode("utf-8", "surrogateescape")[:_MOST_TEXT]
-            entry.tag, entry.value.val_str = _TEXT, cut.decode("utf-8", "ignore").encode()
+            entry.value.val_str = cut.decode("utf-8", "ignore").encode()
+        elif kind == _WHOLE:
+            entry.value.val_i64 = value
+        elif kind == _FLOAT:
+            entry.value.val_f64 = value
         else:
-            entry.tag, entry.value.val_i64 = _WHOLE, value
+            entry.value.val_bool = value
     return ctypes.cast(overrides, ctypes.POINTER(lib.llama_model_kv_override))
 
 

@@ -48,15 +48,22 @@ class ColumnSums:
         """Return how many windows of that size the counts amount to."""
         return max((int(counts.max()) for _, counts in self._entries.values()), default=0) // size
 
-    def add(self, other: Importance, path: str) -> None:
-        """Add an importance matrix that was made before."""
+    def add(self, other: Importance, path: str, size: int) -> None:
+        """Add an importance matrix that was made before.
+
+        Args:
+            size: Tokens of a window.
+        """
+        import numpy as np
+
+        factor = size if other.is_legacy else 1
         for name, (sums, counts) in other.entries.items():
             try:
                 own, own_counts = self._entry(name, *sums.shape)
             except MtkitError as error:
                 raise error.located(path) from None
-            own += sums
-            own_counts += counts
+            own += sums * np.float32(factor)
+            own_counts += counts * factor
         self.datasets += other.datasets
 
     def take(self, name: str, axes: tuple[int, int], entering: Any, experts_of: Any) -> None:
@@ -158,7 +165,7 @@ def importance_matrix(
     check_target(target, force=force)
     sums, size = ColumnSums(), settings.context.n_ctx or WINDOW
     for path in in_files:
-        sums.add(read_importance(path), path)
+        sums.add(read_importance(path), path, size)
     if not texts:
         sums.chunks = sums.count_windows(size)
         return sums.write(target, size, force=force)
@@ -206,7 +213,7 @@ def _read_partial_sums(target: str, size: int, datasets: Sequence[str]) -> Colum
             hint="repeat that run's texts and --ctx, or start over with --force",
         )  # fmt: skip
     sums = ColumnSums()
-    sums.add(matrix, target)
+    sums.add(matrix, target, size)
     sums.chunks = matrix.chunks
     return sums
 

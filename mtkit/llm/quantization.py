@@ -13,23 +13,27 @@ import re
 from collections import Counter
 from contextlib import ExitStack
 
+from mtkit.base.binary import Source
 from mtkit.base.files import WholeFiles
 from mtkit.base.process import command_line
 from mtkit.base.record import Record
+from mtkit.checkpoints import legacy_imatrix
 from mtkit.errors import FormatError, UnsupportedError, UsageError, format_count
 from mtkit.gguf import open_gguf
 from mtkit.gguf.byte_order import refuse_big_endian
-from mtkit.gguf.draft import refuse_forks, refuse_unfinished
-from mtkit.gguf.in_place import settle_journal
-from mtkit.gguf.shards import open_whole
+from mtkit.gguf.draft import Draft, refuse_forks, refuse_unfinished
+from mtkit.gguf.in_place import settle_journal, write_ggufs
+from mtkit.gguf.shards import cut_by_names, open_whole, parts_of, shard_file_names
 from mtkit.gguf.types import FILE_TYPES, MIXES, TENSOR_TYPES
 from mtkit.llm.importance import temporary_matrix
+from mtkit.llm.quantize_choices import Choices
 from mtkit.llm.trial import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from mtkit.base.binary import Buffer
     from mtkit.gguf import GgufFile
     from mtkit.gguf.file import Tensor
 
@@ -207,12 +211,15 @@ def quantize(
     imatrix_progress: Callable[[float], None] = lambda _: None,
     name: str = "",
     fallback: bool = True,
+    choices: Choices | None = None,
 ) -> Quantization:
     """Write a quantized model; it appears whole or not at all.
 
     Args:
         progress: Called with the part that is done, 0 to 1.
         fallback: Let tensors whose rows the type of the mix does not divide have another one.
+        choices: What is chosen beside the type; with ``keep_split``, ``target`` is the model that
+            the files are named after.
 
     Raises:
         UsageError: The model is already quantized, an edit of it was cut short, the target exists,
@@ -224,18 +231,25 @@ def quantize(
     file = open_whole(source)
     _check(file, source, allow_requantize=allow_requantize)
     if imatrix is not None:
-        open_gguf(imatrix)
+        matrix_file = Source.open(imatrix)
+        if not legacy_imatrix.sniff(matrix_file):
+            open_gguf(matrix_file)
+    choices = choices or Choices()
+    choices.check(file, has_matrix=imatrix is not None or bool(imatrix_from))
     job = {
         "source": source, "name": name or source, "target": target, "path": target,
         "type": kind, "pure": pure, "imatrix": imatrix, "imatrix_name": imatrix,
         "requantize": allow_requantize, "dry_run": dry_run,
         "threads": threads or os.cpu_count() or 1, **(kinds or TensorKinds()).numbers(),
+        **choices.job(),
     }  # fmt: skip
     with ExitStack() as stack:
         new = None
+        shards = shard_paths(target, file) if choices.keep_split else [target]
         if not dry_run:
-            settle_journal(target, force=force)
-            new = stack.enter_context(WholeFiles([target], force=force))
+            for path in shards:
+                settle_journal(path, force=force)
+            new = stack.enter_context(WholeFiles(shards, force=force))
             job["target"] = new.part(target)  # a folder that takes none is named before the work
         if imatrix_from:
             matrix = temporary_matrix(source, imatrix_from, progress=imatrix_progress)
@@ -243,10 +257,32 @@ def quantize(
         types, fallbacks = _run(job, file.tensors, progress, fallback=fallback)
         if new is not None:
             after = open_gguf(str(job["target"]))
-            _compare(file, after)
+            _compare(file, after, choices)
             types = {tensor.name: tensor.type.name for tensor in after.tensors}
-            new.appear()
-    return Quantization(FILE_TYPES[kind], file.tensors, types, fallbacks)
+            if len(shards) > 1:
+                write_ggufs(dict(reversed(_shards(file, after, shards, choices))), force=force)
+            else:
+                new.appear()
+        before = file.tensors if new is None or not choices.prune else after.tensors
+    return Quantization(FILE_TYPES[kind], before, types, fallbacks)
+
+
+def shard_paths(target: str, file: GgufFile) -> list[str]:
+    """Return the files of ``keep_split``: as many as the model has, named after ``target``."""
+    count = len(parts_of(file))
+    return [target] if count == 1 else shard_file_names(target, count)
+
+
+def _shards(
+    file: GgufFile, after: GgufFile, paths: Sequence[str], choices: Choices
+) -> list[tuple[str, Iterator[Buffer]]]:
+    """Return the files of a quantized model, with the tensors that those of the model have."""
+    names = [
+        [name for name in map(choices.new_name, part.names) if name is not None]
+        for part in parts_of(file)
+    ]
+    drafts = cut_by_names(Draft.of(after), names)
+    return [(path, draft.chunks()) for path, draft in zip(paths, drafts, strict=True)]
 
 
 def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
@@ -339,8 +375,9 @@ def _fallback_text(before: Sequence[Tensor], fallbacks: Mapping[str, tuple[str, 
     return f"{count} {verb} back to another type ({each}), as {why}"
 
 
-def _compare(before: GgufFile, after: GgufFile) -> None:
-    """Check that the new model has the tensors of the old one."""
-    shapes = [{t.name: t.shape for t in file.tensors} for file in (before, after)]
-    if shapes[0] != shapes[1]:
+def _compare(before: GgufFile, after: GgufFile, choices: Choices) -> None:
+    """Check that the new model has the tensors of the old one that it is to have."""
+    shapes = {choices.new_name(tensor.name): tensor.shape for tensor in before.tensors}
+    shapes.pop(None, None)
+    if shapes != {tensor.name: tensor.shape for tensor in after.tensors}:
         raise UnsupportedError("llama.cpp's quantizer left out tensors", source=before.name)

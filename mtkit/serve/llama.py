@@ -15,7 +15,7 @@ import time
 import msgspec
 from starlette.responses import Response
 
-from mtkit.llm.header import parse_adapter
+from mtkit.gguf.adapters import parse_adapter
 from mtkit.serve.answer import AnswerReply, send_reply, while_connected
 from mtkit.serve.bodies import Complete, Detokenize, Infill, Saved, Scale, Tokenize
 from mtkit.serve.job import JobEnd, Terms

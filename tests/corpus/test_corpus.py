@@ -337,7 +337,7 @@ def test_bad_documents(what, mtkit, tmp_path) -> None:
     (tmp_path / "a.jsonl").write_bytes(BAD[what])
     done = mtkit("corpus", "encode", "a.jsonl", "-t", TOKENIZER, "-o", "o.npy")
     assert done.returncode == 3, done.stderr
-    assert b"a.jsonl: line at offset 14: " in done.stderr
+    assert b"a.jsonl: line 2: " in done.stderr
     assert what.encode() in done.stderr
     assert not (tmp_path / "o.npy").exists()
     done = mtkit("corpus", "encode", "a.jsonl", "-t", TOKENIZER, "-o", "o.npy", "--skip-bad")

@@ -22,9 +22,10 @@ from mtkit.conversion.adapter import convert_adapter
 from mtkit.conversion.model import convert_model
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
+from mtkit.gguf.adapters import parse_adapter
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
-from mtkit.llm.header import ModelHeader, parse_adapter
+from mtkit.llm.header import ModelHeader
 from mtkit.llm.runner import open_model
 from mtkit.llm.session import model_hash
 from mtkit.settings import ContextSettings, ModelSettings

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import llama2c_models
 import pytest
+from adapters import linear_layers, write_adapter
 from importance import importance
 
 import mtkit
@@ -116,6 +117,8 @@ def make_files(folder: Path) -> None:
     for name in ("model", "small", "other", "models/one"):
         _copy(model, folder / f"{name}.gguf")
     mtkit.convert_to_folder(model, folder / "Qwen3-0.6B", allow_loss=("ids", "ids-possible"))
+    layers = linear_layers(folder / "Qwen3-0.6B", ("q_proj", "up_proj"))
+    write_adapter(folder / "adapter", folder / "Qwen3-0.6B", layers)
     for name in ("old", "new", "folder", "qwen3", "gpt2", "cl100k_base", "models/qwen3"):
         shutil.copytree(hf, folder / name)
     repository = folder / "hub" / "models--ORG--NAME"

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from conftest import Run
 
 # Flags that say what is printed (encode, hash) or undone (config), and values elsewhere.
-FLAGS_ONCE = {"--count", "--tokens", "--tokenizer", "--unset"}
+# inspect shows the metadata; to convert_hf_to_gguf's option it is a file.
+FLAGS_ONCE = {"--count", "--metadata", "--tokens", "--tokenizer", "--unset"}
 
 OWN = {
     ("edit", "--tokenizer"),  # its FILE is the model

@@ -64,15 +64,43 @@ OPTIONS = {
         "",
         "--sentence-transformers-dense-modules",
     ),
+    "split_max_tensors": Option(
+        "--split-max-tensors",
+        "Shard the model: maximum number of tensors in a file.",
+        "N",
+        "--max-tensors",
+        low=1,
+    ),
+    "no_tensor_first": Option(
+        "--no-tensor-first-split", "Put only the metadata in the first shard."
+    ),
+    "model_name": Option("--model-name", "Name of the model in the GGUF.", "TEXT"),
+    "metadata": Option(
+        "--metadata", "JSON file with general.… keys, in place of what SRC says.", "FILE"
+    ),
     "imatrix": Option("--imatrix", "Importance matrix to quantize with.", "FILE"),
     "verify": Option("--verify", "Run the result in llama.cpp and compare its logits with SRC's."),
-    "base": Option("--base", "Folder of the base model, if SRC is a LoRA adapter.", "FOLDER"),
+    "base": Option(
+        "--base", "Folder of the base model, if SRC is a LoRA adapter.", "FOLDER", "--base-model-id"
+    ),
     "tokenizer": Option("--tokenizer", "Tokenizer of SRC, if SRC is a llama2.c model.", "FILE"),
-    "target": Option("-o --output", "File or folder/; default: next to SRC.", "DST", "--outfile"),
+    "target": Option(
+        "-o --output",
+        "File or folder/, {ftype} stands for the type; default: next to SRC.",
+        "DST",
+        "--outfile",
+    ),
     "bos": Option("--bos/--no-bos", "Add BOS before a text; default: as in SRC."),
     "eos": Option("--eos/--no-eos", "Add EOS after a text; default: as in SRC."),
     "tables": Option("--tables/--no-tables", "mtok: include engine tables, to load in about 1 ms."),
     "no_extension": Option("--no-extension", "mtok: write only what MNN's loader reads."),
+    "print_supported_models": Option(
+        "--print-supported-models", "List the classes of models that can be converted."
+    ),
+    "no_lazy": Option(
+        "--no-lazy", "No effect, as weights are always streamed.", also="--use-temp-file"
+    ),
+    "dry_run": Option("--dry-run", "Do everything except write the files."),
     "force": FORCE_FILES,
     "quiet": Option("-q --quiet", "Print nothing when done."),
     "verbose": Option("-v --verbose", "List every loss and note."),
@@ -87,6 +115,10 @@ def convert(
     vocab_only: bool = False,
     split_max_size: str | None = None,
     dense_modules: bool = False,
+    split_max_tensors: int | None = None,
+    no_tensor_first: bool = False,
+    model_name: str = "",
+    metadata: str | None = None,
     imatrix: str | None = None,
     imatrix_from: list[str] | None = None,
     verify: bool = False,
@@ -99,6 +131,9 @@ def convert(
     eos: bool | None = None,
     tables: bool | None = None,
     no_extension: bool = False,
+    print_supported_models: bool = False,
+    no_lazy: bool = False,
+    dry_run: bool = False,
     force: bool = False,
     as_reader: str | None = None,
     download: bool = False,
@@ -133,9 +168,18 @@ def convert(
       mtkit convert tokenizer.json --to all -o converted/
       mtkit convert tokenizer.json --to gguf --allow-loss ids-possible
       mtkit convert stories260K.bin --tokenizer tok512.bin --to gguf
+      mtkit convert ./Qwen3-0.6B --outtype q8_0 --outfile "qwen-{ftype}.gguf" --dry-run
     """
+    from mtkit.commands.convert.model import write_supported_models
+    from mtkit.commands.output import warn
+    from mtkit.conversion.key_types import read_metadata
     from mtkit.formats.contract import WriteOptions
 
+    if print_supported_models:
+        write_supported_models(as_json=as_json)
+        return
+    if no_lazy:
+        warn("--no-lazy", ["has no effect, nor has --use-temp-file: weights are always streamed"])
     allowed = parse_loss_codes(allow_loss)
     target = _find_target(dst, target)
     to = to.lower() or _find_format(source, target, download=download)
@@ -151,16 +195,21 @@ def convert(
             add_bos=bos,
             add_eos=eos,
             extension=not no_extension,
+            name=model_name,
             values=() if tables is None else (("tables", "yes" if tables else "no"),),
         ),
         max_bytes=None
         if split_max_size is None
         else parse_bytes(split_max_size, "--split-max-size"),
         dense_modules=dense_modules,
+        max_tensors=split_max_tensors,
+        first_without_tensors=no_tensor_first,
+        about=() if metadata is None else tuple(read_metadata(metadata)),
         imatrix=imatrix,
         imatrix_from=tuple(imatrix_from or ()),
         base=base,
         verify=verify,
+        dry_run=dry_run,
         vocab_only=vocab_only,
         force=force,
         reader=as_reader,
@@ -207,7 +256,7 @@ def _find_format(source: str | None, target: str | None, *, download: bool) -> s
     if source is not None and not download:
         locate(source, download=False)  # what is not there is the first thing to say
     other = "hf" if (source or "").endswith(".gguf") else "gguf"
-    line = f"run: mtkit convert {quote(source or 'FILE')} --to {other}"
+    line = f"run: mtkit convert {quote(source or 'FILE')} --to {other}{' --download' * download}"
     missing = f"the name {target} does not determine the format" if target else "no --to"
     raise UsageError(missing, hint=f"{line}; formats: {', '.join(sorted(_written_formats()))}")
 
@@ -230,6 +279,9 @@ def _convert_model(request: Request) -> Conversion | None:
     from mtkit.errors import UsageError
 
     source, options = request.source, request.model_options()
+    if source is None and options:
+        hint = "mtkit convert FOLDER -o MODEL.gguf"
+        raise UsageError("no model to convert is named", hint=hint)
     if request.to == "hf-model":
         from mtkit.commands.inputs import find_model
 

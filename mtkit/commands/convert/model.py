@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mtkit.conversion.model import PreparedGguf
     from mtkit.conversion.tokenizer import Conversion
     from mtkit.formats.contract import WriteOptions
+    from mtkit.gguf.writer import Key
 
 
 class Request(Record):
@@ -24,6 +25,7 @@ class Request(Record):
         vocabulary: The tokenizer of a llama2.c checkpoint.
         target: Where to write; None: as the source is called.
         max_bytes: Size limit of a shard; None: one file.
+        about: Keys of ``--metadata``.
     """
 
     source: str | None
@@ -35,10 +37,14 @@ class Request(Record):
     options: WriteOptions
     max_bytes: int | None
     dense_modules: bool
+    max_tensors: int | None
+    first_without_tensors: bool
+    about: tuple[Key, ...]
     imatrix: str | None
     imatrix_from: tuple[str, ...]
     base: str | None
     verify: bool
+    dry_run: bool
     vocab_only: bool
     force: bool
     reader: str | None
@@ -51,6 +57,10 @@ class Request(Record):
             "--type": self.kind.lower() != "auto",
             "--split-max-size": self.max_bytes is not None,
             "--dense-modules": self.dense_modules,
+            "--split-max-tensors": self.max_tensors is not None,
+            "--no-tensor-first-split": self.first_without_tensors,
+            "--model-name": bool(self.options.name),
+            "--metadata": bool(self.about),
             "--imatrix": self.imatrix is not None,
             "--imatrix-from": bool(self.imatrix_from),
             "--base": self.base is not None,
@@ -69,7 +79,10 @@ class Request(Record):
 
     def write_options(self) -> dict[str, Any]:
         """Return the arguments that every conversion takes."""
-        return {"allow_loss": self.allow_loss, "options": self.options, "force": self.force}
+        return {
+            "allow_loss": self.allow_loss, "options": self.options, "force": self.force,
+            "dry_run": self.dry_run,
+        }  # fmt: skip
 
 
 def default_format(source: str | None) -> str:
@@ -149,22 +162,28 @@ def to_gguf(folder: str, request: Request) -> Conversion:
     if adapter_folder.sniff(folder):
         from mtkit.conversion.adapter import convert_adapter
 
-        request.refuse("is not for an adapter", ("--type", "--base"))
+        request.refuse("is not for an adapter", ("--type", "--base", "--model-name", "--metadata"))
         if not is_plain:
             raise UsageError(f"--type {request.kind}: an adapter has one of {', '.join(TYPES)}")
         return convert_adapter(
-            folder, request.target, base=request.base, kind=kind, force=request.force
-        )
+            folder, request.target, base=request.base, kind=kind, name=request.options.name,
+            about=request.about, force=request.force, dry_run=request.dry_run,
+        )  # fmt: skip
     if request.base is not None:
         raise UsageError("--base is for a LoRA adapter", source=folder)
-    if request.max_bytes is not None and (request.verify or not is_plain):
+    is_split = request.max_bytes is not None or request.max_tensors is not None
+    if request.first_without_tensors and not is_split:
+        raise UsageError("--no-tensor-first-split goes with --split-max-size N")
+    if is_split and (request.verify or not is_plain):
         other = "--verify" if request.verify else f"--type {request.kind}"
+        size = "--split-max-size" if request.max_bytes is not None else "--split-max-tensors"
         hint = "split the file afterwards with mtkit split"
-        raise UsageError(f"--split-max-size does not go with {other}", hint=hint)
-    if is_plain and not request.verify:
+        raise UsageError(f"{size} does not go with {other}", hint=hint)
+    if is_plain and (not request.verify or request.dry_run):
         return convert_model(
             folder, request.target, kind=kind, max_bytes=request.max_bytes,
-            dense_modules=request.dense_modules,
+            max_tensors=request.max_tensors, first_without_tensors=request.first_without_tensors,
+            dense_modules=request.dense_modules, about=request.about,
             progress=byte_progress("convert"), **request.write_options(),
         )  # fmt: skip
     return _in_steps(folder, request, kind if is_plain else "")
@@ -176,14 +195,17 @@ def _in_steps(folder: str, request: Request, plain: str) -> Conversion:
     from mtkit.conversion.model import prepare_gguf
     from mtkit.conversion.value_losses import write_in_range
     from mtkit.errors import LossError
+    from mtkit.llama.shared_library import library
     from mtkit.llm.quantization import file_type
 
+    if not request.dry_run:
+        library()  # without it there is nothing to begin
     progress, number = byte_progress("convert"), -1 if plain else file_type(request.kind)
 
     def prepare(wide: Collection[str]) -> PreparedGguf:
         return prepare_gguf(
             folder, plain or "auto", allow_loss=request.allow_loss, options=request.options,
-            dense_modules=request.dense_modules, progress=progress, wide=wide,
+            dense_modules=request.dense_modules, about=request.about, progress=progress, wide=wide,
         )  # fmt: skip
 
     def write(plan: PreparedGguf) -> Conversion:
@@ -199,7 +221,6 @@ def _write_in_steps(
     folder: str, plan: PreparedGguf, request: Request, plain: str, number: int
 ) -> Conversion:
     from mtkit.base.files import WholeFiles
-    from mtkit.base.record import replace
     from mtkit.commands.terminal import byte_progress
     from mtkit.conversion.model import gguf_target
     from mtkit.gguf.in_place import settle_journal
@@ -208,6 +229,10 @@ def _write_in_steps(
     progress = byte_progress("convert")
     kind = plan.plan.type if plain else FILE_TYPES[number]
     path = gguf_target(folder, kind, request.target)
+    if request.dry_run:
+        size = sum(tensor.n_bytes for tensor in plan.draft.tensors.values())
+        note = f"then quantized to {kind}, which takes fewer bytes than these"
+        return _with_model(plan.conversion([path], size), kind, [note])
     settle_journal(path, force=request.force)
     with WholeFiles([path], force=request.force) as new:
         part = new.write(path if plain else f"{path}.whole", plan.draft.chunks())
@@ -218,10 +243,19 @@ def _write_in_steps(
         else:
             notes += _quantize(part, path, number, request)
     conversion = plan.conversion([path])
+    if conversion.model is not None:
+        own = conversion.model.notes if plain else plan.plan.folder_notes
+        notes = [*own, *notes]
+    return _with_model(conversion, kind, notes)
+
+
+def _with_model(conversion: Conversion, kind: str, notes: list[str]) -> Conversion:
+    from mtkit.base.record import replace
+
     assert conversion.model is not None
-    own = conversion.model.notes if plain else plan.plan.folder_notes
-    model = replace(conversion.model, type=kind.upper(), notes=(*own, *notes))
-    return replace(conversion, model=model)
+    return replace(
+        conversion, model=replace(conversion.model, type=kind.upper(), notes=tuple(notes))
+    )
 
 
 def _verify(folder: str, part: str, path: str, request: Request) -> list[str]:
@@ -270,3 +304,23 @@ def to_folder(file: str, request: Request) -> Conversion:
         file, folder, kind=request.kind.lower(), max_bytes=request.max_bytes or MOST_FILE_BYTES,
         progress=byte_progress("convert"), **request.write_options(),
     )  # fmt: skip
+
+
+def write_supported_models(*, as_json: bool) -> None:
+    """List the classes of config.json that are converted: class, architecture of the GGUF."""
+    from mtkit.architectures import architectures
+    from mtkit.commands import output
+
+    output.write_report(
+        sorted((name, architecture.name) for name, architecture in architectures().items()),
+        as_json=as_json,
+        document=lambda rows: {"schema": "mtkit.models/1", "models": dict(rows)},
+        screen=_show_models,
+        rows=list,
+    )
+
+
+def _show_models(rows: list[tuple[str, str]]) -> None:
+    from mtkit.commands.terminal import Screen
+
+    Screen().table(("class:name", "architecture"), rows)

@@ -48,6 +48,7 @@ def conversion_document(conversion: Conversion) -> dict[str, object]:
         "schema": "mtkit.convert/1",
         "output": conversion.path,
         "files": list(conversion.paths),
+        "written": conversion.is_written,
         "format": conversion.format_name,
         "losses": [_loss(loss) for loss in conversion.losses],
         "assumptions": list(conversion.assumptions),
@@ -139,7 +140,8 @@ def report_lines(conversion: Conversion, *, verbose: bool) -> list[str]:
     from mtkit.base.escape import printable
 
     sizes = dict(conversion.sizes)
-    lines = [f"{printable(conversion.path)}\twritten, {sizes['total']} bytes"]
+    verb = "written" if conversion.is_written else "not written (--dry-run)"
+    lines = [f"{printable(conversion.path)}\t{verb}, {sizes['total']} bytes"]
     lines += [f"  beside it\t{printable(path)}" for path in conversion.paths[1:]]
     if conversion.model is not None:
         lines.append(f"  model\t{model_text(conversion.model)}")
@@ -199,7 +201,8 @@ def show_conversion(conversion: Conversion, *, verbose: bool) -> None:
     screen = Screen()
     sizes = dict(conversion.sizes)
     main, others = conversion.verified[:1], conversion.verified[1:]
-    parts = join_parts([size_part(sizes["total"]), *map(_equal, main)])
+    dry = [] if conversion.is_written else ["not written (--dry-run)"]
+    parts = join_parts([*dry, size_part(sizes["total"]), *map(_equal, main)])
     differ = any(reading.equal < reading.total for reading in main)
     good = None if differ else True
     screen.verdict(part("name", conversion.path), output.Escaped("   "), *parts, good=good)

@@ -82,6 +82,8 @@ def _file_row(path: str, most: int | None) -> tuple[Any, ...]:
 
         weights = inspect_safetensors(source)
         return path, "safetensors", weights.n_bytes, None, None, weights.parameters, None, None
+    if kind == "imatrix":
+        return path, "imatrix", len(source.data), *[None] * 5
     from mtkit.tokenizer.load import load_source
 
     tokenizer = load_source(source)
@@ -370,9 +372,16 @@ def _show_tokenizer(source: Source, view: _View) -> None:
     show_tokenizer(source, pattern=view.pattern, as_json=view.as_json)
 
 
+def _show_imatrix(source: Source, view: _View) -> None:
+    from mtkit.commands.inspect.checkpoint import show_imatrix
+
+    show_imatrix(source, pattern=view.pattern, as_json=view.as_json)
+
+
 _SCREENS: dict[str, Callable[[Source, _View], None]] = {
     "gguf": _show_gguf,
     "index": _show_safetensors,
     "safetensors": _show_safetensors,
+    "imatrix": _show_imatrix,
 }
 """Kind of a file -> what shows it; others are read as tokenizers."""

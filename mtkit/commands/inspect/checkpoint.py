@@ -345,3 +345,49 @@ def _file_parts(report: FolderReport) -> list[object]:
     return join_parts(
         [output.format_number(len(files)), part("bad", f"{len(missing)} missing"), *names, more]
     )
+
+
+def show_imatrix(source: Source, *, pattern: str | None, as_json: bool) -> None:
+    """Show an importance matrix of older llama-imatrix: tensors, columns, calls."""
+    from mtkit.base.escape import printable
+    from mtkit.checkpoints import legacy_imatrix
+    from mtkit.errors import MtkitError
+
+    try:
+        matrix = legacy_imatrix.read(source)
+    except MtkitError as error:
+        raise error.located(source.name) from None
+    fits = gguf_rows.name_matcher(pattern or "")
+    rows = [
+        (name, len(values) // 4, calls)
+        for name, (calls, values) in matrix.entries.items()
+        if fits(name)
+    ]
+    what = "importance matrix, .dat of older llama-imatrix"
+    if as_json:
+        names = ("name", "values", "calls")
+        output.write_json(
+            {
+                "schema": "mtkit.imatrix-dat/1",
+                "file": printable(source.name),
+                "dataset": matrix.dataset or None,
+                "chunks": matrix.chunks or None,
+                "entries": [dict(zip(names, row, strict=True)) for row in rows],
+            }
+        )
+    elif output.is_terminal():
+        screen = Screen()
+        facts: list[object] = [count_part(matrix.chunks, "chunk")] if matrix.chunks else []
+        facts += [matrix.dataset] if matrix.dataset else []
+        entries = f"{output.format_number(len(matrix.entries))} matrices"
+        screen.line(part("name", source.name), "  ", *join_parts([what, entries, *facts]))
+        screen.table(("tensor:name", "values>", "calls>"), rows)
+    else:
+        known = [("chunks", matrix.chunks), ("dataset", matrix.dataset)]
+        output.write_rows(
+            [
+                ("content", "imatrix", what, len(matrix.entries)),
+                *(("content", name, fact) for name, fact in known if fact),
+                *(("tensor", *row) for row in rows),
+            ]
+        )
