@@ -17,7 +17,7 @@ watched = { $(1) & pid=$$!; n=0; while kill -0 $$pid 2>/dev/null; do sleep 1; n=
   done; if [ -t 2 ]; then printf '\r\033[K' >&2; fi; wait $$pid; }
 
 .PHONY: demo test lint format fuzz fuzz-exact fuzz-files fuzz-workbench fuzz-truncations fuzz-models fuzz-templates \
-  fuzz-native matrix docs screens sanitize sanitize-threads native bench clean
+  fuzz-histories fuzz-native matrix docs screens sanitize sanitize-threads native bench clean
 
 ## Show the main job on the files that ship with mtkit.
 demo: $(VENV)/installed
@@ -68,6 +68,10 @@ fuzz-models: $(VENV)/tests
 ## Hostile chat templates, each measured; see tools/fuzz_templates.py.
 fuzz-templates: $(VENV)/tests
 	$(BIN)/python -m tools.fuzz_templates $(FUZZ)
+
+## Long sessions of agents, in the chat templates of an archive; see tools/fuzz_histories.py.
+fuzz-histories: $(VENV)/tests
+	$(BIN)/python -m tools.fuzz_histories --templates $(MTKIT_SHARED)/templates.tar.xz $(FUZZ)
 
 ## Every stored tokenizer in every format, run by the format's own library; see tools/matrix.py.
 matrix: $(VENV)/tests native

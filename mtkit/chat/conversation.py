@@ -1,172 +1,490 @@
-"""Conversations as a template takes them: in fewer messages, with tools as text.
+"""Conversations in other messages: the changes from which ``rewriting`` chooses.
 
-Clients send instructions in several system messages, also late ones, and several user messages in a
-row. Many templates refuse that, or leave out all system messages but one. They get the same texts
-in fewer messages: one system message in front and later ones as parts of user messages, or all of
-them as parts of user messages.
-
-Templates that know no tools get them in the system message, and calls and results as text. Models
-without a form of their own follow the one asked for there well enough; the bare objects that they
-write besides are read as well.
+Each change keeps every text, and returns a conversation that it does not concern as it is. It is
+local: what it makes of a message does not depend on messages behind the next answer, so a prompt
+begins with the prompt of the turn before it, and the cache holds.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from contextlib import suppress
 
+from mtkit.base.record import Record, replace
+from mtkit.chat.partial_json import close_object
 from mtkit.chat.signs import ID, NAME, NUMBER
-from mtkit.chat.template import TemplateRefusal
+from mtkit.chat.template import REASONING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, TypeAlias
 
-    from mtkit.chat.answer import Form
+    from mtkit.chat.answer import Calls
 
-
-def render_or_simplify(messages: Sequence[Any], render: Callable[[Sequence[Any]], str]) -> str:
-    """Render a conversation, or where the template refuses it, a simpler one."""
-    refusal: TemplateRefusal | None = None
-    text = ""
-    try:
-        text = render(messages)
-        if _shows_system(text, messages):
-            return text
-    except TemplateRefusal as error:
-        refusal = error
-    for simpler in _simpler_conversations(messages):
-        with suppress(TemplateRefusal):
-            simpler_text = render(simpler)
-            if _shows_system(simpler_text, messages):
-                return simpler_text
-    if refusal is not None:
-        raise refusal
-    return text
+    Message: TypeAlias = "dict[str, Any]"
 
 
-def _shows_system(text: str, messages: Sequence[Any]) -> bool:
-    """Whether a rendering has all system messages; a single one in front is not checked."""
-    system = [message for message in messages if _role(message) == "system"]
-    if system == list(messages[:1]):
-        return True
-    contents = [message.get("content") for message in system]
-    return all(content.strip() in text for content in contents if isinstance(content, str))
+class Chat(Record):
+    """Messages and definitions of tools, if any; the contents of messages are texts."""
+
+    messages: Sequence[Message]
+    tools: Sequence[Any] | None
 
 
-def _simpler_conversations(messages: Sequence[Any]) -> Iterator[list[Any]]:
-    """Yield conversations with the same texts, those that change least first."""
-    if not all(_role(message) and isinstance(message.get("content"), str) for message in messages):
-        return
-    count = next((n for n, m in enumerate(messages) if _role(m) != "system"), len(messages))
-    leading, rest = messages[:count], messages[count:]
-    system = [{**message, "content": _join_texts(leading)} for message in leading[:1]]
-    users = [{**m, "role": "user"} if _role(m) == "system" else m for m in rest]
-    opening = [{**message, "role": "user"} for message in system]
-    for conversation in (
-        [*system, *_merge_user_messages(users)],
-        _merge_user_messages([*opening, *users]),
-    ):
-        if conversation != list(messages):
-            yield conversation
+def with_messages(change: Callable[[list[Message]], Iterable[Message]]) -> Callable[[Chat], Chat]:
+    """Return a change of messages as one of conversations."""
+    return lambda chat: replace(chat, messages=list(change(list(chat.messages))))
 
 
-def _merge_user_messages(messages: Sequence[Any]) -> list[Any]:
-    """Join user messages that follow each other."""
-    merged: list[Any] = []
+def text_of(message: Message) -> str:
+    """Return the text of a message."""
+    return message.get("content") or ""
+
+
+def calls_of(message: Message) -> list[Any]:
+    """Return the calls of a message."""
+    return message.get("tool_calls") or []
+
+
+def _function(call: Any) -> Message:
+    function: Message = call.get("function", call)
+    return function
+
+
+def _is_spoken(message: Message) -> bool:
+    """Whether it is a message of the assistant without calls."""
+    return message["role"] == "assistant" and not calls_of(message)
+
+
+def _join(messages: Sequence[Message]) -> Message:
+    """Join the texts of messages, and their calls, in the first of them."""
+    joined = {**messages[0]}
+    for message in messages[1:]:
+        joined = {**message, **joined}
+    texts = [text for message in messages if (text := text_of(message))]
+    calls = [call for message in messages for call in calls_of(message)]
+    return {**joined, "content": "\n\n".join(texts)} | ({"tool_calls": calls} if calls else {})
+
+
+def _groups(
+    messages: Sequence[Message], belongs: Callable[[Message, Message], bool]
+) -> Iterator[list[Message]]:
+    """Cut messages into groups; ``belongs``: whether a message belongs to the one before it."""
+    group: list[Message] = []
     for message in messages:
-        if merged and _role(message) == _role(merged[-1]) == "user":
-            before = merged.pop()
-            message = {**before, "content": _join_texts([before, message])}
-        merged.append(message)
-    return merged
+        if group and not belongs(group[-1], message):
+            yield group
+            group = []
+        group.append(message)
+    if group:
+        yield group
 
 
-def _join_texts(messages: Sequence[Any]) -> str:
-    return "\n\n".join(message["content"] for message in messages if message["content"])
+def merge_neighbors(belongs: Callable[[Message, Message], bool]) -> Callable[[Chat], Chat]:
+    """Return the change that joins neighbors that belong together."""
+    return with_messages(
+        lambda messages: (
+            group[0] if len(group) == 1 else _join(group) for group in _groups(messages, belongs)
+        )
+    )
 
 
-def _role(message: Any) -> Any:
-    return message.get("role") if isinstance(message, dict) else None
+def are_users(first: Message, second: Message) -> bool:
+    """Whether both messages are the user's."""
+    return bool(first["role"] == second["role"] == "user")
 
 
-_INTRODUCTION = """You can call functions. These are their definitions, one a line:
-<tools>
-{tools}
-</tools>
-
-To call a function, write its name and its arguments as JSON between tags, and nothing else:
-<tool_call>
-{{"name": "...", "arguments": {{...}}}}
-</tool_call>
-
-You will be given the result between <tool_response> tags. Call a function only if it helps; if \
-not, answer as usual."""
+def are_answers(first: Message, second: Message) -> bool:
+    """Whether both messages are the assistant's, the first without calls."""
+    return _is_spoken(first) and second["role"] == "assistant"
 
 
-def conversation_with_tools(
-    form: Form, messages: Sequence[Any], tools: Sequence[Any] | None
-) -> tuple[Sequence[Any], Sequence[Any] | None]:
-    """Return a conversation and tools in a form in which the template shows all of them."""
-    if form.text_arguments:
-        messages = [_change_calls(message, _arguments_as_text) for message in messages]
-    if not form.shows_calls:
-        messages = [_calls_as_text(form, message) for message in messages]
-    if not form.shows_results:
-        messages = [_result_message(message) for message in messages]
-    if tools and not form.shows_tools:
-        return _introduce_tools(messages, tools), None
-    return messages, tools
+# -- messages of the system
 
 
-def _introduce_tools(messages: Sequence[Any], tools: Sequence[Any]) -> list[Any]:
-    lines = [json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools]
-    text = _INTRODUCTION.format(tools="\n".join(lines))
-    first = messages[0] if messages else {}
-    if first.get("role") == "system" and isinstance(first.get("content"), str):
-        content = f"{first['content']}\n\n{text}" if first["content"] else text
-        return [{**first, "content": content}, *messages[1:]]
-    return [{"role": "system", "content": text}, *messages]
+@with_messages
+def merge_leading_system(messages: list[Message]) -> list[Message]:
+    """Join the messages of the system with which a conversation begins."""
+    count = _leading(messages)
+    return messages if count < 2 else [_join(messages[:count]), *messages[count:]]
 
 
-def _change_calls(message: Any, change: Any) -> Any:
-    calls = message.get("tool_calls")
-    return {**message, "tool_calls": [change(call) for call in calls]} if calls else message
+def _leading(messages: Sequence[Message]) -> int:
+    return next((n for n, m in enumerate(messages) if m["role"] != "system"), len(messages))
 
 
-def _arguments_as_text(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = call.get("function", {})
-    arguments = function.get("arguments")
+@with_messages
+def open_by_user(messages: list[Message]) -> list[Message]:
+    """Give what the system says first to the user, with the first message of theirs behind it."""
+    count = _leading(messages)
+    if not count:
+        return messages
+    users = [{**message, "role": "user"} for message in messages[:count]]
+    end = count + (messages[count:] != [] and messages[count]["role"] == "user")
+    return [_join([*users, *messages[count:end]]), *messages[end:]]
+
+
+@with_messages
+def open_last_user(messages: list[Message]) -> list[Message]:
+    """Put what the system says first before the last text of the user, if that is not the end."""
+    count = _leading(messages)
+    users = [place for place, message in enumerate(messages) if message["role"] == "user"]
+    if not count or not users or messages[-1]["role"] == "user":
+        return messages
+    last = users[-1]
+    joined = {**_join([*messages[:count], messages[last]]), "role": "user"}
+    return [*messages[count:last], joined, *messages[last + 1 :]]
+
+
+def late_system_by_user(*before: str) -> Callable[[Chat], Chat]:
+    """Return the change that gives late messages of the system to the user.
+
+    Args:
+        before: The roles behind which it does.
+    """
+
+    def change(messages: list[Message]) -> Iterator[Message]:
+        role, count = "", _leading(messages)
+        for place, message in enumerate(messages):
+            is_system = message["role"] == "system"
+            role = role if is_system else message["role"]
+            is_late = is_system and place >= count and role in before
+            yield {**message, "role": "user"} if is_late else message
+
+    return with_messages(change)
+
+
+# -- whose turn it is
+
+
+def _is_empty(messages: Sequence[Message], place: int) -> bool:
+    """Whether an answer is empty, as of a turn that was interrupted; the last is still open."""
+    message = messages[place]
+    return _is_spoken(message) and not text_of(message) and place < len(messages) - 1
+
+
+@with_messages
+def fill_empty(messages: list[Message]) -> Iterator[Message]:
+    """Give empty answers a blank."""
+    for place, message in enumerate(messages):
+        yield {**message, "content": " "} if _is_empty(messages, place) else message
+
+
+@with_messages
+def leave_out_empty(messages: list[Message]) -> list[Message]:
+    """Leave out empty answers."""
+    return [message for n, message in enumerate(messages) if not _is_empty(messages, n)]
+
+
+def add_between(
+    role: str, text: str, before: Callable[[Message, Message], bool]
+) -> Callable[[Chat], Chat]:
+    """Return the change that puts a message between two others."""
+
+    def change(messages: list[Message]) -> Iterator[Message]:
+        last: Message | None = None
+        for message in messages:
+            if last is not None and before(last, message):
+                yield {"role": role, "content": text}
+            yield message
+            last = message
+
+    return with_messages(change)
+
+
+def user_behind_result(first: Message, second: Message) -> bool:
+    """Whether the user speaks behind a result."""
+    return (first["role"], second["role"]) == ("tool", "user")
+
+
+def call_behind_text(first: Message, second: Message) -> bool:
+    """Whether a message with calls stands behind a text of the assistant."""
+    return _is_spoken(first) and bool(calls_of(second))
+
+
+def add_in_front(text: str) -> Callable[[Chat], Chat]:
+    """Return the change that has the user begin where the assistant does, or nobody else."""
+
+    def change(messages: list[Message]) -> list[Message]:
+        count = _leading(messages)
+        if messages[count:] and messages[count]["role"] == "user":
+            return messages
+        return [*messages[:count], {"role": "user", "content": text}, *messages[count:]]
+
+    return with_messages(change)
+
+
+# -- calls and their results
+
+
+def _change_calls(change: Callable[[Any], Any]) -> Callable[[Chat], Chat]:
+    return with_messages(
+        lambda messages: (
+            {**message, "tool_calls": [change(call) for call in calls]}
+            if (calls := calls_of(message))
+            else message
+            for message in messages
+        )
+    )
+
+
+def _with_arguments(call: Any, arguments: Any) -> Message:
+    function = {**_function(call), "arguments": arguments}
+    return {**call, "function": function} if "function" in call else function
+
+
+def _arguments_as_object(call: Any) -> Any:
+    arguments = _function(call).get("arguments")
+    if isinstance(arguments, dict):
+        return call
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    value = close_object(text)
+    return _with_arguments(call, {"text": text} if value is None else value)
+
+
+def _arguments_as_text(call: Any) -> Any:
+    arguments = _function(call).get("arguments")
     if isinstance(arguments, str):
-        return dict(call)
-    text = json.dumps(arguments, ensure_ascii=False)
-    return {**call, "function": {**function, "arguments": text}}
+        return call
+    return _with_arguments(call, json.dumps(arguments, ensure_ascii=False))
 
 
-def _calls_as_text(form: Form, message: Any) -> Any:
-    calls = message.get("tool_calls")
-    if not calls or form.calls is None:
-        return message
-    if form.calls.sample is None:
-        before, after = '\n<tool_call>\n{"name": "' + NAME + '", "arguments": ', "}\n</tool_call>"
-    else:
-        before, after = form.calls.sample
-    texts = [message.get("content") or ""]
-    for place, call in enumerate(calls):
-        function = call.get("function", call)
+arguments_as_object = _change_calls(_arguments_as_object)
+"""Give arguments that are a text, because they are not whole, as an object that holds it."""
+arguments_as_text = _change_calls(_arguments_as_text)
+"""Give arguments as the text of their JSON."""
+
+_ID_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ID_LENGTH = 9
+
+
+def _short_id(name: Any) -> str:
+    """Return nine letters and digits, the same for the same id."""
+    text = str(name)
+    if len(text) == _ID_LENGTH and text.isascii() and text.isalnum():
+        return text
+    number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big")
+    letters = (number // 62**place % 62 for place in range(_ID_LENGTH))
+    return "".join(_ID_LETTERS[letter] for letter in letters)
+
+
+def _change_ids(
+    messages: Sequence[Message], call_id: Callable[[Any], Any], result_id: Callable[[Any], Any]
+) -> Iterator[Message]:
+    for message in messages:
+        if calls := calls_of(message):
+            calls = [{**call, "id": call_id(call.get("id"))} for call in calls]
+            message = {**message, "tool_calls": calls}
+        if message["role"] == "tool":
+            message = {**message, "tool_call_id": result_id(message.get("tool_call_id"))}
+        yield message
+
+
+@with_messages
+def separate_ids(messages: list[Message]) -> Iterator[Message]:
+    """Give calls whose id an earlier one has another id, and their results the same."""
+    counts: dict[Any, int] = {}
+
+    def result_id(name: Any) -> Any:
+        return f"{name}-{counts[name]}" if counts.get(name, 1) > 1 else name
+
+    def call_id(name: Any) -> Any:
+        counts[name] = counts.get(name, 0) + 1
+        return result_id(name)
+
+    return _change_ids(messages, call_id, result_id)
+
+
+@with_messages
+def shorten_ids(messages: list[Message]) -> Iterator[Message]:
+    """Give calls the ids that Mistral's templates take."""
+    return _change_ids(messages, _short_id, _short_id)
+
+
+@with_messages
+def merge_reasoning(messages: list[Message]) -> Iterator[Message]:
+    """Join reasoning and text where calls follow."""
+    for message in messages:
+        values = [message.get(name) for name in (*REASONING, "content")]
+        texts = list(dict.fromkeys(text for text in values if text and isinstance(text, str)))
+        if calls_of(message) and len(texts) > 1:
+            rest = {name: value for name, value in message.items() if name not in REASONING}
+            message = {**rest, "content": "\n\n".join(texts)}
+        yield message
+
+
+@with_messages
+def texts_behind_results(messages: list[Message]) -> list[Message]:
+    """Put what stands between calls and their results behind the results."""
+    ordered: list[Message] = []
+    waiting: list[Message] = []
+    pending: set[Any] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            ordered.append(message)
+            pending.discard(message.get("tool_call_id"))
+        elif message["role"] == "assistant" or not pending:
+            ordered += waiting
+            ordered.append(message)
+            waiting, pending = [], {call.get("id") for call in calls_of(message)}
+        else:
+            waiting.append(message)
+        if not pending:
+            ordered += waiting
+            waiting = []
+    return [*ordered, *waiting]
+
+
+def _results_behind(messages: Sequence[Message], place: int) -> list[Message]:
+    end = place + 1
+    while end < len(messages) and messages[end]["role"] == "tool":
+        end += 1
+    return list(messages[place + 1 : end])
+
+
+@with_messages
+def order_results(messages: list[Message]) -> list[Message]:
+    """Put results in the order of their calls."""
+    ordered = list(messages)
+    for place, message in enumerate(messages):
+        numbers = {call.get("id"): number for number, call in enumerate(calls_of(message))}
+        if len(numbers) > 1:
+            results = _results_behind(messages, place)
+            last = len(numbers)
+            results.sort(key=lambda result: numbers.get(result.get("tool_call_id"), last))
+            ordered[place + 1 : place + 1 + len(results)] = results
+    return ordered
+
+
+@with_messages
+def single_calls(messages: list[Message]) -> list[Message]:
+    """Give each call a message of its own, with its result behind it."""
+    single: list[Message] = []
+    used = 0
+    for place, message in enumerate(messages):
+        calls = calls_of(message)
+        if place < used:
+            continue
+        if len(calls) < 2:
+            single.append(message)
+            continue
+        results = _results_behind(messages, place)
+        used = place + 1 + len(results)
+        bare = {name: value for name, value in message.items() if name not in REASONING}
+        for number, call in enumerate(calls):
+            whole = message if not number else {**bare, "content": ""}
+            single.append({**whole, "tool_calls": [call]})
+            own = [r for r in results if r.get("tool_call_id") == call.get("id")]
+            if number == len(calls) - 1:
+                own = results
+            single += own
+            results = [result for result in results if result not in own]
+    return single
+
+
+NO_RESULT = "(no result)"
+
+
+@with_messages
+def add_results(messages: list[Message]) -> list[Message]:
+    """Give calls whose results never came a result that says so; the last ones may still come."""
+    whole: list[Message] = []
+    missing: list[Message] = []
+    for message in messages:
+        if message["role"] == "tool":
+            missing = [r for r in missing if r["tool_call_id"] != message.get("tool_call_id")]
+        else:
+            whole += missing
+            missing = [
+                {"role": "tool", "tool_call_id": call.get("id"), "content": NO_RESULT}
+                for call in calls_of(message)
+            ]
+        whole.append(message)
+    return whole
+
+
+@with_messages
+def calls_without_content(messages: list[Message]) -> Iterator[Message]:
+    """Give messages with calls no content where it is empty: None instead of a text."""
+    for message in messages:
+        is_bare = bool(calls_of(message)) and message.get("content") == ""
+        yield {**message, "content": None} if is_bare else message
+
+
+def split_texts(content: str | None) -> Callable[[Chat], Chat]:
+    """Return the change that gives a text beside calls a message of its own, before theirs.
+
+    The reasoning stays with the calls: templates show it until an answer has come.
+
+    Args:
+        content: That of the message with the calls.
+    """
+
+    def change(messages: list[Message]) -> Iterator[Message]:
+        for message in messages:
+            if calls_of(message) and text_of(message):
+                yield {"role": "assistant", "content": message["content"]}
+                message = {**message, "content": content}
+            yield message
+
+    return with_messages(change)
+
+
+def calls_as_text(calls: Calls | None, *, beside_text: bool = False) -> Callable[[Chat], Chat]:
+    """Return the change that writes calls at the end of the text, in the form of answers.
+
+    Args:
+        beside_text: Only those that have a text beside them.
+    """
+    before, after = '\n<tool_call>\n{"name": "' + NAME + '", "arguments": ', "}\n</tool_call>"
+    if calls is not None and calls.sample is not None:
+        before, after = calls.sample
+
+    def change(messages: list[Message]) -> Iterator[Message]:
+        for message in messages:
+            is_written = calls_of(message) and (text_of(message) or not beside_text)
+            yield _write_calls(message, before, after) if is_written else message
+
+    return with_messages(change)
+
+
+def _write_calls(message: Message, before: str, after: str) -> Message:
+    texts = [text_of(message)]
+    for place, call in enumerate(calls_of(message)):
+        function = _function(call)
         arguments = function.get("arguments")
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments or {}, ensure_ascii=False)
         opening = before.replace(NAME, str(function.get("name"))).replace(NUMBER, str(place))
         texts.append(opening.replace(ID, str(call.get("id"))) + arguments + after)
     rest = {key: value for key, value in message.items() if key != "tool_calls"}
-    return {**rest, "content": "".join(texts).lstrip("\n") if not texts[0] else "".join(texts)}
+    return {**rest, "content": "".join(texts) if texts[0] else "".join(texts).lstrip("\n")}
 
 
-def _result_message(message: Any) -> Any:
-    """Return a tool's result as a message of the user."""
-    if message.get("role") != "tool":
-        return message
-    content = f"<tool_response>\n{message.get('content') or ''}\n</tool_response>"
+def _result_as_text(message: Message) -> Message:
+    content = f"<tool_response>\n{text_of(message)}\n</tool_response>"
     return {"role": "user", "content": content}
+
+
+@with_messages
+def results_as_text(messages: list[Message]) -> Iterator[Message]:
+    """Give results of tools as messages of the user."""
+    for message in messages:
+        yield _result_as_text(message) if message["role"] == "tool" else message
+
+
+@with_messages
+def stray_results_as_text(messages: list[Message]) -> Iterator[Message]:
+    """Give results that answer no call before them, or one that has its result, as the user's."""
+    pending: list[Any] = []
+    for message in messages:
+        if calls := calls_of(message):
+            pending = [call.get("id") for call in calls]
+        elif message["role"] == "tool":
+            name = message.get("tool_call_id")
+            if name in pending:
+                pending.remove(name)
+            else:
+                message = _result_as_text(message)
+        yield message

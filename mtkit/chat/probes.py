@@ -60,7 +60,8 @@ _SCHEMAS: dict[type, dict[str, Any]] = {
 }
 
 
-def _probe_tools() -> list[dict[str, Any]]:
+def probe_tools() -> list[dict[str, Any]]:
+    """Return definitions of the tools that are called."""
     tools = []
     for probe in (TYPED, OTHER):
         properties = {
@@ -82,7 +83,7 @@ class Probes:
         self.text_arguments = False
         self.refusal: MtkitError | None = None
         chat = [{"role": "user", "content": USER}]
-        forms = (_probe_tools(), [tool["function"] for tool in _probe_tools()])
+        forms = (probe_tools(), [tool["function"] for tool in probe_tools()])
         self._tools: list[dict[str, Any]] | None = None
         for form in forms:
             self._tools = form
@@ -98,7 +99,7 @@ class Probes:
     def shows_results(self) -> bool:
         """Whether the template shows results of tools to the model."""
         for as_text in (False, True):
-            calls = [_call_message(PLAIN, as_text)]
+            calls = [call_message(PLAIN, as_text)]
             called = {"role": "assistant", "content": "", "tool_calls": calls}
             result = {"role": "tool", "tool_call_id": PLAIN.id, "content": CONTENT}
             chat: list[Any] = [
@@ -128,7 +129,7 @@ class Probes:
             message |= {"reasoning_content": reasoning, "reasoning": reasoning}
         for as_text in (False, True) if calls and not self.text_arguments else (bool(calls),):
             if calls:
-                message["tool_calls"] = [_call_message(call, as_text) for call in calls]
+                message["tool_calls"] = [call_message(call, as_text) for call in calls]
             chat = [{"role": "user", "content": USER}, message]
             text = self._rendered(chat, values or {})
             if text is not None and USER in text:
@@ -155,7 +156,8 @@ class Probes:
             return None
 
 
-def _call_message(call: Probe, as_text: bool) -> dict[str, Any]:
+def call_message(call: Probe, as_text: bool) -> dict[str, Any]:
+    """Return a call as messages have it, its arguments as an object or as a text."""
     arguments: Any = json.dumps(call.arguments) if as_text else call.arguments
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}

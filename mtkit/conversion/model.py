@@ -46,7 +46,7 @@ from mtkit.sources import hub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.config import Config

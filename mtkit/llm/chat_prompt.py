@@ -20,6 +20,7 @@ that begins or ends like part of a spelling gets one there, too: a template that
 
 from __future__ import annotations
 
+from mtkit.chat.rewriting import Rewriter, render_or_simplify
 from mtkit.chat.template import TemplateRefusal
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.llama.shared_library import apply_builtin_template, builtin_templates
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from mtkit.chat.answer import Calls
     from mtkit.llama import Model
 
     class TemplateArguments(TypedDict, total=False):
@@ -210,8 +212,19 @@ def rendered_ids(model: Model, text: str, controls: dict[str, int], marks: TextM
 class ChatPrompt:
     """Renders conversations for a model; may be used from several threads."""
 
-    def __init__(self, model: Model, template: str | None, *, parse_special: bool = False) -> None:
-        """Take a template."""
+    def __init__(
+        self,
+        model: Model,
+        template: str | None,
+        *,
+        parse_special: bool = False,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Take a template.
+
+        Args:
+            values: Variables that every conversation has.
+        """
         if not template:
             raise UnsupportedError(
                 "has no chat template", source=model.path, hint="add --chat-template-file FILE"
@@ -220,6 +233,11 @@ class ChatPrompt:
             raise UnsupportedError("is not a chat model: it has an encoder", source=model.path)
         self._model, self._template, self._parse_special = model, template, parse_special
         self._is_builtin = template.isprintable() and template in builtin_templates()
+        self._values = {
+            "bos_token": self._token_text(model.bos), "eos_token": self._token_text(model.eos),
+            **(values or {}),
+        }  # fmt: skip
+        self._rewriter = Rewriter(lambda *chat: self._render(*chat, opens=True), self._calls)
 
     def ids(
         self,
@@ -229,14 +247,15 @@ class ChatPrompt:
     ) -> list[int]:
         """Return the tokens of a conversation, as ``text`` renders it."""
         model = self._model
+        chat = self._rewriter.rewrite(messages, tools)
 
         def render(messages: Sequence[Any], tools: Sequence[Any] | None) -> str:
-            return self.text(messages, tools, **arguments)
+            return render_or_simplify(messages, tools, self._renderer(**arguments))
 
         if self._parse_special:
-            ids = model.tokenize(render(messages, tools), add_special=False)
+            ids = model.tokenize(render(chat.messages, chat.tools), add_special=False)
         else:
-            ids = message_ids(model, messages, render, tools)
+            ids = message_ids(model, chat.messages, render, chat.tools)
         if model.add_bos and ids[:1] != [model.bos]:  # templates that leave it to the tokenizer
             ids = [model.bos, *ids]
         return ids
@@ -245,37 +264,57 @@ class ChatPrompt:
         self,
         messages: Sequence[Any],
         tools: Sequence[Any] | None = None,
+        **arguments: Unpack[TemplateArguments],
+    ) -> str:
+        """Render a conversation, in messages that the template shows."""
+        chat = self._rewriter.rewrite(messages, tools)
+        return render_or_simplify(chat.messages, chat.tools, self._renderer(**arguments))
+
+    def _renderer(
+        self,
         *,
         values: Mapping[str, Any] | None = None,
         continue_final: bool | str = False,
         add_generation_prompt: bool = True,
+    ) -> Callable[[Sequence[Any], Sequence[Any] | None], str]:
+        opens = add_generation_prompt and not continue_final
+        return lambda messages, tools: self._render(
+            messages, tools, values=values, continue_final=continue_final, opens=opens
+        )
+
+    def _render(
+        self,
+        messages: Sequence[Any],
+        tools: Sequence[Any] | None,
+        *,
+        values: Mapping[str, Any] | None = None,
+        continue_final: bool | str = False,
+        opens: bool,
     ) -> str:
-        """Render a conversation; messages that the template refuses are simplified first."""
-        from mtkit.chat.conversation import render_or_simplify
         from mtkit.chat.template import render
 
-        opens = add_generation_prompt and not continue_final
         if self._is_builtin:
             return self._builtin(messages, tools, continue_final=continue_final, opens=opens)
-        model = self._model
+        return render(
+            self._template,
+            messages,
+            tools=tools,
+            add_generation_prompt=opens,
+            continue_final_message=continue_final,
+            values={**self._values, **(values or {})},
+        ).text
 
-        def token_text(token_id: int) -> str:
-            piece = model.piece(token_id, special=True) if token_id >= 0 else b""
-            return piece.decode("utf-8", "replace")
+    def _token_text(self, token_id: int) -> str:
+        piece = self._model.piece(token_id, special=True) if token_id >= 0 else b""
+        return piece.decode("utf-8", "replace")
 
-        tokens = {"bos_token": token_text(model.bos), "eos_token": token_text(model.eos)}
+    def _calls(self) -> Calls | None:
+        """Return how calls are written in an answer."""
+        from mtkit.chat.answer_analysis import find_form
 
-        def render_with(messages: Sequence[Any]) -> str:
-            return render(
-                self._template,
-                messages,
-                tools=tools,
-                add_generation_prompt=opens,
-                continue_final_message=continue_final,
-                values={**tokens, **(values or {})},
-            ).text
-
-        return render_or_simplify(messages, render_with)
+        return (
+            None if self._is_builtin else find_form(self._template, self._values["eos_token"]).calls
+        )
 
     def _builtin(
         self,

@@ -17,6 +17,7 @@ import msgspec
 from mtkit.base.record import Record
 from mtkit.chat.template import REASONING
 from mtkit.errors import UsageError
+from mtkit.serve.media import MEDIA, media_as_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,12 +41,6 @@ class Conversation(Record):
 
 _ROLE_NAMES = ("system", "user", "assistant", "tool", "function")
 _ROLES = {"developer": "system", **{name: name for name in _ROLE_NAMES}}
-_MEDIA = {
-    "image": "image", "image_url": "image", "input_image": "image", "input_audio": "audio",
-    "audio_url": "audio", "video_url": "video", "file": "file", "input_file": "file",
-    "document": "document",
-}  # fmt: skip
-"""The types of parts that are no text, in all APIs."""
 _BETWEEN, _BETWEEN_LAST = "\n", "\n\n"
 """Separators between parts of a content, as in llama-server and vLLM, and of a continued one."""
 _FUNCTION_FIELDS = (
@@ -60,7 +55,7 @@ _OLD_CALL_ID = "function0"
 def messages_from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return messages with texts for content, and arguments of calls as objects."""
     converted = []
-    for place, message in enumerate(messages):
+    for place, message in enumerate(media_as_text(messages)):
         field = f"messages[{place}]"
         role = role_of(message.get("role"), f"{field}.role")
         message = {key: value for key, value in message.items() if value is not None}
@@ -78,12 +73,31 @@ def messages_from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, A
         if role == "function":
             message |= {"role": "tool", "tool_call_id": _OLD_CALL_ID}
         if "tool_calls" in message:
-            calls, field = message["tool_calls"], f"{field}.tool_calls"
+            calls, field = message.pop("tool_calls"), f"{field}.tool_calls"
             if not isinstance(calls, list):
                 raise UsageError("is not a list of function calls", field=field)
-            message["tool_calls"] = [_parse_call(call, field) for call in calls]
+            if calls:  # templates take an empty list for calls
+                message["tool_calls"] = [_parse_call(call, field) for call in calls]
         converted.append(message)
-    return converted
+    return _fill_ids(converted)
+
+
+def _fill_ids(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give ids to calls that have none, and to results those of the calls that still lack one."""
+    waiting: list[Any] = []
+    count = 0
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            count += 1
+            if not call.get("id"):
+                call["id"] = f"call{count:05}"
+            waiting.append(call["id"])
+        if message["role"] == "tool":
+            if not message.get("tool_call_id"):
+                message["tool_call_id"] = waiting[0] if waiting else _OLD_CALL_ID
+            if message["tool_call_id"] in waiting:
+                waiting.remove(message["tool_call_id"])
+    return messages
 
 
 def role_of(value: Any, field: str) -> str:
@@ -112,7 +126,7 @@ def prompt_end(
     Source: llama.cpp, tools/server/server-common.cpp (``oaicompat_chat_params_parse``).
     """
     last = messages[-1]
-    is_answer = last["role"] == "assistant"
+    is_answer = last["role"] == "assistant" and not last.get("tool_calls")
     if continue_final is None and is_answer and prefill:
         continue_final, add_generation_prompt = True, None
         if len(messages) > 1 and messages[-2]["role"] == "assistant":
@@ -129,22 +143,6 @@ def prompt_end(
     return {"continue_final": continue_final or False, "add_generation_prompt": opens}
 
 
-def merge_texts(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return messages whose calls follow one text at most, with the reasoning in the content.
-
-    Templates of channels (gpt-oss) have no place for both, and refuse them.
-    """
-    merged = []
-    for message in messages:
-        values = [message.get(name) for name in (*REASONING, "content")]
-        texts = list(dict.fromkeys(text for text in values if text and isinstance(text, str)))
-        if message.get("tool_calls") and len(texts) > 1:
-            rest = {name: value for name, value in message.items() if name not in REASONING}
-            message = {**rest, "content": "\n\n".join(texts)}
-        merged.append(message)
-    return merged
-
-
 def text_of(content: Any, field: str, between: str = "") -> str:
     """Return the text of a message's content: a text, or a list of parts of it."""
     if isinstance(content, str):
@@ -152,8 +150,8 @@ def text_of(content: Any, field: str, between: str = "") -> str:
     texts = []
     for part in content if isinstance(content, list) else [content]:
         kind = part.get("type") if isinstance(part, dict) else None
-        if isinstance(kind, str) and kind in _MEDIA:
-            what = f"{_MEDIA[kind]} input is not supported; this model takes text"
+        if isinstance(kind, str) and kind in MEDIA:
+            what = f"{MEDIA[kind]} input is not supported; this model takes text"
             raise UsageError(what, field=field)
         if not isinstance(part, dict) or not isinstance(part.get("text"), str):
             what = f"is {kind}, which is not text" if kind else "is not text"
@@ -174,14 +172,17 @@ def _parse_call(call: Any, field: str) -> dict[str, Any]:
 def arguments_of(arguments: Any) -> Any:
     """Return the arguments of a call as an object, where they are its JSON text.
 
-    Those of an answer that was cut are none: they stay a text, which most templates write.
+    Others stay a text, as those of an answer that was cut: ``chat.rewriting`` gives them to the
+    template as it takes them.
     """
-    if not isinstance(arguments, str):
+    if isinstance(arguments, dict):
         return arguments
+    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
     try:
-        return msgspec.json.decode(arguments or "{}")
+        value = msgspec.json.decode(text.strip() or "{}")
     except (msgspec.DecodeError, RecursionError):
-        return arguments
+        return text
+    return {} if value is None else value if isinstance(value, dict) else text
 
 
 def tools_from_openai(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -218,7 +219,7 @@ def messages_from_anthropic(
     text = _BILLING.sub("", text_of(system, "system"))
     if text:
         converted.append({"role": "system", "content": text})
-    for place, message in enumerate(messages or [{"role": "user"}]):
+    for place, message in enumerate(media_as_text(messages or [{"role": "user"}])):
         field = f"messages[{place}]"
         role = message.get("role")
         if role not in ("user", "assistant", "system"):
@@ -311,7 +312,7 @@ def messages_from_responses(
         messages.append({"role": "system", "content": instructions})
     if isinstance(items, str):
         return [*messages, {"role": "user", "content": items}]
-    for place, item in enumerate(items):
+    for place, item in enumerate(media_as_text(items)):
         _add_item(messages, item, f"input[{place}]", origins)
     return messages
 

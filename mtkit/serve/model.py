@@ -15,12 +15,11 @@ import msgspec
 from mtkit._version import __version__
 from mtkit.base.record import replace
 from mtkit.chat.answer import begins_in_reasoning
-from mtkit.chat.conversation import conversation_with_tools
 from mtkit.errors import MtkitError, UsageError
 from mtkit.llama import Grammar
 from mtkit.llama.context import Embedder
 from mtkit.llm.chat_prompt import ChatPrompt
-from mtkit.serve.conversation import Conversation, merge_texts, prompt_end
+from mtkit.serve.conversation import Conversation, prompt_end
 from mtkit.serve.job import ThinkingBudget
 from mtkit.serve.metrics import Metrics
 from mtkit.serve.reply import Problem
@@ -212,8 +211,9 @@ class ServedModel:
         self.vectors = Vectors(runner.model, scheduler, settings, self.note, ranks=ranks)
         self.mailbox = Mailbox()
         scheduler.on_events = self.mailbox.deliver
-        self._prompt = ChatPrompt(runner.model, template) if template else None
-        self._tool_prompt = ChatPrompt(runner.model, for_tools) if for_tools else self._prompt
+        self._prompt = self._tool_prompt = self._open_prompt(template) if template else None
+        if for_tools and for_tools != template:
+            self._tool_prompt = self._open_prompt(for_tools)
         self._has_noted_tools = False
         self._sets_thinking = settings.reasoning != "auto" or settings.reasoning_budget == 0
         self._form = _start_form_analysis(for_tools or template, runner.model)
@@ -262,6 +262,9 @@ class ServedModel:
             messages, Tools(self.form, tools, choice, several=several), values, **end
         )
 
+    def _open_prompt(self, template: str) -> ChatPrompt:
+        return ChatPrompt(self.model, template, values=self._server_variables())
+
     async def chat_ids(self, conversation: Conversation) -> list[int]:
         """Return the tokens of a conversation; texts of messages never are control tokens."""
         return await self._chat(conversation, ChatPrompt.ids)
@@ -271,14 +274,18 @@ class ServedModel:
         return await self._chat(conversation, ChatPrompt.text)
 
     async def _chat(self, conversation: Conversation, render: Callable[..., T]) -> T:
-        messages, tools = self._template_messages(conversation)
-        prompt = self._tool_prompt if conversation.tools.definitions else self._prompt
+        tools = conversation.tools.definitions
+        prompt = self._tool_prompt if tools else self._prompt
         if prompt is None:
             raise Problem(400, f"{self.name} has no chat template", code="no_chat_template")
+        is_told = tools and self.form is not None and not self.form.shows_tools
+        if is_told and not self._has_noted_tools:
+            self._has_noted_tools = True
+            self.note("the chat template knows no tools: the model is told of them by mtkit")
         return await run_in_thread(
             lambda: render(
                 prompt,
-                messages,
+                conversation.messages,
                 tools or None,
                 values=self._variables(conversation.values),
                 continue_final=conversation.continue_final,
@@ -367,20 +374,6 @@ class ServedModel:
             "datetime": time.strftime("%b %d %Y", now),
         }
         return dates if _TOOLS_WORD.search(self.template) else {**dates, "functions": ""}
-
-    def _template_messages(
-        self, conversation: Conversation
-    ) -> tuple[Sequence[Any], Sequence[Any] | None]:
-        """Return messages and tools in the form that the template shows them in."""
-        form, messages, tools = self.form, conversation.messages, conversation.tools.definitions
-        if form is None:
-            return messages, tools
-        if form.channels:
-            messages = merge_texts(messages)
-        if tools and not form.shows_tools and not self._has_noted_tools:
-            self._has_noted_tools = True
-            self.note("the chat template knows no tools: the model is told of them by mtkit")
-        return conversation_with_tools(form, messages, tools)
 
 
 def _split_names(text: str | None) -> list[str]:

@@ -18,7 +18,8 @@ from typing import Any
 from published_templates import templates
 from support import reference
 
-from mtkit.chat.conversation import render_or_simplify
+from mtkit.chat.answer_analysis import find_form
+from mtkit.chat.rewriting import Rewriter
 from mtkit.chat.template import TemplateRefusal, render
 from mtkit.errors import MtkitError, UsageError
 from mtkit.llm.chat_prompt import message_ids
@@ -115,16 +116,9 @@ PLACES = (
 
 def rendering(template: str) -> Callable[[Any, Any], str]:
     values = {"bos_token": "<s>", "eos_token": "</s>"}
-
-    def rendered(messages: Any, tools: Any) -> str:
-        return render_or_simplify(
-            messages,
-            lambda given: (
-                render(template, given, tools=tools, add_generation_prompt=True, values=values).text
-            ),
-        )
-
-    return rendered
+    return lambda messages, tools: (
+        render(template, messages, tools=tools, add_generation_prompt=True, values=values).text
+    )
 
 
 def test_no_text_is_a_control_token_in_any_template() -> None:
@@ -133,8 +127,14 @@ def test_no_text_is_a_control_token_in_any_template() -> None:
     wrong = []
     for name, template in sorted(templates().items()):
         rendered = rendering(template)
+        rewriter = Rewriter(rendered, lambda text=template: find_form(text).calls)
+
+        def rewritten(rewriter: Any = rewriter, **said: str) -> Any:
+            chat = rewriter.rewrite(*conversation(**said))
+            return chat.messages, chat.tools
+
         try:
-            rendered(*conversation())
+            rendered(*rewritten())
         except MtkitError:
             continue  # not a template of conversations with calls
         controls = sorted({*CHATML, *CONTROL.findall(template), "<s>", "</s>"})
@@ -148,10 +148,10 @@ def test_no_text_is_a_control_token_in_any_template() -> None:
         for place, kind, text, one in drawn if ALL else chance.sample(drawn, 5):
             neutral = "".join(sorted("ax" + re.sub(r"\W", "", text)))
             try:
-                messages, tools = conversation(**{place: neutral})
+                messages, tools = rewritten(**{place: neutral})
                 plain = message_ids(model, messages, rendered, tools)
                 put = rendered(messages, tools).replace(neutral, text)
-                messages, tools = conversation(**{place: text})
+                messages, tools = rewritten(**{place: text})
                 ids = message_ids(model, messages, rendered, tools)
             except TemplateRefusal:
                 continue

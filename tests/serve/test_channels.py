@@ -203,8 +203,9 @@ def test_the_openai_client_gets_reasoning_text_and_calls(openai: Any, url: str) 
         {"role": "tool", "tool_call_id": call.id, "content": "Rain."},
     ]
     prompt = reference("httpx").post(f"{url}/apply-template", json={"messages": answered}).json()
-    written = "<|channel|>analysis<|message|>They ask <b>.\n\n\nI look.<|end|><|start|>assistant"
-    assert written + TO in prompt["prompt"]
+    between = "<|end|><|start|>assistant"
+    written = f"<|channel|>final<|message|>I look.{between}<|channel|>analysis<|message|>{THOUGHT}"
+    assert written + between + TO in prompt["prompt"]
 
 
 def test_without_tools_the_text_is_the_final_channel(openai: Any, url: str) -> None:

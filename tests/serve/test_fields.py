@@ -123,7 +123,11 @@ def test_what_cannot_be_continued(made: Any) -> None:
     for messages, fields, said in (
         ([user, begun], both, "continue_final_message: cannot be true with"),
         ([user, begun, begun], {}, "messages: end with two"),
-        ([user, {**begun, "tool_calls": [call]}], {}, "tool calls"),
+        (
+            [user, {**begun, "tool_calls": [call]}],
+            {"continue_final_message": True, "add_generation_prompt": False},
+            "tool calls",
+        ),
         ([user, begun], {"continue_final_message": "nothing"}, "nothing"),
     ):
         for path in ("/apply-template", CHAT):
