@@ -12,6 +12,7 @@ from contextlib import ExitStack
 
 from mtkit.base.record import Record, replace
 from mtkit.errors import MtkitError, UsageError, format_count
+from mtkit.llm.reasoning import reasoning_of_text
 from mtkit.llm.runner import Runner, Token, common_length, context_tokens, open_model
 from mtkit.llm.sampling import Sampler
 from mtkit.settings import GenerateSettings
@@ -230,6 +231,9 @@ def run_generation(
                 runner.resume(session.ids, session.state)
             runner.feed(ids, hold_last=settings.n_predict == 0)
             sampler.accept(runner.ids)
+            if sampler.has_grammar:
+                template = runner.header.file.metadata.get("tokenizer.chat_template")
+                sampler.watch(reasoning_of_text(runner.model, template, runner.ids))
             generation = take_tokens(runner, sampler, ids, settings, watcher, speculation)
             if settings.save_session:
                 from mtkit.llm.session import model_hash, save_session

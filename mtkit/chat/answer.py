@@ -267,7 +267,7 @@ def reasoning_state(form: Form, prompt: str) -> str:
     """Return whether an answer begins inside a reasoning: "yes", "no", or "unsaid"."""
     if form.leads == "always":
         return "yes"
-    is_open = _opens_reasoning(prompt or form.opening, form)
+    is_open = opens_reasoning(prompt or form.opening, form)
     if form.leads == "unsaid":
         return "yes" if is_open and prompt and not _has_plain_texts(form) else "unsaid"
     return ("yes" if prompt else "unsaid") if is_open else "no"
@@ -279,7 +279,8 @@ def _has_plain_texts(form: Form) -> bool:
     return thinking is not None and any(start.text.endswith(thinking.text) for start in form.starts)
 
 
-def _opens_reasoning(prompt: str, form: Form) -> bool:
+def opens_reasoning(prompt: str, form: Form) -> bool:
+    """Whether a prompt ends inside a reasoning."""
     if form.thinking is None:
         return False
     core, header = form.thinking.core.rstrip(), form.header.strip()
@@ -291,6 +292,13 @@ def _opens_reasoning(prompt: str, form: Form) -> bool:
         return True
     is_last = bool(header) and prompt.rfind(header) < at
     return is_last and not any(sign.core in behind for sign in form.thought)
+
+
+def is_reasoning_closed(prompt: str, form: Form) -> bool:
+    """Whether no reasoning can begin behind a prompt: more than a turn's header stands there."""
+    header = form.header.strip()
+    has_both = form.thinking is not None and form.thinking.core.strip() in header
+    return has_both or not header or not prompt.rstrip().endswith(header)
 
 
 def sign_lead(form: Form, prompt: str) -> str:
@@ -383,15 +391,11 @@ class PartQueue:
         self.parts.append(self._blank + text)
         self._blank, self.is_open = "", True
 
-    def start_call(self, part: CallStart, text: str) -> int:
-        """Add the text before a call and its start; return the call's place among the parts."""
-        if text.strip() or self.is_open:
-            self.add_text(text)
+    def start_call(self, part: CallStart) -> None:
+        """Add the start of a call; white space alone before it is no text."""
         self._blank, self.is_open = "", False
         self.called += 1
-        place = len(self.parts)
         self.add(part)
-        return place
 
     def add(self, part: Part) -> None:
         """Add a reasoning, or a part of a call."""

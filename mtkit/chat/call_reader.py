@@ -56,18 +56,21 @@ class CallReader:
         self,
         source: IncomingText,
         queue: PartQueue,
-        text: str,
         schemas: Mapping[str, Any],
         calls: Calls | None,
+        *,
+        only_tools: bool = False,
     ) -> None:
         """Read a call.
 
         Args:
             calls: How calls are written; None: as bare objects that name a tool.
+            only_tools: It has to name one of the tools.
         """
-        self._source, self._queue, self._before = source, queue, text
+        self._source, self._queue = source, queue
+        self._only_tools = only_tools
         self._schemas, self._calls = schemas, calls
-        self.started, self.place = False, 0
+        self.started = False
 
     def read(self) -> Waiting[bool]:
         """Read it; False where it is none, or not whole."""
@@ -75,19 +78,20 @@ class CallReader:
         if calls is None or not calls.opening.core:
             return (yield from self._read_object(only_tools=calls is None or bool(self._schemas)))
         if calls.body == "object":
-            return (yield from self._read_object())
+            return (yield from self._read_object(only_tools=self._only_tools))
         head = yield from self._read_head(calls.head)
         if head is None:
             return False
         name, call_id = head
+        if self._only_tools and name not in self._schemas:
+            return False
         if calls.pairs is not None:
             return (yield from self._read_pairs(name, call_id, calls.pairs))
         return (yield from self._read_arguments(name, call_id))
 
     def _start(self, name: str, call_id: str) -> None:
         self.started = True
-        start = CallStart(call_id or new_call_id(), name)
-        self.place = self._queue.start_call(start, self._before)
+        self._queue.start_call(CallStart(call_id or new_call_id(), name))
 
     def _add(self, text: str) -> None:
         self._queue.add(CallText(text))
@@ -112,6 +116,8 @@ class CallReader:
             if character == "," and keys:
                 source.at += 1
                 continue
+            if self.started and character != '"':  # its last brace is missing
+                return True
             key = yield from self._read_text()
             if key is None or key in keys or not (yield from self._pass_colon()):
                 return False
@@ -339,7 +345,7 @@ class CallReader:
             self._add(before_key + json.dumps(word, ensure_ascii=False) + ": ")
             before_key = ", "
             ends = yield from ValueReader(
-                source, self._add, pairs, pair, word, properties.get(word)
+                source, self._add, pairs, pair, word, properties.get(word), properties
             ).read()
             if ends is None:
                 return False

@@ -31,22 +31,31 @@ if TYPE_CHECKING:
 
     from mtkit.chat.answer import Part
 
-_HEADER = re.compile(
-    r"\s{0,20}(?:<\|start\|>assistant)?(?: to=functions\.(?P<before>[^\s<]{1,100}))? ?"
+_HEADER = (
+    r"\s{0,20}(?:<\|start\|>assistant)?(?: to=(?P<before>%s))? ?"
     r"<\|channel\|>(?P<channel>analysis|commentary|final)"
-    r"(?: to=functions\.(?P<behind>[^\s<]{1,100}))? ?"
+    r"(?: to=(?P<behind>%s))? ?"
     r"(?:<\|constrain\|>)?(?:json|code)? ?<\|message\|>"
 )
+_FUNCTION = r"functions\.[^\s<]{1,100}"
+_CUT_HEADER = re.compile(
+    r"\s*(?:<\|start\|>(?:assistant)?)?(?: to=\S*)? ?(?:<\|channel\|>[^<]{0,200}(?:<[^<]*){0,2})?\Z"
+)
+"""A header whose end is missing."""
 _MOST_HEADER = 400
 """Characters; no header has as many."""
-_OPENINGS = (" to=functions.", "<|channel|>", "<|start|>")
+_OPENINGS = (" to=", "<|channel|>", "<|start|>")
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
-SIGNS = (*_OPENINGS, *_ENDS, "<|message|>", "<|constrain|>")
+SIGNS = (" to=functions.", *_OPENINGS[1:], *_ENDS, "<|message|>", "<|constrain|>")
 """All signs of such answers."""
 
 
 class ChannelReader:
-    """Reads an answer of channels piece by piece; where there are no tools, a call is text."""
+    """Reads an answer of channels piece by piece; where there are no tools, a call is text.
+
+    Attributes:
+        reasoned: How many of the pieces were of the reasoning, with what ends it.
+    """
 
     def __init__(
         self,
@@ -57,19 +66,31 @@ class ChannelReader:
         reasoning: bool = True,
     ) -> None:
         """Begin an answer; the arguments are those of ``AnswerReader``."""
-        self._reads = calls and (tools is None or bool(schemas_by_tool(tools)))
+        names = list(schemas_by_tool(tools or ()))
+        self._reads = calls and (tools is None or bool(names))
+        # models leave out "functions." before the name of a tool
+        recipients = "|".join([_FUNCTION, *(f"{re.escape(name)}(?=[\\s<])" for name in names)])
+        self._pattern = re.compile(_HEADER % (recipients, recipients))
         self._several, self._reasons = several, reasoning
         self._rest = ""
-        self.called = 0
+        self.called = self.reasoned = 0
         self._header: re.Match[str] | None = None
         self._last_header: re.Match[str] | None = None
 
     def push(self, text: str) -> list[Part]:
         """Return what further text settles."""
-        return self._read_parts(text, ends=False)
+        thought = self._thinks
+        parts = self._read_parts(text, ends=False)
+        self.reasoned += thought or self._thinks
+        return parts
 
-    def finish(self, text: str = "") -> list[Part]:
-        """Return what the end of the answer settles."""
+    @property
+    def _thinks(self) -> bool:
+        header = self._header
+        return header is not None and header["channel"] == "analysis" and not _name_in(header)
+
+    def finish(self, text: str = "", *, is_cut: bool = False) -> list[Part]:  # noqa: ARG002
+        """Return what the end of the answer settles, cut by a limit or not."""
         return self._read_parts(text, ends=True)
 
     def _read_parts(self, text: str, *, ends: bool) -> list[Part]:
@@ -89,14 +110,19 @@ class ChannelReader:
     def _read_between(self, ends: bool) -> str | None:
         """Return text before the next message; None where what there is may be its header."""
         rest = self._rest
-        self._header = _HEADER.search(rest)
+        self._header = self._pattern.search(rest)
         if self._header:
             self._rest = rest[self._header.end() :]
             is_raw = self._header["channel"] == "analysis" and not self._reasons
             return rest[: self._header.end() if is_raw else self._header.start()]
-        keep = 0 if ends else self._header_length()
-        self._rest = rest[len(rest) - keep :]
-        return rest[: len(rest) - keep] or None
+        keep = self._header_length()
+        text, self._rest = rest[: len(rest) - keep], rest[len(rest) - keep :]
+        if ends:
+            # a sign is no text, but what stands in it may be one that only looks like it
+            is_cut = "<|channel|>" in self._rest and "<|message|>" not in self._rest
+            is_cut = is_cut and _CUT_HEADER.match(self._rest) is not None
+            text, self._rest = (text if is_cut else rest), ""
+        return text or None
 
     def _header_length(self) -> int:
         """Return how many of the last characters may belong to a header."""
@@ -109,7 +135,7 @@ class ChannelReader:
         """Return the parts of a message that are certain; None where there are none yet."""
         rest, signs = self._rest, _ENDS
         at, sign = find_first(rest, signs)
-        name = header["before"] or header["behind"]
+        name = _name_in(header)
         while name and sign and not _is_json(rest[:at]):  # a sign in a text of the arguments
             further, sign = find_first(rest[at + 1 :], signs)
             at += 1 + further
@@ -124,26 +150,38 @@ class ChannelReader:
         elif not text:
             return None
         if name:
-            return self._read_call(name, text, header[0] + text + sign)
+            return self._read_call(name, text, header[0] + text + sign, is_whole=bool(sign))
         if header["channel"] == "analysis":
-            part: Part = Thought(text) if self._reasons else text + sign
-            return [part] if text else []
+            if not self._reasons:
+                return [text + sign] if text + sign else []
+            return [Thought(text)] if text else []
         if text:
             before, self._last_header = self._last_header, header
             return [text] if before in (None, header) else ["\n\n", text]
         return []
 
-    def _read_call(self, name: str, body: str, text: str) -> list[Part]:
+    def _read_call(self, name: str, body: str, text: str, *, is_whole: bool) -> list[Part]:
         try:
             arguments = json.loads(body, strict=False)
         except (ValueError, RecursionError):
-            return [text]
-        if not self._reads or not isinstance(arguments, dict):
+            arguments = None
+        if not self._reads or not (isinstance(arguments, dict) or (not is_whole and _begins(body))):
             return [text]
         if self.called and not self._several:
             return []
         self.called += 1
-        return [CallStart(new_call_id(), name), CallText(arguments_json(arguments))]
+        written = arguments_json(arguments) if isinstance(arguments, dict) else body.lstrip()
+        return [CallStart(new_call_id(), name), *([CallText(written)] if written else [])]
+
+
+def _name_in(header: re.Match[str]) -> str:
+    """Return the name of the tool that a header calls; nothing where it calls none."""
+    return (header["before"] or header["behind"] or "").removeprefix("functions.")
+
+
+def _begins(body: str) -> bool:
+    """Whether a text may be the beginning of an object."""
+    return not body.strip() or body.lstrip().startswith("{")
 
 
 def _is_json(text: str) -> bool:

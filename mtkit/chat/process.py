@@ -32,7 +32,7 @@ from mtkit.errors import ResourceError, UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Set
     from datetime import datetime
     from typing import IO, Any
 
@@ -327,10 +327,16 @@ def _keep_process(template: str, process: Process) -> None:
 @atexit.register
 def end_all() -> None:
     """End the processes that wait."""
+    end_idle({template for template, _ in tuple(_idle)})
+
+
+def end_idle(templates: Set[str]) -> None:
+    """End the processes of templates that wait."""
     with _lock:
-        ended = [process for _, process in _idle]
-        _idle.clear()
-    for process in ended:
+        ended = [pair for pair in _idle if pair[0] in templates]
+        for pair in ended:
+            _idle.remove(pair)
+    for _, process in ended:
         process.end()
 
 

@@ -166,16 +166,17 @@ class IncomingText:
 
     Attributes:
         lets_go: Text that has been read is dropped whenever more is waited for.
+        has_run_out: More was wanted, and there was none.
     """
 
     def __init__(self) -> None:
-        self.text, self.at, self.ended, self.lets_go, self.gone = "", 0, False, False, 0
+        self.text, self.at, self.ended, self.lets_go = "", 0, False, False
+        self.has_run_out = False
 
     def let_go(self, upto: int) -> str:
         """Return the text up to a place, and keep the rest alone."""
         gone, self.text = self.text[:upto], self.text[upto:]
         self.at = max(self.at - upto, 0)
-        self.gone += len(gone)
         return gone
 
     def more(self) -> Waiting[bool]:
@@ -185,6 +186,7 @@ class IncomingText:
         size = len(self.text)
         while len(self.text) == size:
             if self.ended:
+                self.has_run_out = True
                 return False
             yield
         return True

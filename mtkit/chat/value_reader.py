@@ -12,15 +12,17 @@ import json
 import re
 
 from mtkit.chat.answer import LITERAL_WORDS, parse_scalar
-from mtkit.chat.signs import PARTIAL, length_without, tags_and_words
+from mtkit.chat.signs import NO_MATCH, PARTIAL, Sign, length_without, tags_and_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeAlias
 
     from mtkit.chat.answer import Pair, Pairs
     from mtkit.chat.signs import IncomingText, Waiting
+
+    End: TypeAlias = tuple[Sign, bool, int]
 
 
 MOST_JSON_DEPTH = 100
@@ -167,6 +169,9 @@ def _read_word(source: IncomingText, tell: Callable[[str], None]) -> Waiting[boo
     return True
 
 
+_NOTHING = Sign("")
+_LEAST_TAG = 4
+"""Characters of a tag, beside words and signs that may stand in any text."""
 MOST_LITERAL = 100_000
 """Characters of a value in Python's notation."""
 KINDS: dict[type, str] = {
@@ -245,12 +250,41 @@ class ValueReader:
         pair: Pair,
         key: str,
         schema: Any,
+        names: Iterable[str] = (),
     ) -> None:
+        """Read a value.
+
+        Args:
+            names: Of the arguments that may follow it.
+        """
         self._source, self._tell = source, tell
         self._pairs, self._pair, self._key = pairs, pair, key
         self._schema, self._kinds = schema, kinds_in(schema)
         self._quote: tuple[str, str] | None = None
         self._seen = 0
+        # with each sign, whether it ends the call, and how much of it is not to be passed
+        self._signs: list[End] = [(pair.following, False, 0), (pair.closing, True, 0)]
+        self._next = _NOTHING
+        self._next_signs: list[End] = []
+        self._find_loose_signs(names)
+
+    def _find_loose_signs(self, names: Iterable[str]) -> None:
+        """Find what ends a value whose own closing tag is missing.
+
+        That is all the tags that end the call, or the one that opens a known argument.
+        """
+        closing, following, opening = self._pair.closing, self._pair.following, self._pair.opening
+        tag = next(iter(tags_and_words(closing.core)), "")
+        if len(tag) < _LEAST_TAG or not following.core.startswith(tag):
+            return
+        rest = closing.core[len(tag) :].strip()
+        if sum(len(token) >= _LEAST_TAG for token in tags_and_words(rest)) > 1:
+            self._signs.append((Sign(closing.lead + rest), True, 0))
+        rest = following.core[len(tag) :].strip()
+        if len(rest) >= _LEAST_TAG and rest[0] == tag[0]:
+            self._next = Sign(rest)
+            ends = [name + opening.core for name in names]
+            self._next_signs = [(Sign(closing.lead + rest + end), False, len(end)) for end in ends]
 
     def read(self) -> Waiting[bool | None]:
         """Read it; return whether it is the call's last, None where it does not end."""
@@ -315,7 +349,8 @@ class ValueReader:
                 tell(json.dumps(source.text[source.at : safe], ensure_ascii=False)[1:-1])
                 source.at = safe
                 source.let_go(source.at)
-            if not (yield from source.more()):
+            was_ended = source.ended
+            if not (yield from source.more()) and was_ended:
                 return None
 
     def _text_end(self, end: int) -> int:
@@ -330,8 +365,8 @@ class ValueReader:
             stop = self._find_end(scan)
             if stop is not None and stop[1] >= 0:
                 return stop
-            scan = self._seen
-            if not (yield from self._source.more()):
+            scan, was_ended = self._seen, self._source.ended
+            if not (yield from self._source.more()) and was_ended:
                 return None
 
     def _find_end(self, scan: int) -> tuple[int, int, bool] | None:
@@ -343,7 +378,6 @@ class ValueReader:
         """
         source = self._source
         closing = self._quote[1] if self._quote else ""
-        signs = ((self._pair.following, False), (self._pair.closing, True))
         text = source.text
         self._seen = len(text)
         for begin in self._firsts.finditer(text, scan):
@@ -357,28 +391,37 @@ class ValueReader:
                 place = at + len(closing)
                 while place < len(text) and text[place].isspace():
                     place += 1
-            matches = [(sign.match(text, place, "", self._key), sign, ends) for sign, ends in signs]
+            signs = self._signs
+            if self._next_signs and self._next.match(text, place) != NO_MATCH:
+                signs = [*signs, *self._next_signs]
+            matches = [
+                (sign.match(text, place, "", self._key), sign, ends, back)
+                for sign, ends, back in signs
+            ]
             full = [match for match in matches if match[0] >= 0]
-            partial = any(match[0] == PARTIAL for match in matches) and not source.ended
-            if full and not partial:
-                end, sign, ends = max(full, key=lambda match: match[0])
+            partial = any(match[0] == PARTIAL for match in matches)
+            if full and (source.ended or not partial):
+                end, sign, ends, back = max(full, key=lambda match: match[0])
+                end -= back
                 start = (
                     at if closing else source.at + length_without(text[source.at : at], sign.lead)
                 )
                 passed = end
-                for blank in sign.trail:
+                if any(end == PARTIAL and ends for end, _, ends, _ in matches):
+                    return start, len(text), True  # all that is there ends the call
+                for blank in sign.trail if not back else "":
                     if passed < len(text) and text[passed] == blank:
                         passed += 1
                 return start, passed, ends
-            if partial:
-                self._seen = at
-                lead = max((sign.lead for sign, _ in signs), key=len)
-                start = at if closing else source.at + length_without(text[source.at : at], lead)
-                return start, -1, False
             loose = self._find_loose_end(place) if not closing else None
-            if loose is not None:
+            if loose is not None and (source.ended or not partial):
                 self._seen = at
                 return loose
+            if partial:
+                self._seen = at
+                lead = max((sign.lead for sign, *_ in signs), key=len)
+                start = at if closing else source.at + length_without(text[source.at : at], lead)
+                return start, -1, False
         return None
 
     def _find_loose_end(self, at: int) -> tuple[int, int, bool] | None:
@@ -390,7 +433,8 @@ class ValueReader:
         rest = text[at + len(first) :].lstrip()
         tokens = [token for token in tags_and_words(self._pair.closing.core)[1:] if len(token) > 3]
         start = source.at + length_without(text[source.at : at], self._pair.closing.lead)
-        if not rest and source.ended:
+        last = Sign(self._pair.closing.core[len(first) :])
+        if source.ended and (not rest or last.match(rest, 0) == PARTIAL):
             return start, len(text), True
         if not source.ended and any(token.startswith(rest) for token in tokens):
             return start, -1, True

@@ -5,6 +5,8 @@ Each is parsed from its spelling on the command line, or read from a file or a p
 
 from __future__ import annotations
 
+import re
+
 from mtkit.commands.inputs import check_no_file, open_texts
 from mtkit.errors import UsageError
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 
+_SIGNED_BIAS = re.compile(r"([0-9]+) ?([+-][0-9.][^=]*|[+-]inf)")
 _DIGITS = 20
 """Most digits of an id; a longer number is text."""
 
@@ -30,16 +33,21 @@ def parse_tensor_split(text: str) -> tuple[float, ...]:
 
 
 def parse_logit_biases(texts: list[str]) -> tuple[tuple[int | str, float], ...]:
-    """Return the token (id or text) and the bias of each ``--logit-bias``."""
+    """Return the token (id or text) and the bias of each ``--logit-bias``.
+
+    Source: llama.cpp, common/arg.cpp, for ID+NUMBER and ID-NUMBER.
+    """
     biases: list[tuple[int | str, float]] = []
     for text in texts:
         name, _, value = text.rpartition("=")
+        if match := _SIGNED_BIAS.fullmatch(text):
+            name, value = match.groups()
         try:
             amount = float("-inf") if value == "false" else float(value)
         except ValueError:
             name = ""
         if not name:
-            what = f"is {text!r}, not ID=NUMBER or TEXT=NUMBER"
+            what = f"is {text!r}, not ID=NUMBER, TEXT=NUMBER or ID+NUMBER"
             raise UsageError(what, field="logit_bias")
         biases.append((name, amount))
     return tuple(biases)

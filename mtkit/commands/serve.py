@@ -13,7 +13,9 @@ from mtkit.settings import ServeSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.serve.model import ServedModel
+    from collections.abc import Sequence
+
+    from mtkit.serve.pool import ModelPool
 
 _AS_ALWAYS = (
     "--jinja --metrics --webui --ui --cont-batching -cb --embedding --embeddings --rerank "
@@ -40,7 +42,7 @@ def serve(
     quiet: bool = False,
     _as_always: bool = False,
 ) -> None:
-    """Serve a GGUF model over HTTP to OpenAI and Anthropic clients.
+    """Serve GGUF models over HTTP to OpenAI, Anthropic and Ollama clients.
 
     Up to --slots requests run at the same time; the chat page is at /. Sampling options are
     defaults for requests that do not set them. Each slot gets an equal part of --ctx; without --ctx
@@ -51,6 +53,7 @@ def serve(
       mtkit serve -m model.gguf
       mtkit serve -m model.gguf -c 16384 --slots 8 --port 0
       mtkit serve -m model.gguf --host 0.0.0.0 --api-key-file keys.txt
+      mtkit serve -m small=small.gguf -m large=model.gguf --sleep-idle-seconds 600
     """
     from mtkit.base.record import replace
     from mtkit.commands.terminal import Progress
@@ -64,7 +67,7 @@ def serve(
             f"{error.name} is not installed", hint="pip install 'mtkit[serve,generate]'"
         ) from None
     log.is_shown = settings.verbose
-    settings = replace(settings, model=find_model(settings.model, quiet=quiet))
+    settings = replace(settings, models=_find_models(settings.models, quiet=quiet))
     if template is not None and chat_template is not None:
         raise UsageError("excludes --chat-template-file", field="--chat-template")
     own = read_text_file(template) if template is not None else chat_template
@@ -75,11 +78,11 @@ def serve(
             what = f"{chat_template!r} is neither one of llama.cpp's templates nor a template"
             raise UsageError(what, field="--chat-template", hint="use --chat-template-file FILE")
 
-    def listening(address: str, served: ServedModel) -> None:
+    def listening(address: str, pool: ModelPool) -> None:
         log.is_shown = False
         sys.stderr.write(f"listening on {address}\n")
         if not quiet:
-            show_start(settings, served)
+            show_start(settings, pool)
 
     run(
         settings,
@@ -93,6 +96,17 @@ def serve(
 command = Command(serve, OPTIONS, ServeSettings)
 
 
+def _find_models(texts: Sequence[str], *, quiet: bool) -> tuple[str, ...]:
+    """Return ``[NAME=]FILE`` for each model."""
+    from mtkit.serve.load import split_model
+
+    models = []
+    for name, file in map(split_model, texts) if texts else [(None, None)]:
+        path = find_model(file, quiet=quiet)
+        models.append(f"{name}={path}" if name else path)
+    return tuple(models)
+
+
 def show_note(text: str) -> None:
     """Show a note of the server."""
     from mtkit.commands.terminal import Screen, part
@@ -100,16 +114,19 @@ def show_note(text: str) -> None:
     Screen(stderr=True).line(part("dim", f"note: {text}"))
 
 
-def show_start(settings: ServeSettings, served: ServedModel) -> None:
-    """Show the model, the slots and who can reach the server."""
+def show_start(settings: ServeSettings, pool: ModelPool) -> None:
+    """Show the models, the slots and who can reach the server."""
     from mtkit.commands.terminal import Screen, count_part, join_parts, part, sticky
     from mtkit.serve.access import hosts_of, is_loopback
 
-    screen = Screen(stderr=True)
+    screen, served = Screen(stderr=True), pool.first.served
+    assert served is not None
     slots = (
         f"{count_part(settings.slots, 'slot')} of {count_part(served.scheduler.n_slot, 'token')}"
     )
     screen.line(*join_parts([part("name", served.name), sticky(slots)]))
+    for model in pool.models[1:]:
+        screen.line(*join_parts([part("name", model.name), sticky("loaded on demand")]))
     if all(map(is_loopback, hosts_of(settings))):
         screen.line(part("dim", "Only this machine can reach it; --host with --api-key opens it."))
     else:

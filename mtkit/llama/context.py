@@ -269,7 +269,13 @@ class Interrupted(MtkitError):
 
 
 class Context(Memory):
-    """A context of a model; close it, or use it in ``with``."""
+    """A context of a model; close it, or use it in ``with``.
+
+    Attributes:
+        adapter_scales: The scale of each adapter with which it computes.
+    """
+
+    adapter_scales: tuple[float, ...] = ()
 
     def __init__(self, model: Model, settings: ContextSettings, *, watched_by: Any = None) -> None:
         """Make a context."""
@@ -494,25 +500,32 @@ POOLING_NAMES = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
 class Embedder(Context):
     """A context that pools; close it, or use it in ``with``.
 
+    A token of a causal model sees those before it alone, so a long text is computed in parts. Else
+    all tokens see all, and are computed at once.
+
     Attributes:
-        most: Tokens that a text may have: all are computed at once.
+        most: Tokens that a text may have.
     """
 
-    def __init__(self, model: Model, settings: ContextSettings) -> None:
-        """Make a context of ``settings.n_ubatch`` tokens; as ``Context``."""
-        size = settings.n_ubatch
+    def __init__(self, model: Model, settings: ContextSettings, size: int = 0) -> None:
+        """Make a context for texts of ``size`` tokens, at least ``settings.n_ubatch``."""
+        at_once, size = settings.n_ubatch, max(size, settings.n_ubatch)
         settings = replace(
-            settings, n_ctx=size, n_batch=size, embeddings=True, n_seq=1, kv_unified=False
-        )
-        super().__init__(model, settings)
+            settings, n_ctx=size, n_batch=size, n_ubatch=size, embeddings=True, n_seq=1,
+            kv_unified=False,
+        )  # fmt: skip
+        super().__init__(model, replace(settings, n_batch=at_once, n_ubatch=at_once))
         self.is_own = settings.pooling is None
         lib = self._library
         if lib.llama_pooling_type(self.handle) == _POOL_NONE:
+            settings, self.is_own = replace(settings, pooling="mean"), False
+        if self._memory and model.meta(f"{model.architecture}.attention.causal") != "false":
+            settings = replace(settings, n_batch=at_once, n_ubatch=at_once)
+        if settings.pooling != self.settings.pooling or settings.n_batch != self.n_batch:
             super().close()
-            super().__init__(model, replace(settings, pooling="mean"))
-            self.is_own = False
+            super().__init__(model, settings)
         kind: int = lib.llama_pooling_type(self.handle)
-        self.pooling, self.most = POOLING_NAMES.get(kind, str(kind)), min(size, self.n_batch)
+        self.pooling, self.most = POOLING_NAMES.get(kind, str(kind)), min(size, self.n_ctx)
         self.width: int = (
             lib.llama_model_n_cls_out(model.handle)
             if kind == _POOL_RANK
@@ -527,12 +540,21 @@ class Embedder(Context):
         if len(ids) > self.most:
             raise ResourceError(
                 f"a text of {format_count(len(ids), 'token')} is too long: an embedding takes "
-                f"{self.most} at once",
-                hint="start the server with a higher --ubatch",
+                f"{self.most}",
+                hint="shorten it",
             )
         self.model.check_ids(ids)
         self.clear()
-        self._batch.fill(ids, 0, True)
+        parts = [ids[at : at + self.n_batch] for at in range(0, len(ids), self.n_batch)]
+        vectors = [self._part(part, at * self.n_batch) for at, part in enumerate(parts)]
+        if self.pooling == "mean" and len(parts) > 1:
+            weighted = (vector * len(part) for vector, part in zip(vectors, parts, strict=True))
+            return sum(weighted) / len(ids)
+        return vectors[0 if self.pooling == "cls" else -1]
+
+    def _part(self, ids: Sequence[int], position: int) -> Any:
+        """Compute a part of a text; returns the vector of its tokens."""
+        self._batch.fill(ids, position, True)
         self._run()
         pointer = self._library.llama_get_embeddings_seq(self.handle, 0)
         if not pointer:

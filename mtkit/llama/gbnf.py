@@ -29,6 +29,7 @@ _DEEPEST_RULES = 500
 """Rules and parentheses within each other: llguidance follows both on the stack."""
 _SPACE = re.compile(r"(?:[ \t]|#[^\r\n]*)*")
 _LINES = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
+_BAR = re.compile(_LINES.pattern + r"\|")
 _NAME = re.compile(r"[a-zA-Z0-9-]+")
 _PART = re.compile(
     r"""(?P<name>[a-zA-Z0-9-]+) | "(?P<text>(?:[^"\\]|\\.)*)"
@@ -143,8 +144,9 @@ class _Parser:
 
     def _alternatives(self, *, nested: bool) -> str:
         sequences = [self._sequence(nested=nested)]
-        while self._text.startswith("|", self._at):
-            self._at += 1
+        # which may begin a line, too, as people write it; llama.cpp takes it only at a line's end
+        while match := _BAR.match(self._text, self._at):
+            self._at = match.end()
             self._skip(_LINES)
             sequences.append(self._sequence(nested=nested))
         return " | ".join(sequences)

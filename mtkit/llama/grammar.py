@@ -184,6 +184,14 @@ class Grammar(Closeable):
         """Advance by a token that ``allows`` has accepted."""
         self._open_matcher().consume_token(token_id)
 
+    def accept_all(self, ids: Sequence[int]) -> bool:
+        """Advance by several tokens, all or none of them; returns whether they can come next."""
+        matcher = self._open_matcher()
+        if matcher.is_stopped() or int(matcher.validate_tokens(list(ids))) < len(ids):
+            return False
+        matcher.consume_tokens(list(ids))
+        return True
+
     def reset(self) -> None:
         """Start again."""
         self._open_matcher().reset()

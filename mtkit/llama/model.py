@@ -28,7 +28,7 @@ from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
 
@@ -221,6 +221,7 @@ class Model(Closeable):
         self.n_ctx_train: int = lib.llama_model_n_ctx_train(handle)
         self.n_embd: int = lib.llama_model_n_embd(handle)
         self.n_layer: int = lib.llama_model_n_layer(handle)
+        self.architecture = self.meta("general.architecture") or ""
         self.has_encoder = bool(lib.llama_model_has_encoder(handle))
         self.has_decoder = bool(lib.llama_model_has_decoder(handle))
         self.is_recurrent = bool(
@@ -378,36 +379,43 @@ class Model(Closeable):
         """The scale of each adapter, in the order in which they were loaded."""
         return [scale for _, scale in self._adapters]
 
+    def check_adapters(self, places: Iterable[int], field: str = "id") -> None:
+        """Check that there are adapters in these places."""
+        for place in places:
+            if not 0 <= place < len(self._adapters):
+                what = f"no adapter {place}: there are {len(self._adapters)}"
+                raise UsageError(what, field=field)
+
     def scale_adapters(self, scales: Mapping[int, float]) -> None:
         """Set the scales of adapters by place, in all contexts; the others get 0.
 
         No context may compute meanwhile, and what their memories hold was computed with the scales
         before.
         """
-        for place in scales:
-            if not 0 <= place < len(self._adapters):
-                what = f"no adapter {place}: there are {len(self._adapters)}"
-                raise UsageError(what, field="id")
+        self.check_adapters(scales)
         self._adapters = [
             (handle, scales.get(place, 0.0)) for place, (handle, _) in enumerate(self._adapters)
         ]
         for context in list(self._contexts):
             if context.is_open:
-                self._give_adapters(context)
+                self.give_adapters(context, tuple(self.adapter_scales))
 
     def adopt(self, context: Any) -> None:
         """Register a context, so that it is closed before the model, and give it the adapters."""
         self._contexts.add(context)
-        self._give_adapters(context)
+        self.give_adapters(context, tuple(self.adapter_scales))
 
-    def _give_adapters(self, context: Any) -> None:
+    def give_adapters(self, context: Any, scales: tuple[float, ...]) -> None:
+        """Have one context compute with the adapters by these scales."""
+        context.adapter_scales = scales
         if self._adapters:
             lib, count = self._library, len(self._adapters)
             handles = (lib.llama_adapter_lora_p_ctypes * count)(
                 *(handle for handle, _ in self._adapters)
             )
-            scales = (ctypes.c_float * count)(*(scale for _, scale in self._adapters))
-            lib.llama_set_adapters_lora(context.handle, handles, count, scales)
+            lib.llama_set_adapters_lora(
+                context.handle, handles, count, (ctypes.c_float * count)(*scales)
+            )
 
     @property
     def is_open(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
+from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError, UsageError
 from mtkit.llama.context import Batch, Context
 from mtkit.llama.shared_library import call_uninterrupted, log
 
@@ -51,6 +51,11 @@ class SlotContext(Context):
         self.n_slot: int = min(share, self._library.llama_n_ctx_seq(self.handle))
         self.n_ctx = self.n_slot  # what is not computed in parts goes into the first slot
         self._parts = Batch(self._library, self.n_batch, sequences=self.n_slots)
+
+    def use_adapters(self, scales: tuple[float, ...]) -> None:
+        """Compute with these scales of the model's adapters from now on."""
+        if scales != self.adapter_scales:
+            self.model.give_adapters(self, scales)
 
     def compute(self, parts: Sequence[tuple[int, int, Sequence[int], int]]) -> list[int]:
         """Compute tokens of several slots together.
@@ -120,7 +125,11 @@ class SlotContext(Context):
         return size
 
     def restore_slot(self, slot: int, path: str) -> list[int]:
-        """Set a slot to what ``save_slot`` wrote; returns its tokens."""
+        """Set a slot to what ``save_slot`` wrote; returns its tokens.
+
+        Where that fails, the slot holds what it held.
+        """
+        before = self._state(slot)
         self.clear_slot(slot)
         room = self.n_slot + len(_PACKED) + 2
         array, count = (ctypes.c_int32 * room)(), ctypes.c_size_t()
@@ -129,15 +138,32 @@ class SlotContext(Context):
         size: int = call_uninterrupted(
             load, self.handle, os.fsencode(path), slot, array, room, ctypes.byref(count)
         )
-        ids = array[: count.value]
-        if tuple(ids[:2]) == _PACKED:
-            ids = ids[3 : 3 + ids[2]]
+        packed = array[: count.value]
+        start = len(_PACKED) + 1
+        ids = packed[start : start + packed[start - 1]] if len(packed) > start else []
         last = self._library.llama_memory_seq_pos_max(self._memory, slot) if size else -1
-        if not size or last + 1 != len(ids) or len(ids) > self.n_slot:
+        fits = tuple(packed[: len(_PACKED)]) == _PACKED and last + 1 == len(ids) <= self.n_slot
+        try:
+            if not fits:
+                what = f"does not fit this model and its slots{log.reason()}"
+                raise FormatError(what, source=path)
+            self.model.check_ids(ids)
+        except MtkitError:
             self.clear_slot(slot)
-            raise FormatError(f"does not fit this model and its slots{log.reason()}", source=path)
-        self.model.check_ids(ids)
+            if before:
+                self._library.llama_state_seq_set_data(self.handle, before, len(before), slot)
+            raise
         return ids
+
+    def _state(self, slot: int) -> Any:
+        """Return what a slot holds, as llama.cpp writes it; nothing of an empty one."""
+        self._check_slot(slot)
+        lib = self._library
+        if lib.llama_memory_seq_pos_max(self._memory, slot) < 0:
+            return b""
+        data = (ctypes.c_uint8 * lib.llama_state_seq_get_size(self.handle, slot))()
+        lib.llama_state_seq_get_data(self.handle, data, len(data), slot)
+        return data
 
     def _check_slot(self, slot: int) -> None:
         self.check_open()

@@ -12,6 +12,7 @@ from functools import cached_property
 from mtkit.chat.answer import reasoning_in, text_in
 from mtkit.errors import MtkitError, ResourceError, UsageError, format_count
 from mtkit.llm.chat_prompt import ChatPrompt
+from mtkit.llm.reasoning import REASONING_WORDS, find_reasoning, prompt_tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from mtkit.llm.runner import Runner, Speculation, Token
     from mtkit.llm.sampling import Sampler
 
-_TAIL = 256
-"""Tokens at the end of a prompt that show how its answer begins."""
 _ROOM_FOR_ANSWER = 16
 """Tokens of an answer that have to fit at least."""
 
@@ -111,6 +110,9 @@ class Dialogue:
         self.reused = len(ids) - runner.computed
         self.sampler.reset()
         self.sampler.accept(ids)
+        if self.sampler.has_grammar:
+            tail, thinks = prompt_tail(runner.model, ids), self._thinks is not False
+            self.sampler.watch(find_reasoning(self._form, tail, thinks=thinks, text=True))
         room = context.n_ctx - len(ids) + 1
         texts: list[str] = []
         self.ids = []
@@ -119,7 +121,7 @@ class Dialogue:
                 self.sampler,
                 room if limit < 0 else min(limit, room),
                 stops=stops,
-                special=self._form is not None and self._form.channels,
+                special=self._shows_signs,
                 speculation=self._speculation,
             ):
                 texts.append(token.text)
@@ -127,7 +129,7 @@ class Dialogue:
                     self.ids.append(token.id)
                 yield token
         finally:
-            reader = self._reader(streams=False)
+            reader = self._reader()
             parts = reader.finish("".join(texts)) if reader is not None else ["".join(texts)]
             message = {"role": "assistant", "content": text_in(parts)}
             if thoughts := reasoning_in(parts):
@@ -149,22 +151,29 @@ class Dialogue:
         """How the model writes its reasoning; None where its template mentions none."""
         from mtkit.chat.answer_analysis import find_form
 
-        if not any(word in self._template for word in ("think", "THINK", "reason", "channel")):
+        if not any(word in self._template for word in REASONING_WORDS):
             return None
         try:
             return find_form(self._template)
         except MtkitError:  # rendering the conversation says what is wrong
             return None
 
-    def _reader(self, *, streams: bool = True) -> Reader | None:
+    @cached_property
+    def _shows_signs(self) -> bool:
+        """Whether answers are written with control tokens, which then belong to their text."""
+        if self._form is None:
+            return False
+        model, signs = self.runner.model, "".join(sign.text for sign in self._form.thought)
+        ids = model.tokenize(signs, add_special=False)
+        return self._form.channels or any(map(model.is_control, ids))
+
+    def _reader(self) -> Reader | None:
         from mtkit.chat.answer_reader import open_reader
 
         if self._form is None:
             return None
-        piece = self.runner.model.piece
-        tail = b"".join(piece(i, special=True) for i in self._prompt_ids[-_TAIL:])
-        prompt = tail.decode("utf-8", "replace")
-        return open_reader(self._form, None, prompt, calls=False, streams=streams)
+        prompt = prompt_tail(self.runner.model, self._prompt_ids)
+        return open_reader(self._form, None, prompt, calls=False)
 
     def stop(self, *_: object) -> None:
         """End the current answer; can serve as a signal handler."""

@@ -3,7 +3,8 @@
 Greedy choice is numpy's maximum over the view of the logits (10 against 160 us at 150 000 ids; both
 take the lowest id of equals). Everything else is a chain of llama.cpp's samplers, in the order of
 its own tools: penalties, DRY, top-n-sigma, top-k, typical, top-p, min-p, XTC, temperature. A
-grammar is asked about the one chosen token first, and about all only where it does not take it.
+grammar is asked about the one chosen token first, and about all only where it does not take it;
+while the model reasons (``reasoning``), it waits.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from mtkit.base.process import Closeable
 from mtkit.base.record import replace
 from mtkit.errors import ResourceError
 from mtkit.llama import Chain, Grammar
+from mtkit.llm.reasoning import BEFORE, OPEN, OVER, ReasoningWatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.llama import Context, Model
+    from mtkit.llm.reasoning import Reasoning
     from mtkit.settings import SamplerSettings
 
 MOST_SECONDS, MOST_OF_ANSWER = 1.0, 30.0
@@ -50,6 +53,7 @@ class Sampler(Closeable):
         self._chain: Chain | None = None
         self._cuts: Chain | None = None
         self._grammar: Grammar | None = None
+        self._watch: ReasoningWatch | None = None
         self._locked = self._followed = 0.0
         self.steps: list[str] = []
         seed = settings.seed
@@ -73,13 +77,31 @@ class Sampler(Closeable):
             self._cuts = cuts(context, settings) if distributions else None
         else:
             self.steps.append("greedy")
-        self.sample: Callable[..., int] = self._sample_greedy
+        self._sample: Callable[..., int] = self._sample_greedy
         if self._grammar:
-            self.sample = self._sample_grammar
+            self._sample = self._sample_grammar
         elif self._chain:
-            self.sample = self._sample_chain
+            self._sample = self._sample_chain
         elif self._bias:
-            self.sample = self._sample_biased
+            self._sample = self._sample_biased
+        self.sample = self._sample
+
+    def watch(self, reasoning: Reasoning | None) -> None:
+        """Begin an answer that may reason: a grammar waits so long, and its budget ends it."""
+        self._watch = ReasoningWatch(reasoning, self._context.model) if reasoning else None
+        is_bounded = reasoning is not None and reasoning.budget is not None
+        self.sample = self._sample_bounded if is_bounded and not self._grammar else self._sample
+
+    @property
+    def has_grammar(self) -> bool:
+        """Whether a grammar or a schema says what an answer may be."""
+        return self._grammar is not None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the grammar waits: the next token costs no more than without one."""
+        watch = self._watch
+        return watch is not None and (watch.phase == OPEN or bool(watch.due))
 
     def _logits(self, row: int) -> Any:
         logits = self._context.logits(row)
@@ -100,6 +122,17 @@ class Sampler(Closeable):
         token_id = self._chain.sample(self._context, row)
         if self._cuts:
             self._cuts.accept(token_id)
+        return token_id
+
+    def _sample_bounded(self, row: int = -1) -> int:
+        watch = self._watch
+        assert watch is not None
+        if watch.due:
+            token_id = watch.take_due()
+            self.accept((token_id,))
+            return token_id
+        token_id = self._sample(row)
+        watch.follow(token_id)
         return token_id
 
     def distribution(self, row: int = -1) -> tuple[Any, Any]:
@@ -125,6 +158,12 @@ class Sampler(Closeable):
         """
         grammar, chain = self._grammar, self._chain
         assert grammar is not None
+        if self._watch is not None and (self._watch.due or self._watch.phase != OVER):
+            token = self._reason(self._watch, grammar, logits)
+            if token >= 0:
+                if chain:
+                    chain.accept(token)
+                return token
         start = time.thread_time()
         token = self._choose(logits)
         if self._locked > _QUICK or not grammar.allows(token) or logits[token] == float("-inf"):
@@ -150,6 +189,44 @@ class Sampler(Closeable):
             raise ResourceError(what, field="grammar")
         return token
 
+    def _reason(self, watch: ReasoningWatch, grammar: Grammar, logits: Any) -> int:
+        """Return the next token of the reasoning, and of its signs; -1 where the answer begins.
+
+        A model that ends its answer inside the reasoning is made to close it.
+        """
+        model = self._context.model
+        while True:
+            if watch.due:
+                return watch.take_due()
+            token = self._choose(logits)
+            if logits[token] == float("-inf"):
+                return -1
+            if token in model.eog_ids and watch.phase == OPEN:
+                watch.close()
+                continue
+            piece = watch.piece(token)
+            state, rest = watch.step(piece)
+            if watch.has_begun:
+                if state[0] != OVER:
+                    watch.enter(state)
+                    return token
+                watch.open()
+                continue
+            if token in model.eog_ids:
+                break
+            is_blank = watch.phase == BEFORE and not piece.strip()
+            if rest == piece or is_blank or (watch.phase == BEFORE and grammar.allows(token)):
+                break
+            ids = model.tokenize(rest, add_special=False, parse_special=False) if rest else []
+            # a vocabulary may put a space before a text
+            is_same = b"".join(model.piece(token_id) for token_id in ids) == rest
+            if is_same and (not ids or (not watch.rest and grammar.accept_all(ids))):
+                watch.enter(state)
+                return token
+            logits[token] = float("-inf")
+        watch.end()
+        return -1
+
     def _choose(self, logits: Any) -> int:
         return self._chain.choose(logits) if self._chain else int(logits.argmax())
 
@@ -164,6 +241,7 @@ class Sampler(Closeable):
 
     def reset(self) -> None:
         """Begin anew: no tokens seen, the grammar at its start, the random numbers at theirs."""
+        self.watch(None)
         for chain in self._chains():
             chain.reset()
         if self._grammar:

@@ -479,9 +479,15 @@ _SPARE_PART = 8
 """One eighth of the free memory is left to other programs."""
 
 
-def fitting_context(plan: Callable[[int], Plan], most: int, least: int) -> int:
-    """Return how many tokens of context fit, a multiple of ``CELLS``."""
-    free = available_memory()
+def fitting_context(
+    plan: Callable[[int], Plan], most: int, least: int, free: int | None = None
+) -> int:
+    """Return how many tokens of context fit, a multiple of ``CELLS``.
+
+    Args:
+        free: Bytes; None: what this machine has.
+    """
+    free = available_memory() if free is None else free
     if free is None or plan(most).most <= free - free // _SPARE_PART:
         return most
     low, high = least // CELLS, most // CELLS  # low fits or is the least, high does not

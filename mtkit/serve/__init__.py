@@ -1,7 +1,7 @@
-"""Serving a model over HTTP.
+"""Serving models over HTTP.
 
-One thread computes all answers in one llama.cpp context: each batch has tokens of all slots. An
-event loop speaks HTTP.
+For each model, one thread computes all answers in one llama.cpp context: each batch has tokens of
+all slots. An event loop speaks HTTP.
 
 Without HTTP:
 
@@ -21,10 +21,13 @@ From a request to its answer:
 * ``reply``         JSON, events and errors, in the shape of each API
 
 Routes, each API in its own shape: ``openai``, ``responses``, ``anthropic``, ``llama``,
-``embeddings``. They only translate; they share ``model``.
+``embeddings``, ``ollama`` (with ``ollama_request`` and ``ollama_models``). They only translate.
+
+The models: ``pool`` loads and unloads them, each by ``load``; ``wake`` has a request wait for its
+own, a ``model`` that is loaded.
 
 The server: ``access`` (keys, names and origins in the settings), ``guard`` (checks of every
 request), ``metrics``, ``app`` (paths to routes, the page, ``/openapi.json``), ``server``
-(uvicorn's, with limits to a connection), ``run`` (the process: loads the model while those are
-imported).
+(uvicorn's, with limits to a connection), ``run`` (the process: loads the first model while those
+are imported).
 """

@@ -19,7 +19,11 @@ _MANY = ("*", "localhost")
 """Values of ``--cors-origins``: any origin, those of this machine."""
 _NO_ORIGIN = "null"
 """The origin of pages without one, such as those opened from files."""
-_FORMS = "its form is https://host[:port], app://name, or null for pages of files"
+_EVERY_APP = re.compile(r"(?!https?:|file:)[a-z][a-z0-9+.-]*://\*")
+"""All pages of a scheme, such as ``chrome-extension://*``: their names differ by installation."""
+_FORMS = (
+    "its form is https://host[:port], app://name, chrome-extension://*, or null for pages of files"
+)
 _PORTS = {"http": ":80", "https": ":443"}
 """The ports that browsers leave out."""
 
@@ -68,6 +72,9 @@ def names_of(settings: ServeSettings) -> tuple[set[str], set[str]]:
             continue
         if origin.lower() == _NO_ORIGIN:
             origins.add(_NO_ORIGIN)
+            continue
+        if _EVERY_APP.fullmatch(origin.lower()):
+            origins.add(origin.lower())
             continue
         match = ORIGIN.fullmatch(origin.lower())
         if not match:

@@ -12,9 +12,18 @@ from contextlib import aclosing, suppress
 
 from starlette.responses import Response
 
-from mtkit.base.record import replace
+from mtkit.base.record import Record, replace
 from mtkit.errors import UnsupportedError, UsageError
-from mtkit.serve.job import Job, JobEnd, JobFailure, JobProgress, JobStart, Piece, Timings
+from mtkit.serve.job import (
+    Echo,
+    Job,
+    JobEnd,
+    JobFailure,
+    JobProgress,
+    JobStart,
+    Piece,
+    Timings,
+)
 from mtkit.serve.reply import ClientGone, error_body, json_response, problem_of, sse_event
 
 TYPE_CHECKING = False
@@ -29,11 +38,16 @@ if TYPE_CHECKING:
     from mtkit.serve.model import ServedModel
 
 
+class Silence(Record):
+    """Nothing has happened for a while."""
+
+
 class Answers:
     """The answers to one request; ``cancel`` them once the client is gone.
 
     Attributes:
         starts: The first event of each job that has begun, by the number of its answer.
+        keepalive: Seconds of silence after which a stream sends something; 0: any.
     """
 
     def __init__(
@@ -64,6 +78,7 @@ class Answers:
                 hint="the server has to be started with --draft or --draft-lookup",
             )  # fmt: skip
         self._timed = timed
+        self.keepalive = served.settings.keepalive
         self.timings = [Timings(len(prompts[index // n])) for index in range(self.count)]
         self._jobs = []
         for index in range(self.count):
@@ -98,8 +113,8 @@ class Answers:
 
         return emit
 
-    def start(self, *, whole: bool = False) -> Awaitable[None]:
-        """Give the jobs to the scheduler; what is returned waits until one begins.
+    def start(self, *, whole: bool = False) -> None:
+        """Give the jobs to the scheduler.
 
         Args:
             whole: Nobody waits for single tokens: events may come together at the end.
@@ -107,10 +122,13 @@ class Answers:
         self._is_whole = whole
         self._served.mailbox.attach()
         self._served.scheduler.submit(self._jobs)
-        return self._first()
 
-    async def _first(self) -> None:
-        index, event = await self._queue.get()
+    async def first(self, seconds: float) -> None:
+        """Wait until a job begins, or for so long; a job that cannot begin raises its error."""
+        try:
+            index, event = await asyncio.wait_for(self._queue.get(), seconds)
+        except (TimeoutError, asyncio.TimeoutError):  # two classes before Python 3.11
+            return
         if isinstance(event, JobFailure):
             raise event.error
         self._begin(index, event)  # a job that does not fail begins with its JobStart
@@ -119,16 +137,29 @@ class Answers:
         self.starts[index] = event
         self.timings[index].add(event)
 
-    async def events(self) -> AsyncGenerator[tuple[int, JobProgress | Piece | JobEnd], None]:
-        """Yield tokens and ends, and before them progress, each with the number of its answer."""
+    def report_silence(self) -> None:
+        """Have ``events`` yield a ``Silence``, unless there is something else."""
+        if not self.has_more():
+            self._queue.put_nowait((0, Silence()))
+
+    async def events(
+        self,
+    ) -> AsyncGenerator[tuple[int, JobStart | JobProgress | Echo | Piece | JobEnd | Silence], None]:
+        """Yield what happens, each with the number of its answer."""
         metrics, has_token = self._served.metrics, False
+        for index, start in self.starts.items():
+            yield index, start
         while len(self.ends) < self.count:
             index, event = await self._queue.get()
             if isinstance(event, JobFailure):
                 self._count_end(index, "error")
                 raise event.error
+            if isinstance(event, (Silence, Echo)):
+                yield index, event
+                continue
             if isinstance(event, JobStart):
                 self._begin(index, event)
+                yield index, event
                 continue
             if self._timed or not isinstance(event, Piece):
                 self.timings[index].add(event)
@@ -208,6 +239,7 @@ class Reply:
 
     last = b""
     """The end of a stream."""
+    media_type = "text/event-stream"
 
     def __init__(
         self, answers: Answers, *, has_progress: bool = False, has_times: bool = False
@@ -228,13 +260,20 @@ class Reply:
         """Return the values for an event of an answer."""
         raise NotImplementedError
 
+    def echo(self, index: int, event: Echo) -> None:
+        """Keep how probable tokens of the prompt were; a reply that asks for that gets it."""
+
     def progress(self, index: int, event: JobProgress) -> Any:
         """Return the value that says how far a prompt is."""
         raise NotImplementedError
 
     def keep_alive(self) -> bytes:
-        """Return bytes to send during a long prompt: clients give up on a silent server."""
+        """Return bytes to send in a silence: proxies and clients give up on a silent server."""
         return b":\n\n"
+
+    def waiting(self) -> bytes:
+        """Return bytes to send while no slot has taken the request."""
+        return self.keep_alive()
 
     def closing(self) -> Iterable[Any]:
         """Return the values behind all answers."""
@@ -259,17 +298,24 @@ class Reply:
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
         """Yield the reply as server-sent events."""
-        for value in self.opening():
-            yield self.encode(value)
+        has_begun = False
+        if not self.answers.starts:
+            yield self.waiting()
         async with aclosing(self.answers.events()) as events:
             async for index, event in events:
-                if not isinstance(event, JobProgress):
+                if isinstance(event, (Piece, JobEnd)):
                     for value in self.handle(index, event):
                         yield self.encode(value)
+                elif isinstance(event, Echo):
+                    self.echo(index, event)
+                elif isinstance(event, Silence):
+                    yield self.keep_alive() if has_begun else self.waiting()
+                elif isinstance(event, JobStart):
+                    for value in () if has_begun else self.opening():
+                        yield self.encode(value)
+                    has_begun = True
                 elif self.has_progress:
                     yield self.encode(self.progress(index, event))
-                elif event.cached < event.processed < event.total:  # a prompt of several batches
-                    yield self.keep_alive()
         for value in self.closing():
             yield self.encode(value)
         if self.last:
@@ -279,8 +325,10 @@ class Reply:
         """Wait for all answers, and return them."""
         async with aclosing(self.answers.events()) as events:
             async for index, event in events:
-                if not isinstance(event, JobProgress):
+                if isinstance(event, (Piece, JobEnd)):
                     self.add(index, event)
+                elif isinstance(event, Echo):
+                    self.echo(index, event)
         return self.whole()
 
 
@@ -307,7 +355,8 @@ class AnswerReply(Reply):
             keep=fields.n_keep,
             seconds=fields.t_max_predict_ms / 1e3 if fields.t_max_predict_ms > 0 else None,
             indent=fields.n_indent,
-            progress=fields.stream,
+            adapters=served.adapters(fields.lora),
+            progress=fields.stream and fields.return_progress,
         )
         timed = fields.timings_per_token and fields.stream
         super().__init__(
@@ -345,20 +394,25 @@ async def while_connected(receive: Callable[[], Awaitable[Any]], work: Awaitable
                 await task
 
 
-class EventStream(Response):
-    """A response of server-sent events."""
+_PATIENCE = 0.1
+"""Seconds that a stream waits for its slot before its status is sent: an error may come first."""
 
-    media_type = "text/event-stream"
+
+class EventStream(Response):
+    """A response of server-sent events, or of lines."""
 
     def __init__(self, request: Request, reply: Reply) -> None:
         """Take a reply, whose answers are cancelled in any case, also if no event is read."""
-        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        super().__init__(headers=headers, media_type=reply.media_type)
         del self.headers["content-length"]
         self._path, self._reply = request.url.path, reply
+        self._last_write = 0.0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG002
         """Send the events until they end or the client leaves."""
         reply, chunks = self._reply, self._reply.stream()
+        now = asyncio.get_running_loop().time
 
         async def write() -> None:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
@@ -370,24 +424,39 @@ class EventStream(Response):
                     if not reply.answers.has_more():  # what is there at once is sent at once
                         body, parts = b"".join(parts), []
                         await send({"type": "http.response.body", "body": body, "more_body": True})
+                        self._last_write = now()
             except Exception as error:  # noqa: BLE001  the stream says it
                 parts.append(reply.failure(self._path, error))
             body = b"".join(parts)
             await send({"type": "http.response.body", "body": body, "more_body": False})
 
+        watch = asyncio.ensure_future(self._watch())
         try:
             with suppress(ClientGone):
                 await while_connected(receive, write())
         finally:
+            watch.cancel()
             reply.answers.cancel()
             await chunks.aclose()
+
+    async def _watch(self) -> None:
+        """Report each silence of ``--keepalive`` seconds."""
+        answers, now = self._reply.answers, asyncio.get_running_loop().time
+        most = left = answers.keepalive
+        while most > 0:  # llama-server spells never as -1
+            await asyncio.sleep(left)
+            left = self._last_write + most - now()
+            if left <= 0:
+                answers.report_silence()
+                left = most
 
 
 async def send_reply(request: Request, reply: Reply, *, streams: bool) -> Response:
     """Have a request answered, as a stream or whole."""
     try:
-        await while_connected(request.receive, reply.answers.start(whole=not streams))
+        reply.answers.start(whole=not streams)
         if streams:
+            await while_connected(request.receive, reply.answers.first(_PATIENCE))
             return EventStream(request, reply)
         return json_response(await while_connected(request.receive, reply.collect()))
     except BaseException:

@@ -50,7 +50,7 @@ async def messages(request: Request, served: ServedModel) -> Response:
     conversation = _conversation_of(fields, served)
     terms = Terms(
         sampler, fields.max_tokens, fields.stop_sequences, speculative=fields.speculative,
-        progress=fields.stream,
+        adapters=served.adapters(fields.lora),
     )  # fmt: skip
     ids, terms = await served.chat_terms(conversation, terms, schema, fields.thinking_tokens)
     try:
@@ -58,7 +58,7 @@ async def messages(request: Request, served: ServedModel) -> Response:
     except PromptTooLong as error:  # in Anthropic's words, which Claude Code looks for
         what = f"prompt is too long: {error.tokens} tokens > {error.n_slot} maximum"
         raise Problem(400, f"{what}; {error.hint}") from None
-    parser = conversation.tools.parser(served.tail(ids), streams=fields.stream)
+    parser = conversation.tools.parser(served.tail(ids))
     reply = MessageReply(fields, answers, parser, served.name)
     return await send_reply(request, reply, streams=fields.stream)
 

@@ -19,10 +19,22 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mtkit._version import __version__
-from mtkit.serve import anthropic, bodies, embeddings, llama, openai, responses
+from mtkit.base.escape import printable
+from mtkit.serve import (
+    anthropic,
+    bodies,
+    embeddings,
+    llama,
+    ollama,
+    ollama_models,
+    ollama_request,
+    openai,
+    responses,
+)
 from mtkit.serve.guard import Guard
-from mtkit.serve.reply import ClientGone, Problem, error_response, json_response
-from mtkit.serve.request import WithSampler
+from mtkit.serve.reply import OLLAMA, Problem, error_response, json_response
+from mtkit.serve.request import Scale, WithSampler
+from mtkit.serve.wake import ModelAnswer
 from mtkit.settings import SamplerSettings
 from mtkit.settings.declaration import table
 
@@ -33,7 +45,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from mtkit.serve.model import ServedModel
+    from mtkit.serve.pool import ModelPool
     from mtkit.settings.declaration import Setting
 
 
@@ -45,7 +57,7 @@ STATUSES = {
     503: "The server is ending.",
 }  # fmt: skip
 """The statuses of all routes but 200 and 404; 500 is a fault in mtkit."""
-_PATH_PARAMETER = re.compile(r"\{(\w+):(\w+)\}")
+_PATH_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
 _JSON_TYPES = {"float": "number", "int": "integer", "str": "string", "bool": "boolean"}
 
 
@@ -75,9 +87,8 @@ def openapi_document(routes: Iterable[tuple[str, str, Any, Any]]) -> dict[str, A
             operation["requestBody"] = {"required": True, "content": content}
         if match := _PATH_PARAMETER.search(path):
             path = path.replace(match[0], f"{{{match[1]}}}")
-            schema = {"type": "integer" if match[2] == "int" else "string"}
             operation["parameters"] = [
-                {"name": match[1], "in": "path", "required": True, "schema": schema}
+                {"name": match[1], "in": "path", "required": True, "schema": {"type": "string"}}
             ]
         paths.setdefault(path, {})[method.lower()] = operation
     keys = {
@@ -106,11 +117,16 @@ def _setting_schema(setting: Setting) -> dict[str, Any]:
     return schema
 
 
-async def show_page(_: Request, __: ServedModel) -> Response:
+async def show_page(_: Request, __: ModelPool) -> Response:
     """Return the page."""
     text, policy = _page_and_policy()
     headers = {"content-security-policy": policy, "cache-control": "no-cache"}
     return Response(text, headers=headers, media_type="text/html")
+
+
+async def show_state(_: Request, __: ModelPool) -> Response:
+    """Say that the server is there, where there is no page; Ollama's clients ask for it."""
+    return Response("mtkit is running", media_type="text/plain")
 
 
 @cache
@@ -138,6 +154,8 @@ _ROUTES: tuple[tuple[str, str, Any, Any], ...] = (
     ("POST", "/v1/completions", openai.completions, bodies.Completion),
     ("POST", "/v1/chat/completions", openai.chat, bodies.Chat),
     ("POST", "/v1/responses", responses.create, bodies.Responses),
+    ("GET", "/v1/responses/{name}", responses.read, None),
+    ("DELETE", "/v1/responses/{name}", responses.remove, None),
     ("POST", "/v1/chat/completions/input_tokens", openai.input_tokens, bodies.Chat),
     ("POST", "/v1/embeddings", embeddings.openai_embeddings, bodies.Embeddings),
     ("POST", "/v1/messages", anthropic.messages, bodies.Message),
@@ -150,13 +168,28 @@ _ROUTES: tuple[tuple[str, str, Any, Any], ...] = (
     ("POST", "/rerank", embeddings.rerank, bodies.Rerank),
     ("POST", "/reranking", embeddings.rerank, bodies.Rerank),
     ("GET", "/lora-adapters", llama.list_adapters, None),
-    ("POST", "/lora-adapters", llama.scale_adapters, list[bodies.Scale]),
+    ("POST", "/lora-adapters", llama.scale_adapters, list[Scale]),
     ("POST", "/tokenize", llama.tokenize, bodies.Tokenize),
     ("POST", "/detokenize", llama.detokenize, bodies.Detokenize),
     ("POST", "/apply-template", openai.apply_template, bodies.Chat),
+    ("POST", "/api/chat", ollama.chat, ollama_request.OllamaChat),
+    ("POST", "/api/generate", ollama.generate, ollama_request.OllamaGenerate),
+    ("POST", "/api/embed", ollama.embed, ollama_request.OllamaEmbed),
+    ("POST", "/api/embeddings", ollama.old_embed, ollama_request.OllamaEmbed),
+    ("GET", "/api/tags", ollama_models.tags, None),
+    ("GET", "/api/ps", ollama_models.loaded, None),
+    ("POST", "/api/show", ollama_models.show, ollama_models.OllamaShow),
+    ("GET", "/api/version", ollama_models.version, None),
+    ("POST", "/api/pull", ollama_models.pull, ollama_models.OllamaPull),
+    ("POST", "/api/push", ollama_models.refuse, None),
+    ("POST", "/api/create", ollama_models.refuse, None),
+    ("POST", "/api/copy", ollama_models.refuse, None),
+    ("DELETE", "/api/delete", ollama_models.refuse, None),
+    ("HEAD", "/api/blobs/{digest}", ollama_models.refuse, None),
+    ("POST", "/api/blobs/{digest}", ollama_models.refuse, None),
     ("GET", "/props", llama.props, None),
     ("GET", "/slots", llama.slots, None),
-    ("POST", "/slots/{slot:int}", llama.change_slot, bodies.Saved),
+    ("POST", "/slots/{slot}", llama.change_slot, bodies.Saved),
     ("GET", "/health", llama.health, None),
     ("GET", "/metrics", llama.metrics, None),
 )
@@ -172,25 +205,34 @@ def _with_both_prefixes(
     both = list(routes)
     for method, path, answer, body in routes:
         other = path.removeprefix(_PREFIX) if path.startswith(_PREFIX) else _PREFIX + path
-        if path != "/" and (method, other) not in own:
+        if path != "/" and not path.startswith(OLLAMA) and (method, other) not in own:
             both.append((method, other, answer, body))
     return both
 
 
-async def describe_routes(_: Request, __: ServedModel) -> Response:
+async def describe_routes(_: Request, __: ModelPool) -> Response:
     """Describe the routes."""
     return json_response(openapi_document(_ROUTES))
 
 
-def application(served: ServedModel, keys: Sequence[str] = ()) -> Guard:
-    """Return the ASGI application of a model whose scheduler runs."""
+_OF_ALL_MODELS = frozenset((
+    show_page, describe_routes, openai.models, openai.model, llama.props, llama.slots,
+    llama.health, llama.metrics, ollama_models.tags, ollama_models.loaded, ollama_models.show,
+    ollama_models.version, ollama_models.pull, ollama_models.refuse, show_state,
+    responses.read, responses.remove,
+))  # fmt: skip
+"""Functions that answer for all models, also while none is loaded."""
+
+
+def application(pool: ModelPool, keys: Sequence[str] = ()) -> Guard:
+    """Return the ASGI application of the models of a server."""
 
     def route(method: str, path: str, answer: Callable[..., Awaitable[Response]]) -> Route:
-        async def endpoint(request: Request) -> Response:
+        async def endpoint(request: Request) -> ModelAnswer | Response:
+            if answer not in _OF_ALL_MODELS:
+                return ModelAnswer(request, pool, answer)
             try:
-                return await answer(request, served)
-            except ClientGone:
-                return Response(status_code=499)  # never sent: the client is gone
+                return await answer(request, pool)
             except Exception as error:  # noqa: BLE001  no traceback for clients, nor in the log
                 return error_response(request.url.path, error)
 
@@ -200,15 +242,16 @@ def application(served: ServedModel, keys: Sequence[str] = ()) -> Guard:
         assert isinstance(error, HTTPException)
         status = error.status_code
         texts = {
-            404: f"there is no such path; there are {paths}",
+            404: f"there is no path {printable(request.url.path[:100])}; "
+            "GET /openapi.json lists those that there are",
             405: "this path takes another method",
         }
         problem = Problem(status, texts.get(status, "refused"), headers=dict(error.headers or {}))
         return error_response(request.url.path, problem)
 
-    routes = _ROUTES if served.settings.webui else [row for row in _ROUTES if row[1] != "/"]
-    plain = (re.sub(r":\w+}", "}", path) for _, path, _, _ in routes)  # without starlette's types
-    paths = ", ".join(dict.fromkeys(plain))
+    routes = list(_ROUTES)
+    if not pool.settings.webui:
+        routes[0] = ("GET", "/", show_state, None)
     app = Starlette(
         routes=[
             route("GET", "/openapi.json", describe_routes),
@@ -220,4 +263,5 @@ def application(served: ServedModel, keys: Sequence[str] = ()) -> Guard:
         exception_handlers={HTTPException: refuse},
     )
     app.router.redirect_slashes = False
-    return Guard(app, served.settings, keys, served.metrics)
+    pool.describe = llama.properties
+    return Guard(app, pool.settings, keys, pool.metrics)

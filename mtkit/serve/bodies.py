@@ -19,6 +19,7 @@ from mtkit.serve.request import (
     Count,
     Id,
     Limit,
+    Scales,
     Stop,
     Stops,
     WithSampler,
@@ -78,6 +79,7 @@ class AnswerRequest(WithSampler, kw_only=True):
     verbose: bool = False
     explain_cache: bool = False
     speculative: bool | None = None
+    lora: Scales = []
 
     @property
     def stops(self) -> list[str]:
@@ -219,17 +221,20 @@ class Responses(WithSampler, kw_only=True):
     text: Text = Text()
     reasoning: Reasoning = Reasoning()
     include: list[str] = []
-    top_logprobs: Literal[0] = 0
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] = 0
+    previous_response_id: str | None = None
+    store: bool = True
     metadata: dict[str, Any] = {}
     chat_template_kwargs: dict[str, Any] = {}
     timings_per_token: bool = False
     return_progress: bool = False
     speculative: bool | None = None
+    lora: Scales = []
 
 
 _TURN = {"enum": ["user", "assistant", "system"]}
 _ANTHROPIC = Meta(extra_json_schema=object_schema("role", "content", role=_TURN, content=TEXT))
-Turns = Annotated[list[Annotated[dict[str, Any], _ANTHROPIC]], Meta(max_length=10_000)]
+Turns = Annotated[list[Annotated[dict[str, Any], _ANTHROPIC]], MANY]
 
 
 class Tool(Struct, frozen=True):
@@ -303,6 +308,7 @@ class Message(MessageCount, WithSampler, kw_only=True):
     stream: bool = False
     explain_cache: bool = False
     speculative: bool | None = None
+    lora: Scales = []
 
 
 Probabilities = Annotated[int, Meta(ge=0, le=1000)]
@@ -372,10 +378,3 @@ class Rerank(Struct, kw_only=True):
     texts: Annotated[list[str], Meta(max_length=10_000)] = []
     top_n: Annotated[int, Meta(ge=0)] | None = None
     return_text: bool = False
-
-
-class Scale(Struct, frozen=True):
-    """An entry of ``/lora-adapters``."""
-
-    id: Annotated[int, Meta(ge=0, le=1 << 16)]
-    scale: Annotated[float, Meta(ge=-1e6, le=1e6)] = 0.0

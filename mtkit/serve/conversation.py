@@ -62,7 +62,10 @@ def messages_from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, A
         message["role"] = role
         is_last = role == "assistant" and place == len(messages) - 1
         between = _BETWEEN_LAST if is_last else _BETWEEN
-        message["content"] = text_of(message.get("content") or "", f"{field}.content", between)
+        content = _move_thoughts(message)
+        message["content"] = text_of(content, f"{field}.content", between)
+        if not message["content"] and isinstance(message.get("refusal"), str):
+            message["content"] = message["refusal"]
         if "function_call" in message:  # what OpenAI's API had before there were tools
             call = {
                 "id": _OLD_CALL_ID,
@@ -98,6 +101,29 @@ def _fill_ids(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if message["tool_call_id"] in waiting:
                 waiting.remove(message["tool_call_id"])
     return messages
+
+
+def _move_thoughts(message: dict[str, Any]) -> Any:
+    """Return the content of a message without its reasoning, which gets a field of its own.
+
+    Source: Mistral's reference of its API, ``ThinkChunk``; Anthropic's, ``ThinkingBlock``.
+    """
+    content = message.get("content") or ""
+    parts = content if isinstance(content, list) else []
+    kinds = [part.get("type") if isinstance(part, dict) else None for part in parts]
+    if not {"thinking", "redacted_thinking"} & {kind for kind in kinds if isinstance(kind, str)}:
+        return content
+    thoughts = [
+        text_of(part.get("thinking") or "", "thinking")
+        for part, kind in zip(parts, kinds, strict=True)
+        if kind == "thinking"
+    ]
+    if any(thoughts):
+        message.setdefault("reasoning_content", "\n\n".join(thoughts))
+    return [
+        part for part, kind in zip(parts, kinds, strict=True)
+        if kind not in ("thinking", "redacted_thinking")
+    ]  # fmt: skip
 
 
 def role_of(value: Any, field: str) -> str:
@@ -150,6 +176,9 @@ def text_of(content: Any, field: str, between: str = "") -> str:
     texts = []
     for part in content if isinstance(content, list) else [content]:
         kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "refusal" and isinstance(part.get("refusal"), str):
+            texts.append(part["refusal"])
+            continue
         if isinstance(kind, str) and kind in MEDIA:
             what = f"{MEDIA[kind]} input is not supported; this model takes text"
             raise UsageError(what, field=field)
@@ -219,7 +248,7 @@ def messages_from_anthropic(
     text = _BILLING.sub("", text_of(system, "system"))
     if text:
         converted.append({"role": "system", "content": text})
-    for place, message in enumerate(media_as_text(messages or [{"role": "user"}])):
+    for place, message in enumerate(media_as_text(messages)):
         field = f"messages[{place}]"
         role = message.get("role")
         if role not in ("user", "assistant", "system"):

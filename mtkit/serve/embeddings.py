@@ -35,6 +35,7 @@ _GREATEST_WHOLE = 32760.0
 async def openai_embeddings(request: Request, served: ServedModel) -> Response:
     """Return the vectors of texts, in OpenAI's shape."""
     fields = read_body(Embeddings, await read_json(request), served.unknown)
+    await served.vectors.check()
     prompts = [await prompt_ids(served, prompt) for prompt in prompts_of(fields.input, "input")]
     vectors = await while_connected(request.receive, served.vectors.of(prompts))
     data = []
@@ -61,6 +62,7 @@ async def llama_embeddings(request: Request, served: ServedModel) -> Response:
     value = getattr(fields, name)
     if value is None:
         raise Problem(400, "content: is missing", field="content")
+    await served.vectors.check()
     prompts = [await prompt_ids(served, prompt) for prompt in prompts_of(value, name)]
     vectors = await while_connected(request.receive, served.vectors.of(prompts))
     return json_response([
@@ -75,6 +77,7 @@ async def rerank(request: Request, served: ServedModel) -> Response:
     texts = fields.documents or fields.texts
     if not texts:
         raise Problem(400, "documents: is empty", field="documents")
+    await served.vectors.check("rank")
     prompts = [await run_in_thread(partial(_pair, served, fields.query, text)) for text in texts]
     vectors = await while_connected(request.receive, served.vectors.of(prompts, "rank"))
     name = "score" if fields.texts else "relevance_score"

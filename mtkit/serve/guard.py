@@ -65,6 +65,7 @@ class BodyLimit:
             self._bytes -= own
 
 
+_PRIVATE_ASKED = b"access-control-request-private-network"
 _KEYLESS_PATHS = {"/", "/health", "/v1/health"}
 """Paths that need no key."""
 _HEADERS = [
@@ -122,7 +123,9 @@ class Guard:
             name = headers.get(b"origin", b"").decode("latin-1").lower()
             cors = {}
             if self._is_allowed(name):
-                cors["access-control-allow-methods"] = "GET, POST"
+                cors["access-control-allow-methods"] = "GET, POST, DELETE"
+                if headers.get(_PRIVATE_ASKED) == b"true":  # a public page asks a local server
+                    cors["access-control-allow-private-network"] = "true"
             names = headers.get(b"access-control-request-headers")
             if cors and names is not None:  # such a page may send what anybody may
                 cors["access-control-allow-headers"] = names.decode("latin-1")
@@ -157,6 +160,9 @@ class Guard:
     def _is_allowed(self, origin: str) -> bool:
         """Whether pages of an origin that is not the server's own may ask."""
         if origin in self._origins or "*" in self._origins:
+            return True
+        scheme, mark, _ = origin.partition("://")
+        if mark and f"{scheme}://*" in self._origins:
             return True
         is_local = "localhost" in self._origins and ORIGIN.fullmatch(origin) is not None
         return is_local and is_loopback(_without_port(origin.partition("://")[2]))

@@ -1,9 +1,6 @@
 """Jobs for the slots, the events of a job, and the times of an answer.
 
-Thinking can end after a number of tokens: what closes a reasoning is then written for the model.
-
-Source: llama.cpp, common/reasoning-budget.cpp, for what such a budget does;
-tools/server/server-common.cpp (``server_slot_stats``) for the words of the times.
+Source of the words of the times: llama.cpp, tools/server/server-common.cpp (``server_slot_stats``).
 """
 
 from __future__ import annotations
@@ -16,68 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Literal
 
-    from mtkit.llm.sampling import Sampler
+    from mtkit.llm.reasoning import Reasoning
+    from mtkit.serve.stop_text import ReasoningSigns
     from mtkit.settings import SamplerSettings
-    from mtkit.speculative.verification import Proposal, Verification
 
     End = Literal["eog", "length", "stop", "grammar"]
-
-
-_MOST_SIGN_TEXT = 200
-"""Characters in which a sign is looked for; none has as many."""
-
-
-class ThinkingBudget(Record):
-    """How long a model may think."""
-
-    tokens: int
-    is_open: bool
-    opening: str
-    closings: tuple[str, ...]
-    ids: tuple[int, ...]
-
-
-class BudgetVerification:
-    """Chooses as another does, and ends the reasoning where its tokens are spent."""
-
-    def __init__(
-        self,
-        inner: Verification,
-        sampler: Sampler,
-        budget: ThinkingBudget,
-        piece: Callable[[int], bytes],
-    ) -> None:
-        """Begin an answer."""
-        self._inner, self._sampler, self._budget, self._piece = inner, sampler, budget, piece
-        self._forced: list[int] = []
-        self._text, self._spent = "", 0
-        self._is_open, self._is_over = budget.is_open, False
-
-    def choose(self, proposal: Proposal, place: int, row: int) -> int:
-        """Return the next token: the one that is due, or the one that is chosen."""
-        if self._forced:
-            token = self._forced.pop(0)
-            self._sampler.accept((token,))
-            return token
-        token = self._inner.choose(proposal, place, row)
-        if token >= 0 and not self._is_over:
-            self._follow(token)
-        return token
-
-    def _follow(self, token: int) -> None:
-        budget = self._budget
-        self._text = (self._text + self._piece(token).decode("utf-8", "ignore"))[-_MOST_SIGN_TEXT:]
-        if not self._is_open:
-            self._is_open = bool(budget.opening) and budget.opening in self._text
-            start = self._text.lstrip()
-            self._is_over = not self._is_open and not budget.opening.startswith(start)
-            self._text = "" if self._is_open else self._text
-            return
-        self._spent += 1
-        if any(closing in self._text for closing in budget.closings):
-            self._is_over = True
-        elif self._spent >= budget.tokens:
-            self._forced, self._is_over = list(budget.ids), True
 
 
 class QueueFull(ResourceError):
@@ -169,6 +109,12 @@ class Piece:
         self.seconds = seconds
 
 
+class Echo(Record):
+    """Tokens of the prompt behind the first, with how probable they were."""
+
+    pieces: list[Piece]
+
+
 class JobEnd(Record):
     """The answer is complete.
 
@@ -208,7 +154,10 @@ class Terms(Record):
             the prompt.
         seconds: After so long the answer ends, once it has a whole line; None: never.
         progress: Events say how far the prompt is computed.
-        budget: How long the model may think; None: as long as it wants.
+        signs: The reasoning of the answer, in which no stop string counts; None: there is none.
+        adapters: The scale of each adapter; None: those of the server.
+        echo: Events say how probable the prompt's own tokens are, for which all are computed.
+        reasoning: How the model reasons; None where nothing waits for its end or bounds it.
     """
 
     sampler: SamplerSettings
@@ -224,15 +173,19 @@ class Terms(Record):
     seconds: float | None = None
     indent: int = 0
     progress: bool = False
-    budget: ThinkingBudget | None = None
+    signs: ReasoningSigns | None = None
+    adapters: tuple[float, ...] | None = None
+    echo: bool = False
+    reasoning: Reasoning | None = None
 
 
 class Job:
     """A prompt to be answered.
 
     Attributes:
-        emit: Called in the scheduler's thread with events: ``JobStart``, ``JobProgress`` if asked
-            for, ``Piece`` … and at last ``JobEnd`` or ``JobFailure``; must not wait.
+        emit: Called in the scheduler's thread with events: ``JobStart``, ``JobProgress`` and
+            ``Echo`` if asked for, ``Piece`` … and at last ``JobEnd`` or ``JobFailure``; must not
+            wait.
         cancelled: Set from any thread, ends it before its next token, without an event.
     """
 

@@ -17,12 +17,18 @@ from starlette.responses import Response
 
 from mtkit.gguf.adapters import parse_adapter
 from mtkit.serve.answer import AnswerReply, send_reply, while_connected
-from mtkit.serve.bodies import Complete, Detokenize, Infill, Saved, Scale, Tokenize
+from mtkit.serve.bodies import Complete, Detokenize, Infill, Saved, Tokenize
 from mtkit.serve.job import JobEnd, Terms
 from mtkit.serve.model import SHORT_TEXT, run_in_thread
 from mtkit.serve.prompt import Fim, prompt_ids, prompt_of, prompts_of
 from mtkit.serve.reply import Problem, json_response
-from mtkit.serve.request import read_body, read_json, read_with_sampler, validation_problem
+from mtkit.serve.request import (
+    Scale,
+    read_body,
+    read_json,
+    read_with_sampler,
+    validation_problem,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
 
     from mtkit.serve.job import Piece
     from mtkit.serve.model import ServedModel
+    from mtkit.serve.pool import ModelPool
     from mtkit.serve.slot import Slot
     from mtkit.settings import SamplerSettings
 
@@ -85,13 +92,9 @@ def sampler_fields(served: ServedModel, terms: Terms | None = None) -> dict[str,
 
 
 def _bias_fields(served: ServedModel, sampler: SamplerSettings) -> list[dict[str, Any]]:
-    model = served.model
-    pairs: list[tuple[int, float]] = []
-    for name, bias in sampler.logit_bias:
-        ids = [name] if isinstance(name, int) else model.tokenize(name, add_special=False)
-        pairs += [(token_id, bias) for token_id in ids]
+    pairs = list(sampler.logit_bias)
     if sampler.ignore_eos:
-        pairs += [(token_id, float("-inf")) for token_id in sorted(model.eog_ids)]
+        pairs += [(token_id, float("-inf")) for token_id in sorted(served.model.eog_ids)]
     return [{"bias": bias, "token": token_id} for token_id, bias in pairs]
 
 
@@ -284,31 +287,40 @@ async def detokenize(request: Request, served: ServedModel) -> Response:
     return await run_in_thread(answer, is_short=len(fields.tokens) < SHORT_TEXT)
 
 
-async def health(_: Request, served: ServedModel) -> Response:
+async def health(_: Request, pool: ModelPool) -> Response:
     """Say whether requests are answered."""
-    is_open = served.scheduler.is_open
+    is_open = pool.is_open
     return json_response({"status": "ok" if is_open else "ending"}, 200 if is_open else 503)
 
 
-async def metrics(_: Request, served: ServedModel) -> Response:
+async def metrics(_: Request, pool: ModelPool) -> Response:
     """Return the counters."""
-    if not served.settings.metrics:
+    if not pool.settings.metrics:
         raise Problem(501, "this server was started with --no-metrics")
     kind = "text/plain; version=0.0.4; charset=utf-8"
-    response = Response(served.metrics.text(), media_type=kind)
+    response = Response(pool.metrics.text(), media_type=kind)
     # raw, for its capitals, which llama-server's readers look for
-    response.raw_headers.append((b"Process-Start-Time-Unix", b"%d" % served.created))
+    response.raw_headers.append((b"Process-Start-Time-Unix", b"%d" % pool.created))
     return response
 
 
-async def props(_: Request, served: ServedModel) -> Response:
-    """Return how the server was started, and what its model is."""
+async def props(request: Request, pool: ModelPool) -> Response:
+    """Return how the server was started, and what a model is; one that sleeps goes on sleeping."""
+    model = pool.choose(request.query_params.get("model"))
+    if model.served is None and model.properties:
+        return json_response({**model.properties, "is_sleeping": True})
+    async with pool.lend(model) as served:
+        return json_response({**properties(served), "is_sleeping": False})
+
+
+def properties(served: ServedModel) -> dict[str, Any]:
+    """Return how a model is served, and what it is."""
     model, settings = served.model, served.settings
 
     def token(token_id: int) -> str:
         return served.spell([token_id]) if token_id >= 0 else ""
 
-    properties = {
+    fields = {
         "default_generation_settings": {
             "params": sampler_fields(served),
             "n_ctx": served.scheduler.n_slot,
@@ -325,19 +337,21 @@ async def props(_: Request, served: ServedModel) -> Response:
         "bos_token": token(model.bos),
         "eos_token": token(model.eos),
         "build_info": served.fingerprint,
-        "is_sleeping": False,
     }
     if served.tool_template not in ("", served.template):
-        properties["chat_template_tool_use"] = served.tool_template
+        fields["chat_template_tool_use"] = served.tool_template
     if served.form is not None and not served.form.shows_tools:
-        properties["tools_are_told_by"] = "mtkit"  # the template has no place for them
-    return json_response(properties)
+        fields["tools_are_told_by"] = "mtkit"  # the template has no place for them
+    return fields
 
 
-async def slots(request: Request, served: ServedModel) -> Response:
-    """Return what the slots do; never what they were asked."""
-    if not served.settings.show_slots:
+async def slots(request: Request, pool: ModelPool) -> Response:
+    """Return what the slots of a model do, never what they were asked; none of one that sleeps."""
+    if not pool.settings.show_slots:
         raise Problem(501, "this server was started with --no-slots")
+    served = pool.choose(request.query_params.get("model")).served
+    if served is None:
+        return json_response([])
     rows = [_slot_fields(slot, served) for slot in served.scheduler.slots]
     is_full = all(row["is_processing"] for row in rows)
     if is_full and request.query_params.get("fail_on_no_slot"):
@@ -369,13 +383,17 @@ def _slot_fields(slot: Slot, served: ServedModel) -> dict[str, Any]:
     return fields
 
 
+_SLOT_NUMBER = re.compile("[0-9]{1,9}")
 _SLOT_FILE_NAME = re.compile(r"(?!\.)[\w.+@=-]{1,200}")
 
 
 async def change_slot(request: Request, served: ServedModel) -> Response:
     """Save, restore or erase what a slot remembers."""
     action = request.query_params.get("action", "")
-    number = request.path_params["slot"]
+    digits = request.path_params["slot"]
+    if not _SLOT_NUMBER.fullmatch(digits):  # int() takes no more than 4,300 digits
+        raise Problem(404, f"there is no slot {digits[:20]}")
+    number = int(digits)
     if action == "erase":
         erased, _ = await _run_on_slot(request, served, number, lambda slot: slot.erase())
         return json_response({"id_slot": number, "n_erased": erased})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
@@ -14,21 +16,22 @@ if TYPE_CHECKING:
 
     from mtkit.serve.job import JobEnd
     from mtkit.serve.scheduler import Scheduler
+    from mtkit.serve.slot import Slot
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
 class _SchedulerCollector(Collector):
-    """The counters that the scheduler keeps itself."""
+    """The counters that schedulers keep themselves."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
         """Yield the counters."""
-        scheduler = self._scheduler
-        yield CounterMetricFamily("mtkit_batches", "Batches computed.", scheduler.rounds)
-        yield CounterMetricFamily("mtkit_batch_tokens", "Tokens in them.", scheduler.computed)
+        metrics = self._metrics
+        yield CounterMetricFamily("mtkit_batches", "Batches computed.", metrics.sum("rounds"))
+        yield CounterMetricFamily("mtkit_batch_tokens", "Tokens in them.", metrics.sum("computed"))
 
 
 class _Sums:
@@ -62,11 +65,17 @@ class _Sums:
         return (a / b if b > 0 else 0.0), (c / d if d > 0 else 0.0)
 
 
-class Metrics:
-    """Counters of one server."""
+_KEPT = ("rounds", "computed", "parts")
+"""Counters of a scheduler that stay when its model is unloaded."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+
+class Metrics:
+    """Counters of one server, whose models come and go."""
+
+    def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
+        self._schedulers: list[Scheduler] = []
+        self._past: Counts[str] = Counts()
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"mtkit_{name}", text, labels, registry=registry)
@@ -91,31 +100,49 @@ class Metrics:
             buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000),
         )  # fmt: skip
 
-        def busy() -> int:
-            return sum(slot.job is not None for slot in scheduler.slots)
-
         def dynamic() -> float:
-            return sum(
-                (slot.drafting or {}).get("dynamic_vocabulary", 0) for slot in scheduler.slots
-            )
+            return sum((slot.drafting or {}).get("dynamic_vocabulary", 0) for slot in self._slots())
 
         for name, text, value in (
-            ("slots", "Slots.", lambda: len(scheduler.slots)),
-            ("slots_busy", "Slots that answer.", busy),
-            ("queue_length", "Requests that wait for a slot.", lambda: scheduler.queued),
+            ("slots", "Slots.", lambda: len(self._slots())),
+            ("slots_busy", "Slots that answer.", self._busy),
+            ("queue_length", "Requests that wait for a slot.", lambda: self.sum("queued")),
             ("dynamic_vocabulary", "Ids added to the vocabularies of drafts.", dynamic),
         ):  # fmt: skip
             Gauge(f"mtkit_{name}", text, registry=registry).set_function(value)
-        registry.register(_SchedulerCollector(scheduler))
-        self._scheduler, self._sums = scheduler, _Sums()
+        registry.register(_SchedulerCollector(self))
+        self._sums = _Sums()
+
+    def add(self, scheduler: Scheduler) -> None:
+        """Count what a scheduler does."""
+        self._schedulers.append(scheduler)
+
+    def remove(self, scheduler: Scheduler) -> None:
+        """Keep the counters of a scheduler that has ended."""
+        self._schedulers.remove(scheduler)
+        for name in _KEPT:
+            self._past[name] += getattr(scheduler, name)
+
+    def sum(self, name: str) -> int:
+        """Return a counter of all schedulers, those that have ended included."""
+        count = self._past[name]
+        for scheduler in self._schedulers:
+            count += getattr(scheduler, name)
+        return count
+
+    def _slots(self) -> list[Slot]:
+        return [slot for scheduler in self._schedulers for slot in scheduler.slots]
+
+    def _busy(self) -> int:
+        return sum(slot.job is not None for slot in self._slots())
 
     def count_request(self, status: int) -> None:
         """Count a request."""
         self._requests.labels(str(status)).inc()
 
-    def count_ignored(self, name: str) -> None:
-        """Count a field of a request that changed nothing."""
-        self._ignored.labels(name).inc()
+    def count_ignored(self, name: str, count: int) -> None:
+        """Count fields of a request that changed nothing."""
+        self._ignored.labels(name).inc(count)
 
     def count_first(self, seconds: float) -> None:
         """Count the time to a first token."""
@@ -146,9 +173,8 @@ class Metrics:
 
         Source: llama.cpp, tools/server/server-task.cpp (``to_metrics``).
         """
-        sums, scheduler = self._sums, self._scheduler
+        sums, batches = self._sums, self.sum("rounds")
         prompt_rate, predicted_rate = sums.rates()
-        busy = sum(slot.job is not None for slot in scheduler.slots)
         rows = (
             ("prompt_tokens_total", "counter", "Tokens of prompts computed.", sums.prompt),
             ("prompt_tokens_cached_total", "counter", "Tokens of prompts remembered.", sums.cached),
@@ -156,7 +182,7 @@ class Metrics:
             ("tokens_predicted_total", "counter", "Tokens of answers.", sums.predicted),
             ("tokens_predicted_seconds_total", "counter", "Time of answers.",
              sums.predicted_seconds),
-            ("n_decode_total", "counter", "Batches computed.", scheduler.rounds),
+            ("n_decode_total", "counter", "Batches computed.", batches),
             ("n_tokens_max", "counter", "Tokens of the longest prompt and answer.", sums.longest),
             ("spec_decode_num_draft_tokens_total", "counter", "Tokens drafted.", sums.drafted),
             ("spec_decode_num_accepted_tokens_total", "counter", "Of them, accepted.",
@@ -164,10 +190,10 @@ class Metrics:
             ("spec_decode_num_drafts_total", "counter", "Rounds with drafts.", sums.verified),
             ("prompt_tokens_seconds", "gauge", "Tokens of prompts a second.", prompt_rate),
             ("predicted_tokens_seconds", "gauge", "Tokens of answers a second.", predicted_rate),
-            ("requests_processing", "gauge", "Slots that answer.", busy),
-            ("requests_deferred", "gauge", "Requests that wait for a slot.", scheduler.queued),
+            ("requests_processing", "gauge", "Slots that answer.", self._busy()),
+            ("requests_deferred", "gauge", "Requests that wait for a slot.", self.sum("queued")),
             ("n_busy_slots_per_decode", "gauge", "Slots in a batch.",
-             scheduler.parts / max(scheduler.rounds, 1)),
+             self.sum("parts") / max(batches, 1)),
         )  # fmt: skip
         return "".join(
             f"# HELP llamacpp:{name} {text}\n# TYPE llamacpp:{name} {kind}\n"

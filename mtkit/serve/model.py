@@ -8,7 +8,7 @@ import re
 import time
 from collections import deque
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 import msgspec
 
@@ -19,11 +19,10 @@ from mtkit.errors import MtkitError, UsageError
 from mtkit.llama import Grammar
 from mtkit.llama.context import Embedder
 from mtkit.llm.chat_prompt import ChatPrompt
+from mtkit.llm.reasoning import find_reasoning, prompt_tail
 from mtkit.serve.conversation import Conversation, prompt_end
-from mtkit.serve.job import ThinkingBudget
-from mtkit.serve.metrics import Metrics
 from mtkit.serve.reply import Problem
-from mtkit.serve.request import UnknownFields
+from mtkit.serve.stop_text import ReasoningSigns
 from mtkit.serve.tool import Tools
 
 TYPE_CHECKING = False
@@ -34,8 +33,12 @@ if TYPE_CHECKING:
 
     from mtkit.chat.answer import Form
     from mtkit.llama import Model
+    from mtkit.llm.reasoning import Reasoning
     from mtkit.llm.runner import Runner
     from mtkit.serve.job import Terms
+    from mtkit.serve.metrics import Metrics
+    from mtkit.serve.request import Scale, UnknownFields
+    from mtkit.serve.response_store import ResponseStore
     from mtkit.serve.scheduler import Scheduler
     from mtkit.settings import SamplerSettings, ServeSettings
 
@@ -126,6 +129,14 @@ class Vectors:
         self._model, self._scheduler, self._settings = model, scheduler, settings
         self._note = note
         self._embedder: Embedder | None = None
+        self._has_noted = False
+        trained = max(model.n_ctx_train, settings.context.n_ubatch)
+        self._most = min(trained, max(scheduler.n_slot, _MOST_EMBEDDED))
+
+    @property
+    def most(self) -> int:
+        """Tokens that a text may have."""
+        return self._most
 
     async def of(self, prompts: Sequence[list[int]], pooling: str | None = None) -> list[Any]:
         """Return the vectors of texts."""
@@ -135,21 +146,37 @@ class Vectors:
             vectors.append(await asyncio.wrap_future(future))
         return vectors
 
+    async def check(self, pooling: str | None = None) -> None:
+        """See that the model can do that, before texts are tokenized for it."""
+        await asyncio.wrap_future(self._scheduler.run_between(partial(self._open, 0, pooling)))
+
     def _vector(self, ids: list[int], pooling: str | None) -> Any:
-        if self._embedder is None:
+        return self._open(len(ids), pooling).vector(ids)
+
+    def _open(self, count: int, pooling: str | None) -> Embedder:
+        """Return what pools texts of so many tokens; a longer one than before gets more room."""
+        embedder = self._embedder
+        if embedder is None or embedder.most < min(count, self._most):
+            if embedder is not None:
+                embedder.close()
             settings = self._settings
             threads = self._scheduler.threads
             kind = settings.pooling or ("rank" if self._ranks else None)
             context = replace(settings.context, pooling=kind, threads=threads)
-            self._embedder = Embedder(self._model, context)
-            if not self._embedder.is_own and kind is None:
+            size = min(1 << (count - 1).bit_length(), self._most) if count else 0
+            self._embedder = None  # where the next line fails, there is none
+            self._embedder = embedder = Embedder(self._model, context, size)
+            if not embedder.is_own and kind is None and not self._has_noted:
+                self._has_noted = True
                 self._note("the model does not say how it embeds: the mean is taken")
-        own = self._embedder.pooling
+        own = embedder.pooling
         if (pooling or own) != own or (pooling is None and own == "rank"):
             raise Problem(501, f"this model cannot do that: its pooling is {own}")
-        return self._embedder.vector(ids)
+        return embedder
 
 
+_MOST_EMBEDDED = 8192
+"""Tokens of a text for a vector, where slots have fewer."""
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -158,8 +185,8 @@ CHATML = (
 _TOOLS_WORD = re.compile(r"\btools\b")
 _RANK_TENSOR = "cls.output.weight"
 """The tensor of a head that says how well a text answers a question."""
-_TAIL_TOKENS = 256
-"""Tokens at the end of a prompt that may say how its answer begins."""
+_MOST_TEXTS = 4096
+"""Texts of biases whose tokens are remembered."""
 SHORT_TEXT = 1000
 """Characters, or tokens: work on as many takes less time than a thread takes to begin."""
 
@@ -168,7 +195,6 @@ class ServedModel:
     """A model that is served.
 
     Attributes:
-        created: When the server started, in seconds since 1970.
         generates: The model continues texts; others only make vectors of them.
     """
 
@@ -177,8 +203,11 @@ class ServedModel:
         runner: Runner,
         scheduler: Scheduler,
         settings: ServeSettings,
-        template: str | None = None,
-        on_note: Callable[[str], None] | None = None,
+        template: str | None,
+        unknown: UnknownFields,
+        metrics: Metrics,
+        responses: ResponseStore,
+        note: Callable[[str], None],
     ) -> None:
         """Look at the model's names, templates and vocabulary."""
         metadata = runner.header.file.metadata
@@ -188,10 +217,8 @@ class ServedModel:
         template = template or (own if isinstance(own, str) else None)
         self.model, self.scheduler, self.settings = runner.model, scheduler, settings
         self.file_name = os.path.basename(runner.model.path)
-        self.aliases = _split_names(settings.alias)
-        self.tags = _split_names(settings.tags)
+        self.aliases = split_names(settings.alias)
         self.name = self.aliases[0] if self.aliases else self.file_name
-        self.created = int(time.time())
         self.fingerprint = f"build-mtkit-{__version__}"
         thinks = settings.reasoning != "off" and settings.reasoning_budget != 0
         variables = _read_variables(settings.chat_template_kwargs)
@@ -202,21 +229,24 @@ class ServedModel:
         if self.is_chatml:
             template = CHATML
         self.template, self.tool_template = template or "", for_tools or ""
-        self.metrics = Metrics(scheduler)
-        self.note: Callable[[str], None] = on_note or (lambda _: None)
-        self.unknown = UnknownFields(
-            strict=settings.strict, count=self.metrics.count_ignored, say=self.note
-        )
+        self.metrics, self.unknown, self.note = metrics, unknown, note
         ranks = any(tensor.name == _RANK_TENSOR for tensor in runner.header.tensors)
         self.vectors = Vectors(runner.model, scheduler, settings, self.note, ranks=ranks)
+        self.responses = responses
         self.mailbox = Mailbox()
         scheduler.on_events = self.mailbox.deliver
         self._prompt = self._tool_prompt = self._open_prompt(template) if template else None
         if for_tools and for_tools != template:
             self._tool_prompt = self._open_prompt(for_tools)
         self._has_noted_tools = False
+        # requests bring the same texts again and again
+        self._text_ids = lru_cache(_MOST_TEXTS)(
+            lambda text: tuple(runner.model.tokenize(text, add_special=False))
+        )
         self._sets_thinking = settings.reasoning != "auto" or settings.reasoning_budget == 0
-        self._form = _start_form_analysis(for_tools or template, runner.model)
+        eos = runner.model.eos
+        sign = runner.model.piece(eos, special=True).decode("utf-8", "replace") if eos >= 0 else ""
+        self._form = start_form_analysis(for_tools or template, sign)
         if runner.model.has_vocabulary:
             runner.model.tokenize("a", add_special=False)  # its tables are filled by one thread
 
@@ -242,7 +272,7 @@ class ServedModel:
 
     def tail(self, ids: Sequence[int]) -> str:
         """Return the end of a prompt."""
-        return self.spell(ids[-_TAIL_TOKENS:])
+        return prompt_tail(self.model, ids)
 
     def conversation(
         self,
@@ -306,13 +336,24 @@ class ServedModel:
             thinking_tokens: What the request allows; None: what the server does.
         """
         sampler = terms.sampler
-        if schema is not None:
+        if schema is not None and not conversation.tools.forces:  # a text is not to come then
             sampler = replace(sampler, grammar=None, json_schema=schema)
         sampler = await self.check_grammar(await conversation.tools.force(sampler))
         ids = await self.chat_ids(conversation)
+        if terms.stops:
+            terms = replace(terms, signs=self._reasoning_signs(ids))
         markers = self.markers if conversation.tools.shows_markers else frozenset()
-        budget = self.budget(ids, thinking_tokens)
-        return ids, replace(terms, sampler=sampler, markers=markers, budget=budget)
+        reasoning = self._reasoning(conversation, ids, sampler, thinking_tokens)
+        return ids, replace(terms, sampler=sampler, markers=markers, reasoning=reasoning)
+
+    def _reasoning_signs(self, ids: Sequence[int]) -> ReasoningSigns | None:
+        """Return what closes the reasoning of an answer to a prompt; None where it has none."""
+        form = self.form
+        if form is None or not form.thought:
+            return None
+        opening = form.thinking.core.strip() if form.thinking is not None else ""
+        is_open = begins_in_reasoning(form, self.tail(ids))
+        return ReasoningSigns(is_open, opening, tuple(sign.core for sign in form.thought))
 
     def limit(self, limit: int | None, default: int | None = None) -> int | None:
         """Return the most tokens of an answer; None: as many as fit.
@@ -325,33 +366,59 @@ class ServedModel:
             limit = own if own >= 0 else default
         return None if limit is None or limit < 0 else limit
 
+    def adapters(self, rows: Sequence[Scale]) -> tuple[float, ...] | None:
+        """Return the scale of each adapter that a request asks for; None where it asks for none.
+
+        Source: llama.cpp, tools/server/server-task.cpp: those that are not named get 0.
+        """
+        if not rows:
+            return None
+        scales = {row.id: row.scale for row in rows}
+        self.model.check_adapters(scales, "lora")
+        return tuple(scales.get(place, 0.0) for place in range(len(self.model.adapter_scales)))
+
     async def check_grammar(self, sampler: SamplerSettings) -> SamplerSettings:
-        """Return settings of a sampler whose grammar or schema the model's tokens can follow."""
+        """Return settings of a sampler that the model's tokens can follow, with ids for biases."""
+        if sampler.logit_bias:
+            sampler = await run_in_thread(lambda: self._with_bias_ids(sampler))
         grammar, schema = sampler.grammar, sampler.json_schema
         if grammar is not None or schema is not None:
             compiled = await asyncio.to_thread(Grammar, self.model, text=grammar, schema=schema)
             compiled.close()
         return sampler
 
-    def budget(self, ids: Sequence[int], tokens: int | None = None) -> ThinkingBudget | None:
-        """Return how long the model may think.
+    def _with_bias_ids(self, sampler: SamplerSettings) -> SamplerSettings:
+        pairs = sampler.logit_bias
+        ids = tuple(
+            (token_id, bias)
+            for name, bias in pairs
+            for token_id in ((name,) if isinstance(name, int) else self._text_ids(name))
+        )
+        self.model.check_ids(token_id for token_id, _ in ids)
+        return replace(sampler, logit_bias=ids)
+
+    def _reasoning(
+        self,
+        conversation: Conversation,
+        ids: Sequence[int],
+        sampler: SamplerSettings,
+        tokens: int | None = None,
+    ) -> Reasoning | None:
+        """Return how the model reasons, where something waits for the end of it or bounds it.
 
         Args:
-            tokens: What the request allows; None: what the server does.
+            tokens: How long it may, by the request; None: by the server.
         """
-        own = self.settings.reasoning_budget
-        tokens = own if tokens is None else tokens
-        form = self.form
-        if tokens <= 0 or form is None or not form.thought:
+        tokens = self.settings.reasoning_budget if tokens is None else tokens
+        is_free = sampler.grammar is None and sampler.json_schema is None
+        if is_free and tokens <= 0:
             return None
-        sign = min(form.thought, key=lambda sign: len(sign.text))
-        closing = self.model.tokenize(sign.text, add_special=False)
-        return ThinkingBudget(
-            tokens,
-            begins_in_reasoning(form, self.tail(ids)),
-            form.thinking.core if form.thinking is not None else "",
-            tuple(sign.core for sign in form.thought),
-            tuple(closing),
+        return find_reasoning(
+            self.form,
+            self.tail(ids),
+            thinks=self._variables(conversation.values).get("enable_thinking") is not False,
+            text=not is_free and not conversation.tools.forces,
+            budget=tokens if tokens > 0 else None,
         )
 
     def _variables(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -376,7 +443,7 @@ class ServedModel:
         return dates if _TOOLS_WORD.search(self.template) else {**dates, "functions": ""}
 
 
-def _split_names(text: str | None) -> list[str]:
+def split_names(text: str | None) -> list[str]:
     """Return names with commas between, in alphabetical order."""
     return sorted({name.strip() for name in (text or "").split(",") if name.strip()})
 
@@ -391,13 +458,12 @@ def _read_variables(text: str | None) -> dict[str, Any]:
     return variables
 
 
-def _start_form_analysis(template: str | None, model: Model) -> Future[Form | None]:
+@lru_cache(8)  # a model that is loaded again has the same
+def start_form_analysis(template: str | None, eos: str) -> Future[Form | None]:
     """Analyze a template in a thread of its own."""
     from concurrent.futures import ThreadPoolExecutor
 
     from mtkit.chat.answer_analysis import find_form
-
-    eos = model.piece(model.eos, special=True).decode("utf-8", "replace") if model.eos >= 0 else ""
 
     def work() -> Form | None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import defaultdict
+from datetime import datetime, timezone
 from functools import partial
 
 from mtkit.chat.answer import Call, CallStart, CallText, Thought, calls_in, reasoning_in, text_in
@@ -19,6 +20,14 @@ from mtkit.serve.llama import end_fields
 from mtkit.serve.prompt import Fim, prompt_ids, prompts_of, single_text
 from mtkit.serve.reply import Problem, json_response
 from mtkit.serve.request import read_json, read_with_sampler
+from mtkit.serve.tool import (
+    InputReader,
+    InputText,
+    as_function,
+    choice_from_chat,
+    custom_names,
+    functions_from_chat,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +40,9 @@ if TYPE_CHECKING:
     from mtkit.chat.answer import Part
     from mtkit.serve.bodies import AnswerRequest
     from mtkit.serve.conversation import Conversation
-    from mtkit.serve.job import Chances, Piece
+    from mtkit.serve.job import Chances, Echo, Piece
     from mtkit.serve.model import ServedModel
+    from mtkit.serve.pool import ModelPool, PooledModel
     from mtkit.serve.tool import AnswerParser, Tools
 
 
@@ -114,7 +124,7 @@ class ChoicesReply(AnswerReply):
             choices.append({
                 "index": index,
                 **self.message(index, parts),
-                "logprobs": self.logprobs(index, pieces) if pieces else None,
+                "logprobs": self.logprobs(index, pieces) if pieces or self.terms.echo else None,
                 "finish_reason": self._finish_reason(end, len(calls_in(parts))),
             })  # fmt: skip
         return {**self._head, "choices": choices, **self._figures(), **self._verbose(0)}
@@ -134,16 +144,21 @@ class ChoicesReply(AnswerReply):
     def _has_figures(self) -> bool:
         return self.fields.stream_options.include_usage or self.fields.explain_cache
 
-    def _figures(self) -> dict[str, Any]:
+    def usage(self) -> dict[str, Any]:
+        """Return how many tokens there were."""
         answers = self.answers
         prompt, generated = answers.prompt_tokens, answers.generated
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": generated,
+            "total_tokens": prompt + generated,
+            "prompt_tokens_details": {"cached_tokens": answers.cached},
+        }
+
+    def _figures(self) -> dict[str, Any]:
+        answers = self.answers
         figures: dict[str, Any] = {
-            "usage": {
-                "prompt_tokens": prompt,
-                "completion_tokens": generated,
-                "total_tokens": prompt + generated,
-                "prompt_tokens_details": {"cached_tokens": answers.cached},
-            },
+            "usage": self.usage(),
             "timings": answers.timings[0].fields(),
         }
         if self.fields.explain_cache:
@@ -179,11 +194,29 @@ class CompletionReply(ChoicesReply):
         """Prepare the answers."""
         super().__init__(served, fields, terms, prompts)
         self._echoes = [text for text in echoes for _ in range(fields.count)]
-        self._offsets = dict(enumerate(map(len, self._echoes)))
+        self._untold = set(range(len(self._echoes)))
+        begin = map(len, self._echoes) if self._echoes else [0] * self.answers.count
+        self._offsets = [-1] * self.answers.count if terms.echo else list(begin)
 
     def opening(self) -> list[Any]:
-        """Return the prompts that are echoed."""
-        return [self.chunk(index, {"text": text}) for index, text in enumerate(self._echoes)]
+        """Return the prompts that are echoed, unless their probabilities come with them."""
+        return [] if self.terms.echo else [self._echo(index) for index in sorted(self._untold)]
+
+    def _echo(self, index: int) -> dict[str, Any]:
+        self._untold.discard(index)
+        pieces, self._pieces[index] = self._pieces[index], []
+        logprobs = {"logprobs": self.logprobs(index, pieces)} if self.terms.echo else {}
+        return self.chunk(index, {"text": self._echoes[index], **logprobs})
+
+    def handle(self, index: int, event: Piece | JobEnd) -> Iterator[Any]:
+        """Yield the chunks of an event, behind that of the prompt."""
+        if index in self._untold:
+            yield self._echo(index)
+        yield from super().handle(index, event)
+
+    def echo(self, index: int, event: Echo) -> None:
+        """Keep how probable the tokens of the prompt were."""
+        self._pieces[index] += event.pieces
 
     def parts(self, _: int, event: Piece | JobEnd) -> list[Part]:
         """Return the text."""
@@ -199,17 +232,25 @@ class CompletionReply(ChoicesReply):
 
     def logprobs(self, index: int, pieces: Sequence[Piece]) -> dict[str, Any]:
         """Return OpenAI's columns of probabilities."""
-        texts = [piece.raw.decode("utf-8", "replace") for piece in pieces]
-        rows = [_chances_of(piece) for piece in pieces]
+        served, is_eog = self.served, self.served.model.is_eog
+        texts = [  # the token that ends an answer adds none
+            piece.raw.decode("utf-8", "replace") if piece.text or not is_eog(piece.id) else ""
+            for piece in pieces
+        ]
+        rows: list[Chances | None] = [_chances_of(piece) for piece in pieces]
+        if self._offsets[index] < 0:  # the first token follows nothing
+            self._offsets[index] = 0
+            texts.insert(0, served.spell(self.answers.prompt(index)[:1]))
+            rows.insert(0, None)
         offsets = []
         for text in texts:
-            offsets.append(self._offsets.get(index, 0))
-            self._offsets[index] = offsets[-1] + len(text)
+            offsets.append(self._offsets[index])
+            self._offsets[index] += len(text)
         return {
             "tokens": texts,
-            "token_logprobs": [row.logprob for row in rows],
+            "token_logprobs": [row and row.logprob for row in rows],
             "top_logprobs": [
-                {self.served.spell([token_id]): chance for token_id, chance in reversed(row.top)}
+                row and {served.spell([token]): chance for token, chance in reversed(row.top)}
                 for row in rows
             ],
             "text_offset": offsets,
@@ -228,10 +269,13 @@ class ChatReply(ChoicesReply):
         """Prepare the answers."""
         super().__init__(served, fields, terms, prompts)
         parser = partial(
-            tools.parser, served.tail(prompts[0]),
-            streams=fields.stream, reasoning=fields.reasoning_format != "none",
-        )  # fmt: skip
+            tools.parser, served.tail(prompts[0]), reasoning=fields.reasoning_format != "none"
+        )
         self._parsers: defaultdict[int, AnswerParser] = defaultdict(parser)
+        self._customs = custom_names(fields.tools)
+        self._inputs: defaultdict[int, InputReader] = defaultdict(
+            partial(InputReader, self._customs)
+        )
         self._is_old = bool(fields.functions)  # calls as OpenAI's API had them before tools
         self.call_reason = "function_call" if self._is_old else "tool_calls"
 
@@ -242,7 +286,10 @@ class ChatReply(ChoicesReply):
 
     def parts(self, index: int, event: Piece | JobEnd) -> list[Part]:
         """Return the parts that an event completes."""
-        return self._parsers[index].read(event)
+        parts = self._parsers[index].read(event)
+        if not self._customs:
+            return parts
+        return list(self._inputs[index].read(parts, is_over=isinstance(event, JobEnd)))
 
     def delta(self, part: Part, calls: int) -> dict[str, Any]:
         """Return what a part adds to the message."""
@@ -254,15 +301,24 @@ class ChatReply(ChoicesReply):
             name = {} if isinstance(part, CallText) else {"name": part.name}
             text = part.text if isinstance(part, CallText) else ""
             return {"delta": {"function_call": {**name, "arguments": text}}}
-        if isinstance(part, CallText):
-            call = {"index": calls - 1, "function": {"arguments": part.text}}
+        if isinstance(part, CallStart):
+            call = {"index": calls, **self._call_object(Call(part.id, part.name, ""))}
+        elif isinstance(part, InputText):
+            call = {"index": calls - 1, "custom": {"input": part.text}}
         else:
-            call = {"index": calls, **_call_object(Call(part.id, part.name, ""))}
+            call = {"index": calls - 1, "function": {"arguments": part.text}}
         return {"delta": {"tool_calls": [call]}}
+
+    def _call_object(self, call: Call) -> dict[str, Any]:
+        if call.name in self._customs:
+            custom = {"name": call.name, "input": call.arguments}
+            return {"id": call.id, "type": "custom", "custom": custom}
+        function = {"name": call.name, "arguments": call.arguments}
+        return {"id": call.id, "type": "function", "function": function}
 
     def message(self, _: int, parts: list[Part]) -> dict[str, Any]:
         """Return the message."""
-        calls = [_call_object(call) for call in calls_in(parts)]
+        calls = [self._call_object(call) for call in calls_in(parts)]
         text = text_in(parts)
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
         if thoughts := reasoning_in(parts):
@@ -275,21 +331,29 @@ class ChatReply(ChoicesReply):
                 message["tool_calls"] = calls
         return {"message": message}
 
+    def usage(self) -> dict[str, Any]:
+        """Return how many tokens there were, those of the reasoning on their own."""
+        reasoned = sum(parser.reasoning_tokens for parser in self._parsers.values())
+        return {**super().usage(), "completion_tokens_details": {"reasoning_tokens": reasoned}}
+
     def logprobs(self, _: int, pieces: Sequence[Piece]) -> dict[str, Any]:
         """Return OpenAI's list of probabilities."""
+        return {"content": token_rows(self.served, pieces), "refusal": None}
 
-        def row(raw: bytes, chance: float) -> dict[str, Any]:
-            text = raw.decode("utf-8", "replace")
-            return {"token": text, "logprob": chance, "bytes": list(raw)}
 
-        piece_of, content = self.served.model.piece, []
-        for piece in pieces:
-            chances = _chances_of(piece)
-            top = [
-                row(piece_of(token_id, special=True), chance) for token_id, chance in chances.top
-            ]
-            content.append({**row(piece.raw, chances.logprob), "top_logprobs": top})
-        return {"content": content, "refusal": None}
+def token_rows(served: ServedModel, pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+    """Return how probable tokens were, and others in their place."""
+
+    def row(raw: bytes, chance: float) -> dict[str, Any]:
+        text = raw.decode("utf-8", "replace")
+        return {"token": text, "logprob": chance, "bytes": list(raw)}
+
+    piece_of, rows = served.model.piece, []
+    for piece in pieces:
+        chances = _chances_of(piece)
+        top = [row(piece_of(token_id, special=True), chance) for token_id, chance in chances.top]
+        rows.append({**row(piece.raw, chances.logprob), "top_logprobs": top})
+    return rows
 
 
 def _chances_of(piece: Piece) -> Chances:
@@ -297,35 +361,42 @@ def _chances_of(piece: Piece) -> Chances:
     return piece.chances
 
 
-def _call_object(call: Call) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
-
-
 _DEFAULT_TOKENS = 16
 """OpenAI's limit for a completion without one."""
 
 
-async def models(_: Request, served: ServedModel) -> Response:
-    """List the one model."""
-    return json_response({"object": "list", "data": [_model_card(served)]})
+async def models(request: Request, pool: ModelPool) -> Response:
+    """List the models."""
+    cards = [_model_card(request, model, pool) for model in pool.models]
+    if _ANTHROPIC_VERSION in request.headers:
+        ends = {"first_id": cards[0]["id"], "last_id": cards[-1]["id"], "has_more": False}
+        return json_response({"data": cards, **ends})
+    return json_response({"object": "list", "data": cards})
 
 
-async def model(request: Request, served: ServedModel) -> Response:
-    """Describe the model."""
-    if request.path_params["name"] not in {served.name, *served.aliases}:
-        raise Problem(404, "there is no such model", code="model_not_found")
-    return json_response(_model_card(served))
+async def model(request: Request, pool: ModelPool) -> Response:
+    """Describe the model that answers to a name."""
+    return json_response(_model_card(request, pool.choose(request.path_params["name"]), pool))
 
 
-def _model_card(served: ServedModel) -> dict[str, Any]:
-    model = served.model
+_ANTHROPIC_VERSION = "anthropic-version"
+"""The header that all of Anthropic's clients send."""
+
+
+def _model_card(request: Request, model: PooledModel, pool: ModelPool) -> dict[str, Any]:
+    served = model.served
+    if _ANTHROPIC_VERSION in request.headers:
+        created = datetime.fromtimestamp(pool.created, timezone.utc)
+        return {
+            "type": "model", "id": model.name, "display_name": model.name,
+            "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }  # fmt: skip
     return {
-        "id": served.name, "object": "model", "created": served.created, "owned_by": "mtkit",
-        "aliases": served.aliases, "tags": served.tags, "context_length": served.scheduler.n_slot,
-        "meta": {
-            "n_vocab": model.n_vocab, "n_ctx_train": model.n_ctx_train, "n_embd": model.n_embd,
-        },
+        "id": model.name, "object": "model", "created": pool.created, "owned_by": "mtkit",
+        "aliases": model.aliases, "tags": pool.tags,
+        "context_length": served.scheduler.n_slot if served is not None else None,
+        "status": {"value": "loaded" if served is not None else "unloaded"},
+        "meta": model.sizes,
     }  # fmt: skip
 
 
@@ -341,10 +412,11 @@ async def completions(request: Request, served: ServedModel) -> Response:
         ids = [await fim.ids(single_text(prompt), fields.suffix, limit=limit) for prompt in prompts]
     else:
         ids = [await prompt_ids(served, prompt) for prompt in prompts]
-    if fields.echo and fields.logprobs is not None:
-        raise Problem(400, "echo: the prompt's own probabilities are not told", field="echo")
     echoes = [served.spell(prompt) for prompt in ids] if fields.echo else []
-    terms = Terms(await served.check_grammar(sampler), limit, fields.stops, fields.logprobs)
+    terms = Terms(
+        await served.check_grammar(sampler), limit, fields.stops, fields.logprobs,
+        echo=fields.echo and fields.logprobs is not None,
+    )  # fmt: skip
     reply = CompletionReply(served, fields, terms, ids, echoes)
     return await send_reply(request, reply, streams=fields.stream)
 
@@ -382,9 +454,18 @@ async def _read_conversation(request: Request, served: ServedModel) -> Conversat
     return conversation_of(fields, served)
 
 
+def _with_functions(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message whose calls are all of functions."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return message
+    return {**message, "tool_calls": [as_function(call) for call in calls]}
+
+
 def conversation_of(fields: Chat, served: ServedModel) -> Conversation:
     """Return the conversation of a request."""
-    tools, choice, several = fields.tools, fields.tool_choice, fields.parallel_tool_calls
+    tools, choice = functions_from_chat(fields.tools), choice_from_chat(fields.tool_choice)
+    several = fields.parallel_tool_calls
     if fields.functions:  # what OpenAI's API had before there were tools
         functions = [{"type": "function", "function": function} for function in fields.functions]
         tools = [*tools, *functions]
@@ -393,7 +474,7 @@ def conversation_of(fields: Chat, served: ServedModel) -> Conversation:
         fields.chat_template_kwargs, fields.enable_thinking, fields.reasoning_effort
     )
     return served.conversation(
-        messages_from_openai(fields.messages),
+        messages_from_openai([_with_functions(message) for message in fields.messages]),
         tools_from_openai(tools),
         choice,
         values,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ANTHROPIC = "/messages"
 """Routes below it, with /v1 or without, answer as Anthropic's API does."""
+OLLAMA = "/api/"
+"""Routes below it answer as Ollama's."""
 _ERROR_KINDS = {
     400: "invalid_request_error", 401: "authentication_error", 403: "permission_error",
     404: "not_found_error", 405: "invalid_request_error", 413: "request_too_large",
@@ -78,6 +80,8 @@ def problem_of(error: Exception) -> Problem:
 def error_body(path: str, problem: Problem) -> dict[str, Any]:
     """Return the body of an error."""
     kind = _ERROR_KINDS.get(problem.status, "api_error")
+    if path.startswith(OLLAMA):
+        return {"error": problem.what}
     if path.removeprefix("/v1").startswith(ANTHROPIC):
         return {"type": "error", "error": {"type": kind, "message": problem.what}}
     error = {"message": problem.what, "type": problem.kind or kind, "param": problem.field}

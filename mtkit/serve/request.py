@@ -11,6 +11,7 @@ with ``--strict`` every unknown field is.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -21,11 +22,11 @@ from mtkit.base.record import replace
 from mtkit.errors import UsageError
 from mtkit.serve.reply import ClientGone, Problem
 from mtkit.settings import SamplerSettings
-from mtkit.settings.declaration import coerce, settings_of, table
+from mtkit.settings.declaration import settings_of, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from starlette.requests import Request
 
@@ -33,16 +34,19 @@ if TYPE_CHECKING:
 _NO_EFFECT = frozenset((
     "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
     "prompt_cache_retention", "truncation", "verbosity", "stream_options", "context_management",
+    # Ollama's: how a model is loaded is the server's
+    "num_batch", "num_gpu", "main_gpu", "num_thread", "numa", "low_vram", "f16_kv", "logits_all",
+    "vocab_only", "use_mmap", "use_mlock", "penalize_newline", "shift",
 ))  # fmt: skip
 """Fields of clients that change no answer here, accepted with ``--strict``, too."""
 _HARMLESS_VALUES: dict[str, tuple[Any, ...]] = {
     # OpenAI's
-    "audio": (), "modalities": (["text"],), "best_of": (1,), "web_search_options": (),
-    "previous_response_id": (), "conversation": (), "prompt": (), "background": (False,),
+    "audio": (), "modalities": (["text"],), "best_of": (1,),
+    "conversation": (), "prompt": (), "background": (False,),
     # Anthropic's
     "mcp_servers": ([],), "container": (),
     # llama-server's
-    "image_data": ([],), "multimodal_data": ([],), "lora": ([],),
+    "image_data": ([],), "multimodal_data": ([],),
     # vLLM's
     "guided_json": (), "guided_regex": (), "guided_choice": (), "guided_grammar": (),
     "structured_outputs": (), "use_beam_search": (False,), "prompt_logprobs": (),
@@ -56,37 +60,51 @@ class UnknownFields:
     """The fields that nothing reads, of all requests to a server."""
 
     def __init__(
-        self, *, strict: bool, count: Callable[[str], None], say: Callable[[str], None]
+        self, *, strict: bool, count: Callable[[str, int], None], say: Callable[[str], None]
     ) -> None:
-        """Take ``count``, called with the name of each field, and ``say``, once for each name."""
+        """Take ``count``, called with names of fields and how many, and ``say``, once for each."""
         self._strict, self._count, self._say = strict, count, say
         self._names: set[str] = set()
 
-    def check(self, fields: Mapping[str, Any]) -> None:
-        """Refuse or pass over the fields of one request."""
-        for name, value in fields.items():
-            harmless = _HARMLESS_VALUES.get(name)
-            if harmless is not None:
-                if not any(type(value) is type(same) and value == same for same in harmless):
-                    values = " or ".join(msgspec.json.encode(same).decode() for same in harmless)
-                    what = f"only {values} is supported" if values else "is not supported"
-                    raise Problem(400, f"{name}: {what}", field=name)
-            elif self._strict and name not in _NO_EFFECT:
-                raise Problem(400, f"{name[:100]}: is not a known field", field=name[:100])
-            name = name[:100]
-            self._note(name, f"requests have the field {name}, which has no effect")
+    def check(self, fields: Mapping[str, Any], known: Collection[str] = ()) -> None:
+        """Refuse or pass over the fields of one request that are not known.
 
-    def leave_out(self, kind: str) -> None:
-        """Refuse or leave out a tool of a type that only other servers have."""
+        Only so many names are looked at as are ever noted: a body may have some 300,000.
+        """
+        for name, harmless in _HARMLESS_VALUES.items():
+            value = fields.get(name) if name not in known else None
+            if value is not None and not any(
+                type(value) is type(same) and value == same for same in harmless
+            ):
+                values = " or ".join(msgspec.json.encode(same).decode() for same in harmless)
+                what = f"only {values} is supported" if values else "is not supported"
+                raise Problem(400, f"{name}: {what}", field=name)
+        unknown = (n for n, value in fields.items() if value is not None and n not in known)
+        names = list(islice(unknown, _MOST_NAMES))
         if self._strict:
-            raise Problem(400, f"tools: the type {kind[:100]} is not supported", field="tools")
-        self._note(f"tools: {kind[:100]}", f"tools of the type {kind[:100]} are left out")
+            for name in (*names, *unknown):
+                if name not in _NO_EFFECT and name not in _HARMLESS_VALUES:
+                    raise Problem(400, f"{name[:100]}: is not a known field", field=name[:100])
+        for name in names:
+            name = name[:100]
+            self.note(name, f"requests have the field {name}, which has no effect")
+        rest = len(fields) - len(names) - sum(name in fields for name in known)
+        if len(names) == _MOST_NAMES and rest:
+            self._count("others", rest)
 
-    def _note(self, name: str, text: str) -> None:
+    def leave_out(self, kind: str, field: str = "tools") -> None:
+        """Refuse or leave out what is of a type that only other servers have."""
+        kind = kind[:100]
+        if self._strict:
+            raise Problem(400, f"{field}: the type {kind} is not supported", field=field)
+        self.note(f"{field}: {kind}", f"{field} of the type {kind} are left out")
+
+    def note(self, name: str, text: str) -> None:
+        """Count a name, and report it when it comes for the first time."""
         if name not in self._names and len(self._names) < _MOST_NAMES:
             self._names.add(name)
             self._say(text)
-        self._count(name if name in self._names else "others")
+        self._count(name if name in self._names else "others", 1)
 
 
 MOST_BODY = 4 << 20
@@ -96,8 +114,11 @@ MOST_GRAMMAR = 64 << 10
 _JSON_KINDS: dict[type[Any], str] = {dict: "object", list: "list"}
 
 
-async def read_json(request: Request, kind: type[Any] = dict) -> Any:
-    """Return the JSON of a request's body."""
+async def read_bytes(request: Request) -> bytes:
+    """Return a request's body."""
+    if hasattr(request.state, "body"):  # read for the name of a model
+        body: bytes = request.state.body
+        return body
     too_long = Problem(413, f"the body has more than {MOST_BODY} bytes")
     length = request.headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > MOST_BODY:
@@ -111,8 +132,14 @@ async def read_json(request: Request, kind: type[Any] = dict) -> Any:
             parts.append(part)
     except ClientDisconnect:
         raise ClientGone from None
+    request.state.body = body = b"".join(parts)
+    return body
+
+
+async def read_json(request: Request, kind: type[Any] = dict) -> Any:
+    """Return the JSON of a request's body."""
     try:
-        body = msgspec.json.decode(b"".join(parts))
+        body = msgspec.json.decode(await read_bytes(request))
     except (msgspec.DecodeError, RecursionError) as error:
         raise Problem(400, f"the body is not valid JSON: {error}") from None
     except UnicodeDecodeError:
@@ -153,21 +180,18 @@ S = TypeVar("S", bound=Struct)
 
 def read_body(kind: type[S], body: dict[str, Any], unknown: UnknownFields) -> S:
     """Return a body as a record."""
-    record, rest = split_body(kind, body)
-    unknown.check(rest)
+    record = _record_of(kind, body)
+    unknown.check(body, kind.__struct_fields__)
     return record
 
 
-def split_body(kind: type[S], body: dict[str, Any]) -> tuple[S, dict[str, Any]]:
-    """Return a body as a record, and the fields that the record does not have."""
-    own = kind.__struct_fields__
-    values = {name: value for name, value in body.items() if value is not None}
-    rest = {name: value for name, value in values.items() if name not in own}
+def _record_of(kind: type[S], body: dict[str, Any]) -> S:
+    """Return the fields of a body that a record has."""
+    values = {name: body[name] for name in kind.__struct_fields__ if body.get(name) is not None}
     try:
-        record = msgspec.convert({name: values[name] for name in own if name in values}, kind)
+        return msgspec.convert(values, kind)
     except (msgspec.ValidationError, RecursionError) as error:
         raise validation_problem(str(error)) from None
-    return record, rest
 
 
 def validation_problem(message: str) -> Problem:
@@ -196,6 +220,16 @@ _SAMPLER_NAMES = {
 }
 
 
+class Scale(Struct, frozen=True):
+    """An adapter with its scale."""
+
+    id: Annotated[int, Meta(ge=0, le=1 << 16)]
+    scale: Annotated[float, Meta(ge=-1e6, le=1e6)] = 0.0
+
+
+Scales = Annotated[list[Scale], Meta(max_length=1000)]
+
+
 class WithSampler(Struct, kw_only=True):
     """A body that may hold settings of the sampler, too."""
 
@@ -207,9 +241,13 @@ def read_with_sampler(
     kind: type[B], body: dict[str, Any], defaults: SamplerSettings, unknown: UnknownFields
 ) -> tuple[B, SamplerSettings]:
     """Return a body as a record, and the settings of the sampler in it."""
-    record, rest = split_body(kind, body)
-    unknown.check({name: value for name, value in rest.items() if name not in _SAMPLER_NAMES})
-    rest = {name: value for name, value in rest.items() if name in _SAMPLER_NAMES}
+    record, own = _record_of(kind, body), kind.__struct_fields__
+    unknown.check(body, {*own, *_SAMPLER_NAMES})
+    rest = {
+        name: body[name]
+        for name in _SAMPLER_NAMES
+        if name not in own and body.get(name) is not None
+    }
     values = {_SAMPLER_NAMES[name]: value for name, value in rest.items()}
     if type(values.get("top_k")) is int:
         values["top_k"] = max(values["top_k"], 0) if values["top_k"] >= -1 else values["top_k"]
@@ -219,8 +257,7 @@ def read_with_sampler(
         del values["grammar"]
     if type(values.get("seed")) is int:
         values["seed"] = _read_seed(values["seed"])
-    if "logit_bias" in values:
-        values["logit_bias"] = _read_biases(values["logit_bias"])
+    biases = _read_biases(values.pop("logit_bias")) if "logit_bias" in values else None
     schema = values.get("json_schema")
     if isinstance(schema, dict):
         values["json_schema"] = msgspec.json.encode(schema).decode()
@@ -234,6 +271,8 @@ def read_with_sampler(
         error.field = next((n for n in rest if _SAMPLER_NAMES[n] == error.field), error.field)
         raise
     changed = {name: getattr(settings, name) for name in values}
+    if biases is not None:
+        changed["logit_bias"] = tuple(biases)
     if values.keys() & {"grammar", "json_schema"}:
         changed = {"grammar": None, "json_schema": None, **changed}
     return record, replace(defaults, **changed)
@@ -261,5 +300,8 @@ def _read_biases(value: Any) -> list[tuple[int | str, float]]:
         if type(name) not in (int, str) or not (type(bias) in (int, float) or bias is False):
             raise UsageError(what, field="logit_bias")
         never = bias is False or bias <= -100
-        biases.append((name, float("-inf") if never else coerce(bias, float, "logit_bias")))
+        try:
+            biases.append((name, float("-inf") if never else float(bias)))
+        except OverflowError:
+            raise UsageError("has a number of too many digits", field="logit_bias") from None
     return biases

@@ -1,6 +1,6 @@
 """OpenAI's route ``/v1/responses`` and its answers.
 
-Nothing is stored: a request brings its whole conversation.
+Responses are kept for a while: a request may go on from one (``response_store``).
 
 Source: OpenAI's reference of the Responses API, and the records in ``openai.types.responses``.
 """
@@ -11,62 +11,98 @@ import secrets
 import time
 from itertools import count
 
-import msgspec
-
 from mtkit.chat.answer import CallStart, CallText, Thought
 from mtkit.serve.answer import Answers, Reply, send_reply
 from mtkit.serve.bodies import Responses, schema_of, template_variables
 from mtkit.serve.conversation import messages_from_responses, seal_reasoning
-from mtkit.serve.job import Terms
-from mtkit.serve.reply import problem_of, sse_event
+from mtkit.serve.job import Piece, Terms
+from mtkit.serve.openai import token_rows
+from mtkit.serve.reply import json_response, problem_of, sse_event
 from mtkit.serve.request import read_json, read_with_sampler
-from mtkit.serve.tool import choice_from_responses, functions_from_responses
+from mtkit.serve.response_items import plain_items
+from mtkit.serve.tool import choice_from_responses, functions_from_responses, input_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from starlette.requests import Request
     from starlette.responses import Response
 
     from mtkit.chat.answer import Part
-    from mtkit.serve.job import JobEnd, JobProgress, Piece
+    from mtkit.serve.job import JobEnd, JobProgress
     from mtkit.serve.model import ServedModel
+    from mtkit.serve.pool import ModelPool
     from mtkit.serve.tool import AnswerParser, ToolOrigin
     from mtkit.settings import SamplerSettings
 
+_LOGPROBS = "message.output_text.logprobs"
 _SEALED_REASONING = "reasoning.encrypted_content"
 
 
 async def create(request: Request, served: ServedModel) -> Response:
     """Answer a conversation."""
+    store = served.responses
     body = await read_json(request)
     fields, sampler = read_with_sampler(Responses, body, served.settings.sampler, served.unknown)
     schema = schema_of(fields.text.format.as_chat, body, "text.format")
     functions, origins = functions_from_responses(fields.tools, served.unknown)
     functions, choice = choice_from_responses(fields.tool_choice, functions, origins)
+    new: Sequence[Mapping[str, Any]] = (
+        [{"role": "user", "content": fields.input}]
+        if isinstance(fields.input, str)
+        else fields.input
+    )
+    previous = store.previous(fields.previous_response_id)
+    items = list(plain_items(new, store, served.unknown))
+    past = list(plain_items(previous.items, store, served.unknown)) if previous else []
     conversation = served.conversation(
-        messages_from_responses(fields.input, fields.instructions, origins),
+        [
+            *messages_from_responses(past, fields.instructions, origins),
+            *messages_from_responses(items, "", origins),
+        ],
         functions,
         choice,
         template_variables(fields.chat_template_kwargs, None, fields.reasoning.effort),
         several=fields.parallel_tool_calls,
     )
+    top = fields.top_logprobs
     terms = Terms(
-        sampler, served.limit(fields.max_output_tokens), speculative=fields.speculative,
-        progress=fields.stream,
+        sampler, served.limit(fields.max_output_tokens),
+        top=top if top or _LOGPROBS in fields.include else None, speculative=fields.speculative,
+        progress=fields.stream and fields.return_progress, adapters=served.adapters(fields.lora),
     )  # fmt: skip
     ids, terms = await served.chat_terms(conversation, terms, schema)
     answers = Answers(served, [ids], terms, timed=fields.timings_per_token and fields.stream)
-    parser = conversation.tools.parser(served.tail(ids), streams=fields.stream)
+    parser = conversation.tools.parser(served.tail(ids))
     output = ResponseOutput(origins, seals_thoughts=_SEALED_REASONING in fields.include)
     reply = ResponseReply(served, fields, terms.sampler, answers, parser, output)
+    if fields.store:
+        reply.keep = lambda response: store.add(response, items, previous)
     return await send_reply(request, reply, streams=fields.stream)
 
 
+async def read(request: Request, pool: ModelPool) -> Response:
+    """Return a response that is kept."""
+    return json_response(pool.responses.response(request.path_params["name"]))
+
+
+async def remove(request: Request, pool: ModelPool) -> Response:
+    """Forget a response."""
+    name = request.path_params["name"]
+    pool.responses.remove(name)
+    return json_response({"id": name, "object": "response", "deleted": True})
+
+
 class ResponseReply(Reply):
-    """The reply of ``/v1/responses``: one response."""
+    """The reply of ``/v1/responses``: one response.
+
+    Attributes:
+        keep: Called with the whole response.
+    """
+
+    keep: Callable[[dict[str, Any]], None] = staticmethod(lambda _: None)
 
     def __init__(
         self,
@@ -80,8 +116,10 @@ class ResponseReply(Reply):
         super().__init__(
             answers, has_progress=fields.return_progress, has_times=fields.timings_per_token
         )
-        self._tokenize = served.model.tokenize
+        self._served = served
+        self._pieces: list[Piece] = []
         self._parser, self._output, self._numbers = parser, output, count()
+        self._is_queued = False
         self._head = {
             "id": f"resp_{secrets.token_hex(16)}",
             "object": "response",
@@ -96,13 +134,14 @@ class ResponseReply(Reply):
             "model": served.name,
             "output": [],
             "parallel_tool_calls": fields.parallel_tool_calls,
-            "previous_response_id": None,
+            "previous_response_id": fields.previous_response_id,
             "reasoning": {"effort": fields.reasoning.effort, "summary": None},
-            "store": False,
+            "store": fields.store,
             "temperature": sampler.temperature,
             "text": {"format": {"type": fields.text.format.type}},
             "tool_choice": fields.tool_choice,
             "tools": fields.tools,
+            "top_logprobs": fields.top_logprobs,
             "top_p": sampler.top_p,
             "truncation": "disabled",
             "usage": None,
@@ -115,8 +154,16 @@ class ResponseReply(Reply):
 
     def opening(self) -> Iterator[dict[str, Any]]:
         """Yield the start of the response."""
-        yield {"type": "response.created", "response": self._head}
+        if not self._is_queued:
+            yield {"type": "response.created", "response": self._head}
         yield self._in_progress()
+
+    def waiting(self) -> bytes:
+        """Return that the response is queued."""
+        head = {**self._head, "status": "queued"}
+        kinds = ("response.queued",) if self._is_queued else ("response.created", "response.queued")
+        self._is_queued = True
+        return b"".join(self.encode({"type": kind, "response": head}) for kind in kinds)
 
     def keep_alive(self) -> bytes:
         """Return that the response is in progress."""
@@ -133,10 +180,21 @@ class ResponseReply(Reply):
 
     def handle(self, _: int, event: Piece | JobEnd) -> Iterator[dict[str, Any]]:
         """Yield the events of the output."""
+        if isinstance(event, Piece) and event.chances is not None:
+            self._pieces.append(event)
         for part in self._parser.read(event):
             if part:
-                for value in self._output.add(part):
+                for value in self._output.add(part, self._chances_of(part)):
                     yield {**value, **self.times()} if "delta" in value else value
+
+    def _chances_of(self, part: Part) -> list[dict[str, Any]]:
+        """Return how probable the tokens of a text were: the last ones that came."""
+        pieces, self._pieces = self._pieces, []
+        left, start = len(part) if isinstance(part, str) else 0, len(pieces)
+        while left > 0 and start:
+            start -= 1
+            left -= len(pieces[start].raw.decode("utf-8", "ignore"))
+        return token_rows(self._served, pieces[start:])
 
     def closing(self) -> Iterator[dict[str, Any]]:
         """Yield the end of the output and of the response."""
@@ -161,16 +219,10 @@ class ResponseReply(Reply):
     def _status(self) -> str:
         return "incomplete" if self.answers.ends[0].end == "length" else "completed"
 
-    def _reasoning_tokens(self) -> int:
-        """Return about how many tokens the reasoning has: those of its text."""
-        items = [item for item in self._output.items if item["type"] == "reasoning"]
-        text = "".join(part["text"] for item in items for part in item["content"])
-        return len(self._tokenize(text, add_special=False)) if text else 0
-
     def _response(self) -> dict[str, Any]:
         answers, status = self.answers, self._status
         prompt, generated = answers.prompt_tokens, answers.generated
-        return {
+        response = {
             **self._head,
             "status": status,
             "incomplete_details": {"reason": "max_output_tokens"}
@@ -181,10 +233,12 @@ class ResponseReply(Reply):
                 "input_tokens": prompt,
                 "input_tokens_details": {"cached_tokens": answers.cached},
                 "output_tokens": generated,
-                "output_tokens_details": {"reasoning_tokens": self._reasoning_tokens()},
+                "output_tokens_details": {"reasoning_tokens": self._parser.reasoning_tokens},
                 "total_tokens": prompt + generated,
             },
         }
+        self.keep(response)
+        return response
 
 
 class ResponseOutput:
@@ -196,9 +250,10 @@ class ResponseOutput:
         self.items: list[dict[str, Any]] = []
         self._open: dict[str, Any] = {}
         self._text: list[str] = []
+        self._logprobs: list[dict[str, Any]] = []
 
-    def add(self, part: Part) -> Iterator[dict[str, Any]]:
-        """Add a part of the answer; yields its events."""
+    def add(self, part: Part, logprobs: Sequence[dict[str, Any]] = ()) -> Iterator[dict[str, Any]]:
+        """Add a part of the answer, a text with how probable its tokens were; yields its events."""
         if isinstance(part, CallStart):
             yield from self.close()
             yield from self._begin(self._call(part))
@@ -214,8 +269,9 @@ class ResponseOutput:
             if self._open.get("type") != "message":
                 yield from self._begin_text("message", "msg_", {"role": "assistant"})
         self._text.append(text)
+        self._logprobs += logprobs
         if self._open["type"] != "custom_tool_call":  # its input is known at its end
-            yield self._event("delta", delta=text)
+            yield self._event("delta", logprobs, delta=text)
 
     def close(self, status: str = "completed") -> Iterator[dict[str, Any]]:
         """End the item that is open; yields its events."""
@@ -224,13 +280,13 @@ class ResponseOutput:
         item, text = self._open, "".join(self._text)
         kind, field = _ITEM_KINDS[item["type"]][:2]
         if item["type"] == "custom_tool_call":
-            text = _parse_input(text)
+            text = input_of(text)
             yield self._event("delta", delta=text)
-        yield self._event("done", **{field: text})
+        yield self._event("done", self._logprobs, **{field: text})
         if item["type"] in ("function_call", "custom_tool_call"):
             item[field] = text
         else:
-            part = _content_part(kind, text)
+            part = _content_part(kind, text, self._logprobs)
             item["content"] = [part]
             yield self._at("response.content_part.done", content_index=0, part=part)
         if item["type"] != "custom_tool_call":
@@ -266,7 +322,7 @@ class ResponseOutput:
 
     def _begin(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
         self.items.append(item)
-        self._open, self._text = item, []
+        self._open, self._text, self._logprobs = item, [], []
         yield {
             "type": "response.output_item.added",
             "output_index": self._place,
@@ -288,8 +344,12 @@ class ResponseOutput:
         part = _content_part(_ITEM_KINDS[kind][0], "")
         yield self._at("response.content_part.added", content_index=0, part=part)
 
-    def _event(self, what: str, **fields: Any) -> dict[str, Any]:
+    def _event(
+        self, what: str, logprobs: Sequence[dict[str, Any]] = (), **fields: Any
+    ) -> dict[str, Any]:
         kind, _, more = _ITEM_KINDS[self._open["type"]]
+        if "logprobs" in more:
+            more = {**more, "logprobs": list(logprobs)}
         return self._at(f"response.{kind}.{what}", **more, **fields)
 
     def _at(self, kind: str, **fields: Any) -> dict[str, Any]:
@@ -306,20 +366,11 @@ _ITEM_KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
 """The events of each kind of item: their name, the field of its text, further fields."""
 
 
-def _content_part(kind: str, text: str) -> dict[str, Any]:
+def _content_part(kind: str, text: str, logprobs: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     if kind == "output_text":
-        return {"type": kind, "text": text, "annotations": [], "logprobs": []}
+        return {"type": kind, "text": text, "annotations": [], "logprobs": list(logprobs)}
     return {"type": kind, "text": text}
 
 
 def _new_id(prefix: str) -> str:
     return prefix + secrets.token_hex(16)
-
-
-def _parse_input(arguments: str) -> str:
-    """Return the input of a tool that takes a text; without one, the arguments as they are."""
-    try:
-        text = msgspec.json.decode(arguments)["input"]
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return arguments
-    return text if isinstance(text, str) else arguments

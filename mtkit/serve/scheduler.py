@@ -61,6 +61,18 @@ def slots_with_cells(slots: Sequence[Slot], n_cells: int) -> list[Slot]:
     return [slot for slot in slots if slot in ready]
 
 
+def slots_alike(slots: Sequence[Slot]) -> list[Slot]:
+    """Return the slots that one batch can compute: llama.cpp has one set of adapters at a time.
+
+    Those whose turn it is go with the slot that was in no batch for longest.
+    """
+    if len({slot.scales for slot in slots}) <= 1:
+        return list(slots)
+    ready = [slot for slot in slots if slot.waiting]
+    first = min(ready or slots, key=lambda slot: slot.turn)
+    return [slot for slot in slots if slot.scales == first.scales]
+
+
 PROMPT_ROWS = 128
 """Rows of a batch for prompts while answers run, so that a long one does not hold up their text."""
 _WAIT_PART, _LOOK_SECONDS = 0.1, 0.02
@@ -179,13 +191,18 @@ class Scheduler:
     def scale_adapters(self, scales: Mapping[int, float]) -> Future[None]:
         """Set the scales of the model's adapters; those that are not named get 0.
 
-        What the slots remember was computed with others: it is computed again.
+        What answers have computed with others is computed again.
         """
 
         def work() -> None:
-            self.context.model.scale_adapters(scales)
-            for slot in self.slots:
-                slot.put_off()
+            model = self.context.model
+            before = model.adapter_scales
+            model.scale_adapters(scales)
+            after = model.adapter_scales
+            for slot in self.slots if after != before else ():
+                if slot.job is not None and slot.job.terms.adapters is None:
+                    slot.put_off()
+                    slot.scales = tuple(after)
 
         return self.run_between(work)
 
@@ -263,12 +280,12 @@ class Scheduler:
 
     def _choose_slot(self, job: Job, free: Sequence[Slot]) -> Slot:
         """Return the slot that remembers most of a prompt, or the one not used for longest."""
-        terms, ids = job.terms, job.ids
+        terms = job.terms
         if terms.slot is not None:
             return self.slots[terms.slot]
         if terms.cached:
-            slot = max(free, key=lambda slot: (slot.common(ids), -slot.used))
-            if slot.common(ids) > _LEAST_ALIKE * len(ids):
+            slot = max(free, key=lambda slot: (slot.common(job), -slot.used))
+            if slot.common(job) > _LEAST_ALIKE * len(job.ids):
                 return slot
         return min(free, key=lambda slot: slot.used)
 
@@ -295,22 +312,25 @@ class Scheduler:
         self._draft([slot for slot in running if slot.may_draft > 0], len(running))
         if self.context.settings.kv_unified:  # may put off slots that have no cells left
             busy = slots_with_cells(self.slots, self.context.n_cells)
-            running = [slot for slot in busy if slot.waiting == 1]
+        busy = slots_alike(busy)
+        running = [slot for slot in busy if slot.waiting == 1]
         rows = sum(1 + len(slot.proposal.ids) for slot in running)
         left = self.context.n_batch - rows
         left = min(left, PROMPT_ROWS) if rows else left
-        shares = batch_rows([slot.waiting for slot in busy], left)
+        shares = batch_rows([slot.most_rows for slot in busy], left)
         return [(slot, share) for slot, share in zip(busy, shares, strict=True) if share]
 
     def _compute(self, batch: Sequence[tuple[Slot, int]]) -> None:
         start = time.monotonic()
+        self.context.use_adapters(batch[0][0].scales)
         ends = self.context.compute([slot.part(share) for slot, share in batch])
         self.rounds += 1
         self.parts += len(batch)
         now = time.monotonic()
         until = now + (_WAIT_PART * (now - start) if len(batch) > 1 else _LOOK_SECONDS)
         for (slot, share), row in zip(batch, ends, strict=True):
-            slot.computed(share)
+            slot.turn = self.rounds
+            slot.computed(share, row)
             self.computed += share + len(slot.proposal.ids)
             if slot.job is not None and not slot.waiting:
                 self._choose(slot, row, until)

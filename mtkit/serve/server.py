@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from mtkit.serve.guard import Guard
-    from mtkit.serve.model import ServedModel
+    from mtkit.serve.pool import ModelPool
     from mtkit.settings import ServeSettings
 
 
@@ -233,10 +233,10 @@ class Server(uvicorn.Server):
     """
 
     def __init__(
-        self, config: uvicorn.Config, served: ServedModel, listening: Callable[[str], None]
+        self, config: uvicorn.Config, pool: ModelPool, listening: Callable[[str], None]
     ) -> None:
         super().__init__(config)
-        self._served, self._listening = served, listening
+        self._pool, self._listening = pool, listening
         self.timers: list[threading.Timer] = []
 
     @contextmanager
@@ -256,7 +256,7 @@ class Server(uvicorn.Server):
         """End; a second signal does not wait for answers, nor long for what computes."""
         if self.should_exit:
             self.end_within(_PATIENCE)
-            threading.Thread(target=self._served.scheduler.close, daemon=True).start()
+            threading.Thread(target=self._pool.end_answers, daemon=True).start()
         self.should_exit = True
 
     def end_within(self, seconds: float) -> None:
@@ -270,18 +270,19 @@ class Server(uvicorn.Server):
         """Begin to listen, and report the address."""
         await super().startup(sockets=sockets)
         if self.started:
+            self._pool.watch()
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._listening(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let running answers end as long as the grace lasts, then end them."""
-        scheduler = self._served.scheduler
-        await asyncio.to_thread(scheduler.drain)
+        pool = self._pool
+        await asyncio.to_thread(pool.drain)
 
         async def end_them() -> None:
-            await asyncio.sleep(self._served.settings.grace)
+            await asyncio.sleep(pool.settings.grace)
             self.end_within(5 * _PATIENCE)
-            await asyncio.to_thread(scheduler.close)
+            await asyncio.to_thread(pool.end_answers)
 
         ending = asyncio.create_task(end_them())
         await super().shutdown(sockets=sockets)
@@ -290,12 +291,12 @@ class Server(uvicorn.Server):
 
 def listen(
     app: Guard,
-    served: ServedModel,
+    pool: ModelPool,
     sockets: list[socket.socket],
     listening: Callable[[str], None],
 ) -> Server:
     """Answer requests until a signal ends it; returns the server that did."""
-    settings = served.settings
+    settings = pool.settings
     config = uvicorn.Config(
         app,
         http=Connection,
@@ -307,7 +308,7 @@ def listen(
         server_header=False,
         timeout_graceful_shutdown=settings.grace + 5,
     )
-    server = Server(config, served, listening)
+    server = Server(config, pool, listening)
     state = server.server_state
     app.is_full = lambda: len(state.connections) > Connection.most
     try:

@@ -10,33 +10,32 @@ llama.cpp, tools/server/server-context.cpp (``process_token``: n_indent, t_max_p
 
 A file of a slot has llama-server's layout with a checksum behind it. llama.cpp ends the process on
 a state that is cut, and takes one of other weights of the same shape without a word; what is behind
-its state it does not read. So 8 bytes ``MTKITSLT`` and 32 bytes SHA-256 follow: of parts of the
-model's file, and of the state.
+its state it does not read. So 8 bytes ``MTKITSL2`` and 32 bytes SHA-256 follow: of parts of the
+model's file, and of all of llama-server's layout, tokens included.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import struct
 import time
 from concurrent.futures import wait
-from functools import partial
 
 from mtkit.base.binary import map_file
 from mtkit.base.files import WholeFiles
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.llm.runner import TextStream, common_length
+from mtkit.llm.runner import common_length
 from mtkit.llm.sampling import Sampler
 from mtkit.serve.job import (
-    BudgetVerification,
     CacheBreak,
     Chances,
+    Echo,
     JobEnd,
     JobProgress,
     JobStart,
     Piece,
 )
+from mtkit.serve.stop_text import AnswerText
 from mtkit.speculative.verification import Matching, Proposal, Round
 
 TYPE_CHECKING = False
@@ -69,6 +68,8 @@ class GrammarVerification:
 
     def choose(self, proposal: Proposal, place: int, row: int) -> int:  # noqa: ARG002
         """Return what the sampler chooses behind a row, or chose behind that of the last call."""
+        if self._future is None and self._sampler.is_free:
+            return self._sampler.sample(row)
         if self._future is None:
             self._future = self._executor.submit(self._sampler.follow, self._sampler.copied(row))
         if not self.is_ready(max(0.0, self.until - time.monotonic())):
@@ -174,10 +175,8 @@ class Lines:
         return text, is_over and self._line is not None
 
 
-SLOT_MAGIC = b"MTKITSLT"
+SLOT_MAGIC = b"MTKITSL2"
 _SUM_BYTES = 32
-_STATE_HEAD = struct.Struct("=III")
-"""llama.cpp's magic and version, and how many words of tokens follow."""
 _MODEL_PARTS, _PART_BYTES = 16, 1 << 16
 
 
@@ -186,7 +185,7 @@ def write_slot_file(context: SlotContext, slot: int, path: str, ids: Sequence[in
     with WholeFiles([path], force=True) as files:
         part = files.part(path)
         size = context.save_slot(slot, part, ids)
-        digest = _state_checksum(context, memoryview(map_file(part)))
+        digest = _checksum(context, memoryview(map_file(part)))
         with open(part, "ab") as file:
             file.write(SLOT_MAGIC + digest)
         files.appear()
@@ -194,30 +193,31 @@ def write_slot_file(context: SlotContext, slot: int, path: str, ids: Sequence[in
 
 
 def read_slot_file(context: SlotContext, slot: int, path: str) -> tuple[list[int], int]:
-    """Set an empty slot to what ``write_slot_file`` wrote; returns its tokens and the bytes."""
+    """Set a slot to what ``write_slot_file`` wrote; returns its tokens and the bytes."""
     data = memoryview(map_file(path))
     end = len(data) - _SUM_BYTES
     start = end - len(SLOT_MAGIC)
-    if start < _STATE_HEAD.size or data[start:end] != SLOT_MAGIC:
+    if start < 0 or data[start:end] != SLOT_MAGIC:
         raise FormatError("is not a slot of this server, or cut", source=path)
-    if _state_checksum(context, data[:start]) != data[end:]:
+    if _checksum(context, data[:start]) != data[end:]:
         raise FormatError("is damaged, or of another model", source=path)
     return context.restore_slot(slot, path), len(data)
 
 
-def _state_checksum(context: SlotContext, data: memoryview) -> bytes:
+def _checksum(context: SlotContext, data: memoryview) -> bytes:
     with open(context.model.path, "rb") as model:
         size = os.fstat(model.fileno()).st_size
         digest = hashlib.sha256(b"%d" % size)
         for number in range(_MODEL_PARTS):
             model.seek(number * size // _MODEL_PARTS)
             digest.update(model.read(_PART_BYTES))
-    words = _STATE_HEAD.unpack_from(data)[2]
-    digest.update(data[_STATE_HEAD.size + 4 * words :])
+    digest.update(data)
     return digest.digest()
 
 
 _NO_PROPOSAL = Proposal([])
+_ECHO_ROWS = 64
+"""Tokens of a prompt whose logits all count, in a batch: 39 MB of logits at 150,000 ids."""
 
 
 class Slot:
@@ -228,6 +228,8 @@ class Slot:
         used: When it was last taken, in the scheduler's count; 0: never.
         started: When its job began, as ``time.perf_counter`` counts.
         seat: Its place in the drafting; None where nothing drafts.
+        scales: The scale of each adapter with which its tokens are computed.
+        turn: The last batch that it was part of.
     """
 
     def __init__(
@@ -245,6 +247,8 @@ class Slot:
         self.cached = 0
         self.generated = 0
         self._is_shortened = False
+        self.scales: tuple[float, ...] = ()
+        self.turn = self._echoed = 0
 
     @property
     def state(self) -> Literal["idle", "prompt", "generating"]:
@@ -270,18 +274,35 @@ class Slot:
         """Return its part of the next batch, as ``SlotContext.compute`` takes it."""
         ids = self.ids[self.past : self.past + share] + self.proposal.ids
         n_logits = 1 + len(self.proposal.ids) if share == self.waiting else 0
+        n_logits = share if self._is_echoing else n_logits
         return self.number, self.past, ids, n_logits
 
-    def common(self, ids: Sequence[int]) -> int:
+    @property
+    def most_rows(self) -> int:
+        """How many of its tokens the next batch may compute."""
+        return min(self.waiting, _ECHO_ROWS) if self._is_echoing else self.waiting
+
+    @property
+    def _is_echoing(self) -> bool:
+        job = self.job
+        return job is not None and job.terms.echo and not self.generated
+
+    def common(self, job: Job) -> int:
         """Return how many tokens of a prompt it remembers from the start."""
-        return common_length(self.ids[: self.past], ids)
+        if job.terms.echo or self.scales != self._scales_of(job):
+            return 0
+        return common_length(self.ids[: self.past], job.ids)
+
+    def _scales_of(self, job: Job) -> tuple[float, ...]:
+        own = job.terms.adapters
+        return tuple(self._context.model.adapter_scales) if own is None else own
 
     def begin(self, job: Job, used: int) -> None:
         """Take a job."""
         context, ids, terms = self._context, job.ids, job.terms
         context.model.check_ids(ids)
         self._sampler = Sampler(context, terms.sampler, distributions=terms.sampled)
-        common = self.common(ids) if terms.cached else 0
+        common = self.common(job) if terms.cached else 0
         old = self.ids[: self.past]
         keep = min(common, len(ids) - 1)  # one has to be computed, for its logits
         if keep < self.past and not (keep and context.cut(self.number, keep)):
@@ -289,22 +310,18 @@ class Slot:
             keep = 0
         if self.seat is not None:
             self.seat.begin(ids, goes_on=2 * common >= len(ids))
-        self.job, self.used = job, used
+        self.job, self.used, self.scales, self._echoed = job, used, self._scales_of(job), 0
         self.ids, self.past, self.cached, self.generated = list(ids), keep, keep, 0
-        self._text = TextStream(terms.stops)
+        self._text = AnswerText(terms.stops, terms.signs)
         self._lines = Lines.of(terms)
         self.started = time.perf_counter()
         self._first, self._is_shortened = 0.0, False
         self._sampler.accept(ids)
+        self._sampler.watch(terms.reasoning)
         self._verification: Verification = Matching(self._sampler)
         # a grammar says itself what an answer may be
         if terms.sampler.grammar is not None or terms.sampler.json_schema is not None:
             self._verification = self._grammar = GrammarVerification(self._sampler, self._executor)
-        elif terms.budget is not None:
-            piece = partial(context.model.piece, special=True)
-            self._verification = BudgetVerification(
-                self._verification, self._sampler, terms.budget, piece
-            )
         broken = CacheBreak(
             common,
             old[common] if common < len(old) else None,
@@ -314,13 +331,29 @@ class Slot:
         if terms.progress:
             job.emit(JobProgress(len(ids), keep, keep, 0.0))
 
-    def computed(self, count: int) -> None:
-        """Count so many of its tokens as computed."""
+    def computed(self, count: int, row: int) -> None:
+        """Count so many of its tokens as computed, the last one in a row of the batch."""
         self.past += count
         job = self.job
+        if job is not None and self._is_echoing:
+            self._echo(job, row)
         if job is not None and job.terms.progress and not self.generated:
             seconds = time.perf_counter() - self.started
             job.emit(JobProgress(len(job.ids), self.cached, self.past, seconds))
+
+    def _echo(self, job: Job, row: int) -> None:
+        """Say how probable the tokens of the prompt are that follow those just computed."""
+        end = min(self.past, len(job.ids) - 1)
+        pieces = []
+        for place in range(self._echoed, end):
+            token = job.ids[place + 1]
+            logits = self._context.logits(row - (self.past - 1 - place))
+            chances = token_chances(logits, token, job.terms.top or 0)
+            raw = self._context.model.piece(token, special=True)
+            pieces.append(Piece(token, raw, raw.decode("utf-8", "replace"), chances, 0.0))
+        self._echoed = max(self._echoed, end)  # what is computed again was said
+        if pieces:
+            job.emit(Echo(pieces))
 
     def shorten(self) -> None:
         """Where no more tokens fit, forget half of those that need not be kept.
@@ -393,7 +426,7 @@ class Slot:
         is_over = False
         if self._lines is not None:
             text, is_over = self._lines.push(text, now - self._first)
-        logits = None if is_eog else self._chance_logits
+        logits = None if is_eog and not job.terms.echo else self._chance_logits
         chances = None if logits is None else token_chances(logits, token, job.terms.top or 0)
         job.emit(Piece(token, raw, text, chances, now - self.started))
         if is_eog:
@@ -448,10 +481,10 @@ class Slot:
         return len(self.ids), write_slot_file(self._context, self.number, path, self.ids)
 
     def restore(self, path: str) -> tuple[int, int]:
-        """Read a file of ``save``; returns tokens and bytes."""
-        self.forget()
+        """Read a file of ``save``; returns tokens and bytes. One that fails changes nothing."""
         ids, size = read_slot_file(self._context, self.number, path)
         self.ids, self.past = ids, len(ids)
+        self.scales = tuple(self._context.model.adapter_scales)
         return len(ids), size
 
     def erase(self) -> int:

@@ -13,8 +13,10 @@ import json
 import re
 import secrets
 
+import msgspec
+
 from mtkit.base.record import Record, replace
-from mtkit.chat.answer import schemas_by_tool
+from mtkit.chat.answer import CallStart, CallText, schemas_by_tool
 from mtkit.chat.answer_reader import open_reader
 from mtkit.chat.signs import ID, NAME, NUMBER
 from mtkit.errors import MtkitError, UsageError
@@ -76,6 +78,11 @@ class Tools:
         if choice not in ("auto", "none") and not self._forced:
             raise UsageError("names none of the tools", field="tool_choice")
 
+    @property
+    def forces(self) -> bool:
+        """Whether the answer has to be a call."""
+        return bool(self._forced)
+
     async def force(self, sampler: SamplerSettings) -> SamplerSettings:
         """Return settings of a sampler that force a call, if the request forces one."""
         return await asyncio.to_thread(self._force_call, sampler) if self._forced else sampler
@@ -106,20 +113,14 @@ class Tools:
             calls.append((before.replace(NAME, name), schema, after))
         return replace(sampler, json_schema=one_of(calls))
 
-    def parser(
-        self, prompt: str = "", *, streams: bool = True, reasoning: bool = True
-    ) -> AnswerParser:
-        """Return the parser of one answer.
-
-        Args:
-            streams: Parts come as soon as they are certain, not all at the end.
-        """
+    def parser(self, prompt: str = "", *, reasoning: bool = True) -> AnswerParser:
+        """Return the parser of one answer."""
         if self._form is None:
             return AnswerParser(None)
         calls = bool(self._schemas)
         return AnswerParser(open_reader(
             self._form, self.definitions if calls else None, prompt,
-            several=self._several, calls=calls, reasoning=reasoning, streams=streams,
+            several=self._several, calls=calls, reasoning=reasoning,
         ))  # fmt: skip
 
 
@@ -135,12 +136,17 @@ class AnswerParser:
         """How many calls have begun."""
         return self._reader.called if self._reader is not None else 0
 
+    @property
+    def reasoning_tokens(self) -> int:
+        """How many tokens the reasoning has so far, with its signs."""
+        return self._reader.reasoned if self._reader is not None else 0
+
     def read(self, event: Piece | JobEnd) -> list[Part]:
         """Return the parts that a token or the end of the answer completes."""
         if self._reader is None:
             return [event.text] if event.text else []
         if isinstance(event, JobEnd):
-            return self._reader.finish(event.text)
+            return self._reader.finish(event.text, is_cut=event.end == "length")
         return self._reader.push(event.text)
 
 
@@ -245,3 +251,94 @@ def choice_from_responses(
     name = choice.get("name")
     full_name = next((full for full, origin in origins.items() if origin.name == name), name)
     return list(functions), {"type": "function", "function": {"name": full_name}}
+
+
+def functions_from_chat(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tools of chat completions, those that take a text as functions."""
+    functions = []
+    for place, tool in enumerate(tools):
+        if tool.get("type") != "custom":
+            functions.append(dict(tool))
+            continue
+        custom, field = tool.get("custom"), f"tools[{place}].custom"
+        if not isinstance(custom, dict):
+            raise UsageError("is missing" if custom is None else "is not an object", field=field)
+        if not isinstance(custom.get("name"), str) or not custom["name"]:
+            raise UsageError("is missing", field=f"{field}.name")
+        form = custom.get("format")
+        if isinstance(form, dict):  # the grammar is an object of its own here
+            form = form.get("grammar", form)
+        plain = {**custom, "type": "custom", "format": form}
+        function = {
+            "name": custom["name"], "description": _description(plain), **_parameters(plain)
+        }  # fmt: skip
+        functions.append({"type": "function", "function": function})
+    return functions
+
+
+def custom_names(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the names of the tools of chat completions that take a text."""
+    return frozenset(tool["custom"]["name"] for tool in tools if tool.get("type") == "custom")
+
+
+def as_function(value: Any) -> Any:
+    """Return a call or a choice of a tool that takes a text as that of a function."""
+    custom = value.get("custom") if isinstance(value, dict) else None
+    if not isinstance(custom, dict) or value.get("type") != "custom":
+        return value
+    function = {"name": custom.get("name")}
+    if "input" in custom:
+        function["arguments"] = {"input": custom["input"]}
+    rest = {name: field for name, field in value.items() if name != "custom"}
+    return {**rest, "type": "function", "function": function}
+
+
+def choice_from_chat(choice: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """Return ``tool_choice`` with functions alone."""
+    if isinstance(choice, str):
+        return choice
+    allowed = choice.get("allowed_tools")
+    if not isinstance(allowed, dict) or not isinstance(allowed.get("tools"), list):
+        return as_function(choice)  # type: ignore[no-any-return]
+    tools = [as_function(tool) for tool in allowed["tools"]]
+    return {**choice, "allowed_tools": {**allowed, "tools": tools}}
+
+
+def input_of(arguments: str) -> str:
+    """Return the input of a tool that takes a text; without one, the arguments as they are."""
+    try:
+        text = msgspec.json.decode(arguments)["input"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return arguments
+    return text if isinstance(text, str) else arguments
+
+
+class InputText(CallText):
+    """The input of the call that began last, of a tool that takes a text."""
+
+
+class InputReader:
+    """Turns the arguments of tools that take a text into that text, known at a call's end."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        """Take the names of the tools."""
+        self._names = names
+        self._text: list[str] | None = None
+
+    def read(self, parts: Sequence[Part], *, is_over: bool) -> Iterator[Part]:
+        """Yield parts of an answer, with the inputs of the calls that have ended."""
+        for part in parts:
+            if isinstance(part, CallText) and self._text is not None:
+                self._text.append(part.text)
+                continue
+            yield from self._end()
+            yield part
+            if isinstance(part, CallStart) and part.name in self._names:
+                self._text = []
+        if is_over:
+            yield from self._end()
+
+    def _end(self) -> Iterator[Part]:
+        text, self._text = self._text, None
+        if text is not None:
+            yield InputText(input_of("".join(text)))

@@ -211,6 +211,7 @@ class SamplerSettings(Settings, heading="Sampling"):
     logit_bias: tuple[tuple[int | str, float], ...] = setting(
         (),
         "Add N to the logit of a token (ID=N or TEXT=N), or ban it (ID=false). Repeatable.",
+        also="-l",
         metavar="ID=N",
     )
     ignore_eos: bool = setting(False, "Never generate a token that ends the text.")
@@ -406,6 +407,12 @@ class GenerateSettings(AnswerSettings, heading="Text"):
 class ServeSettings(ModelSettings, heading="Serving"):
     """How a model is served; the sampler's settings are the defaults of requests."""
 
+    model: str | None = setting(None, "Model: file, folder or ORG/NAME.", option=None)
+    models: tuple[str, ...] = setting(
+        (), "Model: file, folder or ORG/NAME, or NAME=FILE for one of several; requests choose by "
+        "name. Repeatable; default: the bundled one.", option="-m --model", metavar="[NAME=]GGUF",
+        heading="Options",
+    )  # fmt: skip
     host: str = setting(
         "127.0.0.1", "Address to listen on, or several separated by commas; a non-local one needs "
         "a key.", metavar="ADDRESS",
@@ -420,6 +427,10 @@ class ServeSettings(ModelSettings, heading="Serving"):
     )
     context_shift: bool = setting(False, "When a slot is full, drop half of its text and continue.")
     queue: int = setting(64, "Maximum number of requests that wait for a slot.", 0, 1 << 16)
+    keepalive: float = setting(
+        5.0, "Seconds of silence after which a stream sends a comment, ping or event; 0: never.",
+        -1, 3600, also="--sse-ping-interval",
+    )  # fmt: skip
     max_held_bytes: int = setting(
         1 << 28, "Maximum memory for incomplete request bodies, in bytes.",
         1 << 22, 1 << 40,
@@ -484,6 +495,13 @@ class ServeSettings(ModelSettings, heading="Serving"):
         option="-v --verbose",
     )  # fmt: skip
     strict: bool = setting(False, "Reject requests with unknown fields.")
+    models_max: int = setting(
+        4, "Maximum number of models loaded at the same time; 0: as many as memory holds.", 0, 1024
+    )
+    sleep_idle_seconds: int = setting(
+        -1, "Unload a model that gets no request for so long; the next one loads it again; -1: "
+        "never.", -1, _MOST,
+    )  # fmt: skip
     grace: int = setting(10, "Seconds to wait for running answers at shutdown.", 0, 3600)
     context: ContextSettings = SharedContextSettings()
     sampler: SamplerSettings = SamplerSettings()

@@ -195,7 +195,7 @@ def read(
     from mtkit.chat.answer_analysis import find_form
     from mtkit.chat.answer_reader import open_reader
 
-    reader = open_reader(find_form(template, EOS), tools or None, rendered.prompt, streams=streams)
+    reader = open_reader(find_form(template, EOS), tools or None, rendered.prompt)
     parts = []
     if streams:
         for one in text:
@@ -311,9 +311,25 @@ def read_pieces(
     return reasoning_in(parts), text_in(parts), [(name, json.loads(one)) for name, one in calls]
 
 
+def read_cut(
+    made: Any, text: str, cuts: Sequence[int] = (), *, is_cut: bool = False
+) -> tuple[str, str, list[tuple[str, str]]]:
+    """Return what ``read_pieces`` does of an answer that may be cut: arguments as their text."""
+    from mtkit.chat.answer import calls_in, reasoning_in, text_in
+    from mtkit.chat.answer_reader import open_reader
+
+    reader = open_reader(made, TOOLS, made.header or "x")
+    parts: list[Any] = []
+    for first, last in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        parts += reader.push(text[first:last])
+    parts += reader.finish(is_cut=is_cut)
+    calls = [(call.name, call.arguments) for call in calls_in(parts)]
+    return reasoning_in(parts), text_in(parts), calls
+
+
 def written(made: Any, city: str = "Oslo") -> str:
     """Return a call as a form writes it."""
-    from mtkit.chat.signs import ID, NAME, NUMBER
+    from mtkit.chat.signs import ID, KEY, NAME, NUMBER
 
     calls = made.calls
     if calls.sample is not None:
@@ -322,7 +338,8 @@ def written(made: Any, city: str = "Oslo") -> str:
         return text + json.dumps({"city": city}) + str(after).replace(ID, "abcdefghi")
     (pair, *_) = [pair for pair in calls.pairs.pairs if "string" in pair.kinds]
     body = f"get_weather{calls.pairs.first.text}city{pair.opening.text}{city}{pair.closing.text}"
-    return f"{calls.opening.text}{body}{calls.ending.text}"
+    text = f"{calls.opening.text}{body}{calls.ending.text}"
+    return text.replace(KEY, "city").replace(NUMBER, "0")
 
 
 forms = pytest.mark.parametrize("name", NAMES)
@@ -338,7 +355,6 @@ def test_a_call_is_read_however_it_is_cut(name: str) -> None:
         assert "".join(wanted[1].split()) == "".join((before + after).split())
         for cut in range(len(text) + 1):
             assert read_pieces(made, text, [cut]) == wanted, text[:cut]
-        assert read_pieces(made, text, streams=False) == wanted
 
 
 @forms
@@ -353,8 +369,8 @@ def test_what_is_not_a_call_stays_as_it_is(name: str) -> None:
             text = text[:at] + more + text[at + chance.randrange(9) :]
         text = text.strip() or "x"
         cuts = sorted(chance.sample(range(len(text) + 1), k=min(3, len(text))))
-        found = read_pieces(made, text, streams=False)
-        assert found == read_pieces(made, text, cuts, streams=False), turn
+        found = read_cut(made, text)
+        assert found == read_cut(made, text, cuts), turn
         if not found[2] and not found[0] and not any(one.core in text for one in made.starts):
             assert text.startswith(found[1]), (turn, text)
             rest = text[len(found[1]) :]
@@ -362,21 +378,44 @@ def test_what_is_not_a_call_stays_as_it_is(name: str) -> None:
 
 
 @forms
-def test_a_call_that_is_cut_is_text_where_the_answer_is_whole(name: str) -> None:
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_call_that_is_cut_is_the_same_streamed_and_whole(name: str, is_cut: bool) -> None:
+    """What there is of it is told, and no sign of it is text or part of an argument."""
     made = form(name)
-    text = written(made, "Oslo or Bergen")
-    cut = text[: text.index("Bergen")]
-    assert read_pieces(made, cut, streams=False)[1:] == (cut, [])
-    from mtkit.chat.answer import CallStart, CallText
-    from mtkit.chat.answer_reader import open_reader
+    lead = "I look.\n\n"
+    text, start = lead + written(made, "Oslo or Bergen"), len(lead) + len(made.calls.opening.core)
+    wanted = {"city": "Oslo or Bergen"}
+    for end in range(start, len(text)):
+        whole = read_cut(made, text[:end], is_cut=is_cut)
+        assert whole == read_cut(made, text[:end], range(1, end), is_cut=is_cut), text[:end]
+        thoughts, said, calls = whole
+        assert not thoughts
+        if calls:
+            ((called, told),) = calls
+            assert called == "get_weather"
+            assert said == lead.strip()
+            assert json.dumps(wanted).startswith(told), (told, text[:end])
+        elif is_cut:
+            assert said == lead.strip(), text[:end]
+    assert "Oslo or" in told
+    lead = written(made) + "\n"
+    for end in range(len(lead), len(lead + text)) if made.calls.repeats else ():
+        part = (lead + written(made, "Bergen"))[:end]
+        whole = read_cut(made, part, is_cut=is_cut)
+        assert whole == read_cut(made, part, range(1, len(part)), is_cut=is_cut), part
+        assert not whole[1].strip(), (part, whole)
 
-    reader = open_reader(made, TOOLS, "x")
-    parts = [*reader.push(cut), *reader.finish()]
-    (start,) = (part for part in parts if isinstance(part, CallStart))
-    told = "".join(part.text for part in parts if isinstance(part, CallText))
-    assert start.name == "get_weather"
-    assert '{"city": "Oslo or Bergen"}'.startswith(told)
-    assert "Oslo or" in told or name.startswith("google")
+
+@forms
+def test_a_mistake_in_the_json_of_a_call_leaves_no_sign_in_the_text(name: str) -> None:
+    made = form(name)
+    if made.calls.sample is None or len(made.calls.closing.core) < 2:
+        pytest.skip("its arguments are no JSON, or nothing closes a call")
+    text = "I look.\n" + written(made).replace('"Oslo"', '"Oslo" "Rome"') + "\nDone."
+    thoughts, said, ((called, arguments),) = whole = read_cut(made, text)
+    assert (thoughts, said.split(), called) == ("", ["I", "look.", "Done."], "get_weather")
+    assert arguments.startswith('{"city": "Oslo""Rome"}')
+    assert read_cut(made, text, range(1, len(text))) == whole
 
 
 @forms
@@ -429,6 +468,26 @@ def read_any(made: Any, text: str) -> None:
     reader.finish()
 
 
+@pytest.mark.parametrize("unit", ["<", "<p>Hi</p>", "</think", f"{json.dumps(OSLO)} "])
+def test_a_reasoning_without_a_sign_is_waited_for_in_time_that_grows_with_the_answer(
+    unit: str,
+) -> None:
+    """Four times the letters took 16 times as long: every place was looked at again."""
+    from mtkit.chat.answer_reader import open_reader
+
+    made = form("Qwen3.5-4B")
+    for prompt in ("", f"{made.header}<think>\n"):
+        times = []
+        for size in (4_000, 32_000):
+            text, began = (unit * size)[:size], time.process_time()
+            reader = open_reader(made, TOOLS, prompt)
+            for at in range(0, size, 4):
+                reader.push(text[at : at + 4])
+            reader.finish()
+            times.append(time.process_time() - began)
+        assert times[1] < 24 * max(times[0], 0.01), (prompt, times)
+
+
 @forms
 def test_odd_definitions_of_tools(name: str) -> None:
     made = form(name)
@@ -464,14 +523,95 @@ def test_calls_as_small_models_write_them(case: str) -> None:
     for name in ("Qwen-Qwen2.5-7B-Instruct", "phi-3-mini", "meta-llama-Llama-3.1-8B-Instruct"):
         made = form(name)
         said = "" if wanted else text
-        for streams in (False, True):
-            assert read_pieces(made, text, range(1, len(text)), streams=streams) == (
-                "",
-                said,
-                wanted,
-            )
+        for cuts in ((), range(1, len(text))):
+            assert read_pieces(made, text, cuts) == ("", said, wanted)
         assert read_pieces(made, text, tools=[]) == ("", text, [])
         assert read_pieces(made, text, calls=False) == ("", text, [])
+
+
+PYTHON = 'get_weather(city="Oslo")'
+BESIDE = {
+    "a block after words": (f"Sure, I look:\n```json\n{BARE}\n```", "Sure, I look:", [OSLO]),
+    "a block with a list": (f"So:\n```json\n[{BARE}, {BARE}]\n```", "So:", [OSLO, OSLO]),
+    "a block between words": (f"So:\n```\n{BARE}\n```\nDone.", "So:\nDone.", [OSLO]),
+    "what Qwen shows tools in": (f"<tools>\n{BARE}\n</tools>", "", [OSLO]),
+    "Hermes's signs": (f"I look.\n<tool_call>\n{BARE}\n</tool_call>", "I look.", [OSLO]),
+    "a list between signs": (f"<tool_call>\n[{BARE}, {BARE}]\n</tool_call>", "", [OSLO, OSLO]),
+    "another sign": (f"<function_call>{BARE}</function_call>", "", [OSLO]),
+    "one brace too many": (f"<tool_call>\n{BARE}}}\n</tool_call>", "", [OSLO]),
+    "two braces too many": (f"{BARE}}}}}", "", [OSLO]),
+    "one brace too few": (f"<tool_call>\n{BARE[:-1]}\n</tool_call>", "", [OSLO]),
+    "Python's list": (f"[{PYTHON}]", "", [OSLO]),
+    "Python's list of two": (f"[{PYTHON}, {PYTHON}]", "", [OSLO, OSLO]),
+    "Python's other quotes": ("[get_weather(city='Oslo')]", "", [OSLO]),
+    "Python's numbers": ("[get_weather(city='Oslo', days=3)]", "", [
+        ("get_weather", {"city": "Oslo", "days": 3})
+    ]),
+    "Gemma's block": (f"```tool_code\n{PYTHON}\n```", "", [OSLO]),
+    "Gemma's block that prints": (f"Well.\n```tool_code\nprint({PYTHON})\n```", "Well.", [OSLO]),
+    "Gemma's block with a list": (f"```tool_code\n[{PYTHON}]\n```", "", [OSLO]),
+}  # fmt: skip
+NO_CALLS = (
+    "The sign is <tool_call> there.", "Say <tools> or </tools>.", "[1, 2] and [get](x) it",
+    '```json\n{"name": "Bob", "arguments": {}}\n```', "```python\nprint(1)\n```", "[other(city=1)]",
+    '<tools>\n{"name": "other", "arguments": {}}\n</tools>', "```tool_code\nother(1)\n```",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_forms_that_small_models_write_beside_their_own(case: str) -> None:
+    text, said, wanted = BESIDE[case]
+    for name in ("Qwen-Qwen2.5-7B-Instruct", "phi-3-mini", "google-gemma-4-31B-it"):
+        made = form(name)
+        whole = read_pieces(made, text)
+        assert whole[0] == ""
+        assert (" ".join(whole[1].split()), whole[2]) == (" ".join(said.split()), wanted)
+        assert read_pieces(made, text, range(1, len(text))) == whole
+        assert read_pieces(made, text.replace("get_weather", "unheard"))[2] == [] or (
+            "tool_call" in case or made.calls.opening.core in text
+        )
+    for no_call in NO_CALLS:
+        assert read_pieces(made, no_call, range(1, len(no_call))) == ("", no_call, [])
+
+
+@forms
+def test_a_block_around_the_signs_and_one_brace_too_many(name: str) -> None:
+    made = form(name)
+    text = written(made)
+    for kind in ("xml", "json", ""):
+        fenced = f"I look.\n```{kind}\n{text.strip()}\n```"
+        for cuts in ((), range(1, len(fenced))):
+            assert read_pieces(made, fenced, cuts) == ("", "I look.", [OSLO]), fenced
+    if made.calls.sample is not None and made.calls.closing.core:
+        more = text.replace('"Oslo"}', '"Oslo"}}' if made.calls.body != "object" else '"Oslo"}')
+        more = more if made.calls.body != "object" else more.replace("}}", "}}}")
+        assert read_pieces(made, more, range(1, len(more)))[1:] == ("", [OSLO]), more
+
+
+@pytest.mark.parametrize("name", ["Qwen3-Coder", "deepseek-ai-DeepSeek-V3.2"])
+def test_a_missing_closing_tag_of_an_argument(name: str) -> None:
+    made = form(name)
+    types = {"city": {"type": "string"}, "days": {"type": "integer"}}
+    tools = [{"function": {"name": "get_weather", "parameters": {"properties": types}}}]
+    (pair, *_) = [pair for pair in made.calls.pairs.pairs if "string" in pair.kinds]
+    text = (
+        f"{made.calls.opening.text}get_weather{made.calls.pairs.first.text}city"
+        f"{pair.opening.text}Oslo{pair.following.text}days{pair.opening.text}3{pair.closing.text}"
+        f"{made.calls.ending.text}"
+    )
+    wanted = ("", "", [("get_weather", {"city": "Oslo", "days": 3})])
+    tag = pair.closing.core.partition(">")[0] + ">"
+    if name == "deepseek-ai-DeepSeek-V3.2":  # it writes types with the names
+        pytest.skip("its arguments are opened in more ways")
+    for left_out in ((0, 1), (1, 2), (0, 2)):
+        parts = text.split(f"{tag}\n")
+        assert len(parts) == 3
+        broken = f"{tag}\n".join(parts) if left_out == () else ""
+        for at, part in enumerate(parts):
+            gap = "" if at == 0 or (left_out[0] <= at - 1 < left_out[1]) else f"{tag}\n"
+            broken += gap + part
+        for cuts in ((), range(1, len(broken))):
+            assert read_pieces(made, broken, cuts, tools=tools) == wanted, broken
 
 
 def test_a_prompt_that_ends_in_a_reasoning() -> None:
@@ -516,7 +656,7 @@ def test_a_call_beyond_the_first_is_left_out_where_it_is_cut(name: str) -> None:
     whole = written(made)
     for end in range(len(whole) + 1, 2 * len(whole)):
         text = (whole + whole)[:end]
-        assert read_pieces(made, text, several=False, streams=False)[2] == [OSLO], text
+        assert read_pieces(made, text, several=False)[2] == [OSLO], text
 
 
 def test_odd_schemas_of_arguments_are_no_schemas() -> None:
@@ -596,3 +736,36 @@ def test_a_switch_with_a_name_of_its_own() -> None:
     assert form.thinking_values(thinks=False) == {"thinking_option": "off"}
     found = parse_response(OWN, "Well.</x>So.", prompt="[user]hi[assistant]<x>")
     assert (found["reasoning_content"], found["content"]) == ("Well.", "So.")
+
+
+def in_reasoning(made: Any) -> bool:
+    """Whether a form has a reasoning with signs, and calls that a sign leads to."""
+    has_signs = made.thinking is not None and bool(made.thought) and made.leads != "always"
+    return has_signs and made.calls is not None and bool(made.calls.opening.core)
+
+
+def test_a_whole_call_at_the_end_of_an_open_reasoning_is_one(template_name: str) -> None:
+    from mtkit.chat.answer import reasoning_state
+    from mtkit.chat.answer_analysis import find_form
+
+    made = find_form(templates()[template_name], EOS)
+    if not in_reasoning(made) or made.channels or made.calls.opening.core == "to=":
+        pytest.skip("it has no reasoning, or no calls")
+    call, close, sign = written(made), made.thought[0].text, made.calls.opening.core
+    prompt = made.header + made.thinking.text
+    if reasoning_state(made, prompt) != "yes":
+        pytest.skip("texts stand behind the sign of its reasoning, too")
+    for text, wanted in (
+        (f"Hm, so.\n{call}", ("Hm, so.", "", [OSLO])),
+        (f"{call}\n", ("", "", [OSLO])),
+        (f"Hm.\n{call} That is it.", (f"Hm.\n{call} That is it.", "", [])),
+        (f"Hm.\n{call}{close}No.", (f"Hm.\n{call}".rstrip(), "No.", [])),
+        (f"Is it {sign} here? No.\n{call}", (f"Is it {sign} here? No.", "", [OSLO])),
+        (f"Hm.\n{call.replace('get_weather', 'unheard')}", (None, "", [])),
+        (f"Hm.\n{call[: call.index('Oslo') + 2]}", (None, "", [])),
+    ):
+        whole = read_pieces(made, text, prompt=prompt)
+        assert whole == read_pieces(made, text, range(1, len(text)), prompt=prompt), text
+        thoughts, said, calls = whole
+        assert (said, calls) == wanted[1:], (text, whole)
+        assert wanted[0] is None or thoughts.rstrip() == wanted[0].rstrip(), (text, whole)

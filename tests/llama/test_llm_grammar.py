@@ -186,3 +186,15 @@ def test_any_text_is_read_or_refused(model: Model, parts: list[str]) -> None:
         assert "grammar" in str(error)
     else:
         assert "start: r0" in lark_of(text, lambda _: 0)
+
+
+def test_a_line_may_begin_with_an_alternative() -> None:
+    plain = lark_of('root ::= "a" | x | "c"\nx ::= ("b" | "d")', lambda _: 0)
+    for root, x in (
+        ('"a"\n  | x\n  | "c"', '("b"\n|"d")'), ('\n"a" |\nx # or\n# so\n| "c"', '("b"\n | "d")\n'),
+        ('"a"\r\n\t| x\r\n| "c"\r', '("b" | "d")\r\n'),
+    ):  # fmt: skip
+        assert lark_of(f"root ::= {root}\nx ::= {x}", lambda _: 0) == plain
+    for text in ('root ::= "a"\n\n"b"', '| root ::= "a"', 'root ::= "a"\n|\n::= "b"'):
+        with pytest.raises(UsageError, match="does not parse"):
+            lark_of(text, lambda _: 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,22 @@ def test_ignore_eos_and_bias(mtkit: Run) -> None:
     assert first not in made["ids"]
     made = answer(mtkit("generate", "hi", "-m", tiny(), "--json", "-n", 5, "--logit-bias", "7=1e6"))
     assert made["ids"] == [7] * 5
+    made = answer(mtkit("generate", "hi", "-m", tiny(), "--json", "-n", 5, "-l", "7+1e6"))
+    assert made["ids"] == [7] * 5
+
+
+def test_biases_in_llama_cpps_spelling() -> None:
+    from mtkit.commands.arguments import parse_logit_biases
+
+    for text, pair in {
+        "11-100": ("11", -100.0), "11+5": ("11", 5.0), "0+0.5": ("0", 0.5), "7-inf": ("7", -inf),
+        "15043+1e2": ("15043", 100.0), "3-.5": ("3", -0.5), "11=-5": ("11", -5.0),
+        "a+b=2": ("a+b", 2.0), "1+1=2": ("1+1", 2.0), "5=false": ("5", -inf),
+    }.items():  # fmt: skip
+        assert parse_logit_biases([text]) == (pair,)
+    for text in ("11", "11-", "a-5", "11+-", "11-x", "+5", "11*5"):
+        with pytest.raises(UsageError, match="logit_bias"):
+            parse_logit_biases([text])
 
 
 def test_a_seed_makes_sampling_repeatable(mtkit: Run) -> None:

@@ -84,25 +84,6 @@ def test_an_agent_reads_a_file(made: Any, agent: Any, monkeypatch: pytest.Monkey
     assert json.dumps(arguments) in second.removeprefix(begun)
 
 
-def test_a_long_prompt_is_not_computed_in_silence(made: Any) -> None:
-    text = " ".join(f"word{number}" for number in range(900))
-    for (path, body), kind in (
-        (agent_requests.claude_code(), "ping"),
-        (agent_requests.codex(), "response.in_progress"),
-    ):
-        name = "system" if "system" in body else "instructions"
-        told = streamed(made[0], path, {**body, name: text, "grammar": 'root ::= "Yes."'})
-        kinds = [one["type"] for one in told]
-        first = next(at for at, one in enumerate(kinds) if one.endswith("delta"))
-        assert kinds[1:first].count(kind) > 2
-        assert kind not in kinds[first:]
-    for path in ("/v1/completions", "/completion"):
-        asked = {"prompt": f"{path} {text}", "max_tokens": 2, "stream": True}
-        before, _, after = post(made[0], path, asked).text.partition("data: ")
-        assert before.count(":\n\n") > 2
-        assert ":\n\n" not in after.replace("data: ", "")
-
-
 THINKS = """
 {%- for m in messages %}<|im_start|>{{ m.role }}
 {% if m.reasoning_content %}<think>

@@ -68,7 +68,6 @@ def test_blocks_of_a_history() -> None:
         "system=I add.;user=I add.I add.;assistant=I add.~Three.\n\nThree.(add 3);tool=I add.;"
         "user=Well?;system=I add.;assistant=;"
     )
-    assert plain([]) == "user=;"
 
 
 def test_documents_that_are_texts() -> None:
@@ -88,7 +87,7 @@ def test_the_note_that_is_another_in_each_request_is_left_out() -> None:
     head = "x-anthropic-billing-header: cc_version=2.1.0.e12; cc_entrypoint=cli; cch=a5145;"
     text = "You are x-anthropic-billing-header: a=b;"
     for system in (head + text, [{"type": "text", "text": head}, {"type": "text", "text": text}]):
-        assert plain([], system) == f"system={text};user=;"
+        assert plain([{"role": "user", "content": "Hi."}], system) == f"system={text};user=Hi.;"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from llm_models import chatting
+from llm_models import chatting, parrot
 from serving_http import server
 from support import reference
 
@@ -277,20 +277,22 @@ def test_reasoning_is_told_apart(tmp_path: Any) -> None:
         "{% else %}<think>{% endif %}{% endif %}",
         encoding="utf-8",
     )
-    asked = {
-        "messages": ASK, "max_tokens": 50, "grammar": 'root ::= "Hm.</think>\\n\\nYes."',
-    }  # fmt: skip
-    with server(chatting(), "-np", "1", "-c", "8192", "--template", file) as started:
+    asked: dict[str, Any] = {"messages": ASK, "max_tokens": 50}
+    model, _ = parrot({"said": "Hm.</think>\n\nYes."})
+    with server(model, "-np", "1", "-c", "8192", "--template", file) as started:
         path = f"{started.url}/v1/chat/completions"
         message = http.post(path, json=asked, timeout=60).json()["choices"][0]["message"]
         assert message["reasoning_content"] == "Hm."
         assert message["content"].strip() == "Yes."
-        off = {**asked, "chat_template_kwargs": {"enable_thinking": False}}
+        off = {
+            **asked, "chat_template_kwargs": {"enable_thinking": False},
+            "grammar": 'root ::= "Hm.</think>\\n\\nYes."',
+        }  # fmt: skip
         message = http.post(path, json=off, timeout=60).json()["choices"][0]["message"]
         assert message["content"].startswith("Hm.</think>")
         raw = {**asked, "reasoning_format": "none"}
         message = http.post(path, json=raw, timeout=60).json()["choices"][0]["message"]
-        assert message["content"] == "Hm.</think>\n\nYes."
+        assert message["content"] == "<think>Hm.</think>\n\nYes."
         assert "reasoning_content" not in message
         asked |= {"stream": True}
         thought = said = ""

@@ -46,8 +46,20 @@ READ: dict[str, tuple[str, tuple[str, str, Any]]] = {
     "recipient at once": (f"{TO}<|channel|>commentary<|message|>{OSLO}", ("", "", CALL)),
     "call in the reasoning": (f"<|channel|>analysis{TO} code<|message|>{OSLO}", ("", "", CALL)),
     "two calls": (f"{CALLING}{BEGIN}{BARE}{OSLO}", ("", "", CALL * 2)),
-    "call, not ended": (f"{BARE}{OSLO[:-1]}", ("", f"{BARE}{OSLO[:-1]}", [])),
-    "call of nothing": (f"{THINKING}{BEGIN}{BARE}", (THOUGHT, f"{BEGIN}{BARE}", [])),
+    "call, not ended": (f"{BARE}{OSLO[:-1]}", ("", "", [("get_weather", OSLO[:-1])])),
+    "call of nothing": (f"{THINKING}{BEGIN}{BARE}", (THOUGHT, "", [("get_weather", "")])),
+    "no functions.": (BARE.replace("functions.", "") + OSLO, ("", "", CALL)),
+    "no functions., at once": (
+        f" to=get_weather<|channel|>commentary json<|message|>{OSLO}<|call|>",
+        ("", "", CALL),
+    ),
+    "a name that begins as a tool's": (
+        f"<|channel|>commentary to=get_weathers<|message|>{OSLO}<|call|>",
+        ("", f"<|channel|>commentary to=get_weathers<|message|>{OSLO}<|call|>", []),
+    ),
+    "cut behind a sign": (f"{THINKING}{BEGIN}<|channel|>", (THOUGHT, "", [])),
+    "cut in a channel's name": ("<|channel|>ana", ("", "", [])),
+    "cut in a kind": ("<|channel|>final <|constrain|>js", ("", "", [])),
     "arguments that are none": (f"\n {BARE}[]<|call|>", ("", f"\n {BARE}[]<|call|>", [])),
     "another recipient": (
         "<|channel|>analysis to=python code<|message|>1<|call|>",
@@ -81,9 +93,16 @@ def read(text: str, cuts: Sequence[int] = (), **options: Any) -> tuple[str, str,
         parts += reader.push(text[first:last])
     parts += reader.finish()
     assert all(parts)
-    calls = [(one.name, json.loads(one.arguments)) for one in calls_in(parts)]
+    calls = [(one.name, whole_or_text(one.arguments)) for one in calls_in(parts)]
     assert reader.called == len(calls)
     return reasoning_in(parts), text_in(parts), calls
+
+
+def whole_or_text(arguments: str) -> Any:
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
 
 
 @pytest.mark.parametrize("name", READ)
@@ -104,6 +123,14 @@ def test_text_and_reasoning_are_told_as_they_come() -> None:
     told += ["<|channel|>", "final", "<|message|>", "Hi", " you", "<|return|>"]
     found = [reading.push(piece) for piece in told]
     assert [one for one in found if one] == [[Thought("Well")], ["Hi"], [" you"]]
+
+
+def test_the_signs_of_a_reasoning_stay_where_it_is_not_told_apart() -> None:
+    text = f"{THINKING}{BEGIN}{FINAL}"
+    wanted = ("", f"{THINKING}Rain.", [])
+    for cut in range(len(text) + 1):
+        assert read(text, [cut], reasoning=False) == wanted, cut
+    assert read(text, range(1, len(text)), reasoning=False) == wanted
 
 
 def test_one_call_where_several_are_not_wanted() -> None:

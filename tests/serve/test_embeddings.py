@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from adapters import linear_layers, write_adapter
 from hf_models import cases, folder
 from llm_models import tiny
 from model_folders import write_folder
-from serving_http import ASK, application, message, post, run
+from serving_http import ASK, application, client, message, post, run
 from support import reference
 
 from mtkit.conversion.adapter import convert_adapter
@@ -75,6 +76,33 @@ def test_in_the_shapes_of_both_apis(made: Any) -> None:
     assert np.allclose(post(app, "/embeddings", {"input": "Hello"}).json()[0]["embedding"], unit)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
+def test_a_long_text_is_computed_in_parts(pooling: str) -> None:
+    ids = [5 + number % 200 for number in range(1500)]
+    options = {"pooling": pooling, "n_ctx": 4096}
+    with application(tiny("llama"), **options) as (app, served):
+        found = vector(app, ids)
+        assert served.vectors._embedder.n_batch == 512
+        assert np.allclose(vector(app, ids[:9]), vector(app, ids[:9]))
+    with application(tiny("llama"), n_ubatch=2048, **options) as (app, _):
+        assert np.allclose(found, vector(app, ids), atol=1e-4)
+
+
+def test_a_text_whose_tokens_see_all_is_computed_at_once(tmp_path: Any) -> None:
+    reference("llama_cpp")
+    base = write_folder(
+        tmp_path / "bert", "BertModel", optional=(".bias", "pooler"),
+        config={"max_position_embeddings": 1024},
+    )  # fmt: skip
+    convert_model(base, tmp_path / "bert.gguf", kind="f32", allow_loss=LOSSES)
+    ids = [5 + number % 20 for number in range(700)]
+    with application(tmp_path / "bert.gguf", n_ctx=256) as (app, _):
+        short, found = vector(app, ids[:400]), vector(app, ids)
+        assert np.allclose(vector(app, ids[:400]), short, atol=1e-5)
+    with application(tmp_path / "bert.gguf", n_ctx=256, n_ubatch=1024) as (app, _):
+        assert np.allclose(found, vector(app, ids), atol=1e-5)
+
+
 def test_answers_and_vectors_do_not_disturb_each_other(made: Any) -> None:
     app, _ = made
     before = post(app, "/v1/completions", {"prompt": "Hello", "max_tokens": 8}).json()["choices"]
@@ -85,7 +113,7 @@ def test_answers_and_vectors_do_not_disturb_each_other(made: Any) -> None:
 
 
 @pytest.mark.parametrize(("path", "body", "status", "named"), [
-    ("/v1/embeddings", {"input": "word " * 3000}, 400, "takes 512 at once"),
+    ("/v1/embeddings", {"input": "word " * 30000}, 400, "too long: an embedding takes "),
     ("/v1/embeddings", {"input": []}, 400, "input"),
     ("/v1/embeddings", {"input": [10**8]}, 400, "100000000"),
     ("/v1/embeddings", {"input": "x", "dimensions": 9999}, 400, "dimensions: is 9999"),
@@ -181,3 +209,63 @@ def test_adapters_are_scaled_while_the_server_runs(tmp_path: Any) -> None:
             assert np.allclose(chances(app), wanted, atol=1e-5)
         (told,) = run(app, ("GET", "/lora-adapters", None))[0].json()
         assert (told["id"], told["scale"]) == (0, 0)
+
+
+def test_each_request_has_adapters_of_its_own(tmp_path: Any) -> None:
+    """Slots with other scales are in no batch together, and remember nothing of each other."""
+    reference("llama_cpp")
+    base = write_folder(tmp_path / "base", optional=())
+    model = tmp_path / "m.gguf"
+    convert_model(base, model, kind="f32")
+    options = []
+    for number in range(2):
+        layers = linear_layers(base, ("q_proj", "up_proj")[number : number + 1])
+        adapter = convert_adapter(write_adapter(tmp_path / f"a{number}", base, layers)).path
+        options.append(f"{adapter}:0")
+    text = {"prompt": [5, 6, 7, 8, 9], "n_predict": 12, "n_probs": 4, "ignore_eos": True}
+
+    def chances(answer: Any) -> list[float]:
+        assert answer.status_code == 200, answer.text
+        rows = answer.json()["completion_probabilities"]
+        return [one["logprob"] for row in rows for one in row["top_logprobs"]]
+
+    asked: list[list[dict[str, float]]] = [
+        [], [{"id": 0, "scale": 1}], [{"id": 1, "scale": 2}], [{"id": 0, "scale": 1}, {"id": 1}],
+        [{"id": 0, "scale": 1}, {"id": 1, "scale": 1}],
+    ]  # fmt: skip
+    wanted = []
+    for scales in asked:
+        with application(model, n_ctx=512, lora=options) as (app, _):
+            assert post(app, "/lora-adapters", scales).status_code == 200
+            wanted.append(chances(post(app, "/completion", text)))
+    assert not np.allclose(wanted[0], wanted[1], atol=1e-3)
+    assert not np.allclose(wanted[1], wanted[4], atol=1e-3)
+    for more in ({}, {"kv_unified": True}):
+        with application(model, n_ctx=512, slots=5, lora=options, **more) as (app, served):
+
+            async def together(app: Any = app) -> list[Any]:
+                async with client(app) as http:
+                    bodies = ({**text, "lora": scales} for scales in asked)
+                    answers = (http.post("/completion", json=body) for body in bodies)
+                    return list(await asyncio.gather(*answers))
+
+            for _ in range(2):
+                found = [chances(answer) for answer in asyncio.run(together())]
+                assert np.allclose(found, wanted, atol=1e-4)
+            again = post(app, "/completion", {**text, "lora": asked[2]}).json()
+            assert again["timings"]["cache_n"] == 4
+            rounds = served.scheduler.rounds
+            assert post(app, "/lora-adapters", []).status_code == 200  # nothing changes
+            plain = post(app, "/completion", text).json()
+            assert plain["timings"]["cache_n"] == 4
+            assert served.scheduler.rounds <= rounds + 13
+    chat = {**ASK, "lora": [{"id": 0, "scale": 1}]}
+    with application(model, n_ctx=512, lora=options) as (app, _):
+        for path, body in (
+            ("/v1/completions", {"prompt": [5], "max_tokens": 2, "lora": chat["lora"]}),
+            ("/v1/responses", {"input": "x", "max_output_tokens": 2, "lora": chat["lora"]}),
+            ("/v1/messages", chat), ("/v1/chat/completions", chat),
+        ):  # fmt: skip
+            assert post(app, path, body).status_code == 200, path
+            refused = post(app, path, {**body, "lora": [{"id": 2, "scale": 1}]})
+            assert message(refused) == "lora: no adapter 2: there are 2"

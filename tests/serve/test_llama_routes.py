@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -257,11 +258,28 @@ def test_paths_with_and_without_v1_and_with_a_slash(app: Any, path: str) -> None
     assert ("type" in refused.json()) == path.startswith("/messages")
 
 
-def test_a_path_that_is_not_there_names_those_that_are(app: Any) -> None:
-    answer = run(app, ("GET", "/v1/nothing", None))[0]
-    assert answer.status_code == 404
-    for path in ("/v1/chat/completions", "/completion", "/v1/messages", "/props"):
-        assert path in message(answer)
+def test_a_path_that_is_not_there_is_said_in_a_line(app: Any) -> None:
+    for path in ("/v1/nothing", "/x%1b[31m", "/x" * 900):
+        answer = run(app, ("GET", path, None))[0]
+        assert answer.status_code == 404
+        assert "/openapi.json" in message(answer)
+        assert message(answer).isprintable()
+        assert len(message(answer)) < 200
+
+
+def test_a_model_answers_to_every_name_in_the_shape_of_both_apis(app: Any) -> None:
+    paths = ("/v1/models", "/v1/models/gpt-4o", "/models/a/b")
+    for answer in run(app, *(("GET", path, None) for path in paths)):
+        body = answer.json()
+        assert body["object"] in ("list", "model")
+        assert body.get("data", [body])[0]["id"] == "docs"
+    headers = {"anthropic-version": "2023-06-01"}
+    listed, one = run(app, *(("GET", path, None) for path in paths[:2]), headers=headers)
+    assert listed.json() == {
+        "data": [one.json()], "first_id": "docs", "last_id": "docs", "has_more": False
+    }  # fmt: skip
+    assert one.json() == {**one.json(), "type": "model", "id": "docs", "display_name": "docs"}
+    assert datetime.fromisoformat(one.json()["created_at"].replace("Z", "+00:00"))
 
 
 def test_what_is_switched_off_is_said() -> None:

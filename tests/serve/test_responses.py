@@ -54,7 +54,7 @@ def functions(said: list[str] | None = None) -> Any:
 
     say = (said if said is not None else []).append
     return functions_from_responses(
-        TOOLS, UnknownFields(strict=False, count=lambda _: None, say=say)
+        TOOLS, UnknownFields(strict=False, count=lambda _, __: None, say=say)
     )
 
 
@@ -141,15 +141,17 @@ def test_items_of_an_input() -> None:
 
 REFUSED = [
     ({"input": []}, "input"),
-    ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type: is item_reference"),
+    ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0]: there is no item 'x'"),
+    ({"input": [{"id": "msg_1"}]}, "input[0]: there is no item 'msg_1'"),
+    ({"input": [{"type": "nonsense"}]}, "input[0].type: is nonsense"),
     ({"input": [{"role": "narrator", "content": ""}]}, "input[0].role"),
     ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
      "input[0].content: image input is not supported"),
-    ({"input": "a", "previous_response_id": "resp_1"}, "previous_response_id: "),
+    ({"input": "a", "previous_response_id": "resp_1"}, "there is no response 'resp_1'"),
     ({"input": "a", "conversation": "conv_1"}, "conversation: "),
     ({"input": "a", "prompt": {"id": "pmpt_1"}}, "prompt: "),
     ({"input": "a", "background": True}, "background: "),
-    ({"input": "a", "top_logprobs": 3}, "top_logprobs: "),
+    ({"input": "a", "top_logprobs": 21}, "top_logprobs: "),
     ({"input": "a", "max_output_tokens": 0}, "max_output_tokens: "),
     ({"input": "a", "text": {"format": {"type": "json_schema"}}}, "json_schema: has no schema"),
     ({"input": "a", "tools": [{"type": "function"}]}, "tools[0].name: is missing"),

@@ -209,7 +209,8 @@ BAD = [
     ("/v1/chat/completions", {**ASK, "top_logprobs": 21}, "top_logprobs: "),
     ("/v1/chat/completions", {**ASK, "tool_choice": "required"}, "tool_choice: "),
     ("/v1/chat/completions", {**ASK, "best_of": 2}, "best_of: only 1 is supported"),
-    ("/v1/completions", {"prompt": "x", "echo": True, "logprobs": 1}, "echo: the prompt's own"),
+    ("/v1/completions", {"prompt": "x", "lora": [{"id": 0, "scale": 1}]}, "lora: no adapter 0"),
+    ("/v1/messages", {**ASK, "lora": [{"id": 1}]}, "lora: no adapter 1: there are 0"),
     ("/v1/completions", {"prompt": "x", "cache_prompt": 1}, "cache_prompt: is a whole number"),
     ("/completion", {"prompt": "x", "id_slot": 4}, "id_slot: no slot 4"),
     ("/completion", {"prompt": {"multimodal_data": ["x"], "prompt_string": "x"}}, "holds media"),
@@ -343,7 +344,7 @@ def test_texts_of_half_characters(app: Any) -> None:
 def test_paths_and_methods_that_are_not_there(app: Any) -> None:
     for method, path, status in (
         ("GET", "/v2", 404), ("GET", "/v1/messages", 405), ("POST", "/slots", 405),
-        ("GET", "/../etc/passwd", 404), ("GET", "/v1/models/x", 404),
+        ("GET", "/../etc/passwd", 404), ("POST", f"/slots/{'9' * 5000}", 404),
     ):  # fmt: skip
         (answer,) = run(app, (method, path, None))
         assert (answer.status_code, bool(message(answer))) == (status, True)
@@ -370,7 +371,10 @@ def test_hosts_and_origins(app: Any) -> None:
 
 
 def test_allowed_names_and_pages() -> None:
-    given = {"allow_host": ["Box.lan"], "allow_origin": ["https://page.example/"]}
+    given = {
+        "allow_host": ["Box.lan"],
+        "allow_origin": ["https://page.example/", "chrome-extension://*"],
+    }
     with application(tiny("llama"), **given) as (app, _):
         headers = {"host": "box.lan:80", "origin": "https://page.example"}
         answer, asked = run(
@@ -382,6 +386,16 @@ def test_allowed_names_and_pages() -> None:
         for found in (answer, asked):
             assert found.headers["access-control-allow-origin"] == "https://page.example"
         assert asked.headers["access-control-allow-headers"] == "content-type,x-stainless-os"
+        asks = {"access-control-request-method": "GET", "host": "localhost"}
+        private = {"access-control-request-private-network": "true"}
+        for origin, more, allowed in (
+            ("chrome-extension://abcdefgh", private, ("chrome-extension://abcdefgh", "true")),
+            ("chrome-extension://x", {}, ("chrome-extension://x", None)),
+            ("moz-extension://x", private, (None, None)),
+        ):
+            (found,) = run(app, ("OPTIONS", "/", None), headers={**asks, "origin": origin, **more})
+            names = ("origin", "private-network")
+            assert allowed == tuple(found.headers.get(f"access-control-allow-{n}") for n in names)
         headers["origin"] = "https://other.example"
         (refused,) = run(app, ("OPTIONS", "/v1/completions", None), headers=headers)
         assert not [name for name in refused.headers if name.startswith("access-control")]
@@ -398,7 +412,8 @@ def test_names_that_no_request_has() -> None:
         with pytest.raises(UsageError, match="--allow-host"):
             names_of(ServeSettings(allow_host=(host,)))
     for origin in ("*", "", "example.com", "https://", "https://*.a.example", "//a",
-                   "https://a.example/page", "https://a b", "https://a.example:x"):  # fmt: skip
+                   "https://a.example/page", "https://a b", "https://a.example:x", "https://*",
+                   "file://*", "chrome-extension://a*", "*://*"):  # fmt: skip
         with pytest.raises(UsageError, match=r"--allow-origin.*https://host\[:port\]"):
             names_of(ServeSettings(allow_origin=(origin,)))
     origins = (
@@ -409,11 +424,12 @@ def test_names_that_no_request_has() -> None:
         "x-y://z",
         "Null",
         "vscode-webview://a1",
+        "Moz-Extension://*",
     )
     given = ServeSettings(allow_host=("Box", "::1", "[::1]"), allow_origin=origins)
     assert names_of(given)[1] == {
         "https://a.example", "http://a", "http://a:443", "http://[::1]:5", "x-y://z", "null",
-        "vscode-webview://a1",
+        "vscode-webview://a1", "moz-extension://*",
     }  # fmt: skip
 
 

@@ -146,6 +146,21 @@ def test_slots_share_their_cells() -> None:
         pass
 
 
+def test_a_state_that_does_not_fit_leaves_a_slot_as_it_was(tmp_path: Path) -> None:
+    path = str(tmp_path / "slot")
+    with serving(tiny("llama"), slots=1, n_ctx=512) as (_, scheduler):
+        ask(scheduler, [*FIRST, *SECOND], slot=0)
+        scheduler.run_on_slot(0, lambda slot: slot.save(path)).result(30)
+    for options in ({"n_ctx": 128}, {"n_ctx": 512, "kv_type": "q8_0", "flash_attention": "on"}):
+        with serving(tiny("llama"), slots=1, **options) as (_, scheduler):
+            answer = ask(scheduler, FIRST).ids
+            broken = scheduler.run_on_slot(0, lambda slot: slot.restore(path))
+            with pytest.raises(FormatError, match="does not fit"):
+                broken.result(30)
+            again = ask(scheduler, FIRST)
+            assert (again.events[0].cached, again.ids) == (99, answer)
+
+
 def test_a_slot_is_saved_and_restored(tmp_path: Path) -> None:
     path = str(tmp_path / "slot")
     with serving(tiny("llama"), slots=2) as (_, scheduler):
@@ -160,17 +175,14 @@ def test_a_slot_is_saved_and_restored(tmp_path: Path) -> None:
         assert (again.events[0].cached, again.ids) == (99, answer)
 
         raw = (tmp_path / "slot").read_bytes()
-        old = raw[:8] + (104).to_bytes(4, "little") + raw[24 : 24 + 4 * 104] + raw[28 + 4 * 104 :]
-        (tmp_path / "old").write_bytes(old)  # as llama-server wrote it before
-        found = scheduler.run_on_slot(0, lambda slot: slot.restore(str(tmp_path / "old"))).result(
-            30
-        )
-        assert found[0] == 104
-        flipped = bytearray(raw)
+        flipped, token = bytearray(raw), bytearray(raw)
         flipped[-1000] ^= 1
+        token[24 + 4 * 50] ^= 1
+        kept = scheduler.slots[0].ids
         more = raw[:8] + (105).to_bytes(4, "little") + raw[12:]
         for name, damaged in {
             "cut": raw[:-9], "none": b"", "flipped": bytes(flipped), "more": more,
+            "token": bytes(token),
             "magic": b"x" + raw[1:], "plain": raw[:-40],
         }.items():  # fmt: skip
             (tmp_path / name).write_bytes(damaged)
@@ -179,7 +191,8 @@ def test_a_slot_is_saved_and_restored(tmp_path: Path) -> None:
             )
             with pytest.raises(FormatError, match=r"does not fit|damaged|cut"):
                 broken.result(30)
-            assert scheduler.slots[0].ids == []
+            assert scheduler.slots[0].ids == kept
+        assert ask(scheduler, FIRST, slot=0).events[0].cached == 99
         with pytest.raises(UsageError, match="no such file"):
             scheduler.run_on_slot(0, lambda slot: slot.restore(path + "x")).result(30)
         with pytest.raises(UsageError, match="no slot 7"):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pytest
 from llm_models import chatting
 from serving_http import server
 from support import reference
@@ -17,40 +15,6 @@ THINKING = (
     "{% endif %}"
 )
 ASK = [{"role": "user", "content": "Weather?"}]
-
-
-class Counting:
-    """A sampler and what it chooses, in one."""
-
-    def __init__(self, ids: list[int]) -> None:
-        self.ids, self.accepted = ids, []  # type: ignore[var-annotated]
-
-    def choose(self, *_: object) -> int:
-        return self.ids.pop(0)
-
-    def accept(self, ids: tuple[int, ...]) -> None:
-        self.accepted += ids
-
-
-@pytest.mark.parametrize(
-    ("said", "is_open", "wanted"),
-    [
-        ("abcdefgh", True, "abcXYdefgh"),
-        ("ab!cdefgh", True, "ab!cdefgh"),
-        ("(abcdefgh", False, "(abcXYdefgh"),
-        ("abcdefgh", False, "abcdefgh"),
-    ],
-)
-def test_what_closes_a_reasoning_is_put_in(said: str, is_open: bool, wanted: str) -> None:
-    from mtkit.serve.job import BudgetVerification, ThinkingBudget
-    from mtkit.speculative.verification import Proposal
-
-    counting: Any = Counting([ord(one) for one in said])
-    budget = ThinkingBudget(3, is_open, "(", ("!",), (ord("X"), ord("Y")))
-    bounded = BudgetVerification(counting, counting, budget, lambda one: bytes((one,)))
-    found = "".join(chr(bounded.choose(Proposal([]), 0, -1)) for _ in wanted)
-    assert found == wanted
-    assert counting.accepted == ([88, 89] if "X" in wanted else [])
 
 
 def test_a_server_ends_a_reasoning(tmp_path: Path) -> None:

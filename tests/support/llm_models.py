@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,32 @@ def chatting() -> Path:
         module.make(str(part), "llama", chat_template=module.CHATML)
         part.replace(path)
     return path
+
+
+def parrot(answers: dict[str, str], whole: tuple[str, ...] = ()) -> tuple[Path, Any]:
+    """Return a model that says chosen texts, and what made it: ``bias`` chooses one of them.
+
+    Args:
+        whole: The texts whose ``</think>`` is one token.
+    """
+    reference("llama_cpp")
+    source = SHARED / "cases" / "agents" / "parrot.py"
+    if not source.exists():
+        absent("cases/agents/parrot.py is not here", "MTKIT_REQUIRE_SHARED")
+    spec = importlib.util.spec_from_file_location("parrot", source)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    model = module.Parrot(answers, whole)
+    digest = hashlib.sha256(repr((answers, whole)).encode()).hexdigest()[:16]
+    path = CACHE / "tiny-2" / f"parrot-{digest}.gguf"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        model.write(str(part))
+        part.replace(path)
+    return path, model
 
 
 def reciting(text: str = "Hello world, you read me.") -> Path:

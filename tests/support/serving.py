@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def serving(model: Path, **given: Any) -> Iterator[Any]:
     """Start a scheduler; gives it with its runner."""
     reference("llama_cpp")
-    from mtkit.serve.run import open_scheduler
+    from mtkit.serve.load import open_scheduler
     from mtkit.settings import ServeSettings
     from mtkit.settings.declaration import settings_of
 

@@ -12,7 +12,6 @@ import threading
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from serving import serving
 from support import reference
 
 if TYPE_CHECKING:
@@ -97,15 +96,27 @@ def application(model: Path, keys: Sequence[str] = (), **given: Any) -> Iterator
     """Start a scheduler; gives the application and what it shares."""
     reference("starlette")
     from mtkit.serve.app import application as made
-    from mtkit.serve.model import ServedModel
+
+    with pooled(model, **given) as pool:
+        yield made(pool, keys), pool.first.served
+
+
+@contextmanager
+def pooled(model: Path, **given: Any) -> Iterator[Any]:
+    """Load a model; gives the pool that it is the first model of."""
+    reference("starlette")
+    from mtkit.serve.pool import ModelPool
     from mtkit.settings import ServeSettings
     from mtkit.settings.declaration import settings_of
 
     template, on_note = given.pop("template", None), given.pop("on_note", None)
-    settings = settings_of(ServeSettings, given)
-    with serving(model, **given) as (runner, scheduler):
-        served = ServedModel(runner, scheduler, settings, template, on_note)
-        yield made(served, keys), served
+    given = {"threads": 1, "trial": False, "n_ctx": 2048, "model": str(model), **given}
+    pool = ModelPool(settings_of(ServeSettings, given), template, on_note)
+    pool.first.load(pool, None)
+    try:
+        yield pool
+    finally:
+        pool.close()
 
 
 @asynccontextmanager

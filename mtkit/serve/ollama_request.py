@@ -1,0 +1,271 @@
+"""What Ollama's requests ask for: options, ``format``, ``think``, ``keep_alive``, messages.
+
+A conversation that is too long loses its oldest messages, as in Ollama, unless ``truncate`` is
+false.
+
+Source: Ollama, docs/api.md and api/types.go; server/prompt.go for what is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mtkit.base.record import replace
+from mtkit.errors import UsageError
+from mtkit.serve.bodies import Tools, template_variables
+from mtkit.serve.conversation import messages_from_openai
+from mtkit.serve.job import Terms
+from mtkit.serve.reply import Problem
+from mtkit.serve.request import (
+    MOST_GRAMMAR,
+    Count,
+    Id,
+    Stop,
+    Stops,
+    WithSampler,
+    read_json,
+    read_with_sampler,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from mtkit.serve.conversation import Conversation
+    from mtkit.serve.model import ServedModel
+    from mtkit.settings import SamplerSettings
+
+
+KeepAlive = float | str
+Level = Literal["low", "medium", "high", "max"]
+
+
+class OllamaAnswer(WithSampler, kw_only=True):
+    """The fields that Ollama's requests for answers share; those of ``options`` among them."""
+
+    model: str = ""
+    stream: bool = True
+    format: str | dict[str, Any] = ""
+    keep_alive: KeepAlive | None = None
+    think: bool | Level | None = None
+    truncate: bool = True
+    logprobs: bool = False
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] = 0
+    num_predict: Annotated[int, Meta(ge=-(1 << 31), le=1 << 31)] | None = None
+    num_ctx: int = 0
+    num_keep: Annotated[int, Meta(ge=-1, le=1 << 31)] = 0
+    stop: Stop | Stops = []
+
+
+class OllamaChat(OllamaAnswer, kw_only=True):
+    """A body of ``/api/chat``."""
+
+    messages: Annotated[list[dict[str, Any]], Meta(max_length=10_000)] = []
+    tools: Tools = []
+
+
+class OllamaGenerate(OllamaAnswer, kw_only=True):
+    """A body of ``/api/generate``."""
+
+    prompt: str = ""
+    suffix: str = ""
+    system: str = ""
+    template: str = ""
+    context: list[Id] = []
+    raw: bool = False
+    images: list[Any] = []
+
+
+class OllamaEmbed(Struct, kw_only=True):
+    """A body of ``/api/embed``, and of the older ``/api/embeddings``, which has a ``prompt``."""
+
+    model: str = ""
+    input: str | Annotated[list[str], Meta(max_length=10_000)] = []
+    prompt: str = ""
+    truncate: bool = True
+    dimensions: Count | None = None
+    keep_alive: KeepAlive | None = None
+    options: dict[str, Any] = {}
+
+
+_WHOLE = frozenset((
+    "num_predict", "num_ctx", "num_keep", "top_k", "seed", "repeat_last_n", "mirostat",
+))  # fmt: skip
+"""Options that are whole numbers; Ollama takes 40.0 for one."""
+_SECONDS = {
+    "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9,
+}  # fmt: skip
+_DURATION = re.compile(r"([+-]?)((?:\d+\.?\d*(?:h|ms|m|s|us|µs|ns))+|\d+\.?\d*)")
+_DURATION_PART = re.compile(r"(\d+\.?\d*)(h|ms|m|s|us|µs|ns)")
+
+
+def keep_seconds(value: KeepAlive) -> float:
+    """Return how long ``keep_alive`` keeps a model: seconds, or a text as Go writes durations."""
+    if isinstance(value, str):
+        match = _DURATION.fullmatch(value)
+        if match is None:
+            raise UsageError(f"{value[:100]!r} is not a duration, as in 10m", field="keep_alive")
+        parts = _DURATION_PART.findall(match[2]) or [(match[2], "s")]
+        seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+        return -1.0 if match[1] == "-" else seconds
+    return float(value) if value >= 0 else -1.0
+
+
+async def read_answer_request(
+    request: Request, kind: type[Any], served: ServedModel
+) -> tuple[Any, SamplerSettings]:
+    """Return a request as a record, and the settings of the sampler.
+
+    What ``options`` say counts as said by the body.
+    """
+    body = await read_json(request)
+    options = body.pop("options", None)
+    if options is not None and not isinstance(options, dict):
+        raise UsageError("is not an object", field="options")
+    for name, value in (options or {}).items():
+        if value is not None:
+            is_whole = name in _WHOLE and isinstance(value, float) and value.is_integer()
+            body[name] = int(value) if is_whole else value
+    fields, sampler = read_with_sampler(kind, body, served.settings.sampler, served.unknown)
+    if fields.keep_alive is not None:
+        request.state.keep = keep_seconds(fields.keep_alive)
+    n_slot = served.scheduler.n_slot
+    if fields.num_ctx > n_slot:
+        served.unknown.note(
+            "num_ctx", f"requests have a num_ctx of more than the {n_slot} tokens of a slot (--ctx)"
+        )
+    return fields, sampler
+
+
+def terms_of(fields: OllamaAnswer, sampler: SamplerSettings, served: ServedModel) -> Terms:
+    """Return how a prompt is to be answered."""
+    limit = fields.num_predict
+    if limit is not None and limit <= 0:  # -1: without end, -2: as the context has room
+        limit = -1
+    stops = [fields.stop] if isinstance(fields.stop, str) else fields.stop
+    return Terms(
+        sampler, served.limit(limit), stops, fields.top_logprobs if fields.logprobs else None,
+        keep=fields.num_keep, progress=fields.stream,
+    )  # fmt: skip
+
+
+def schema_of(fields: OllamaAnswer) -> str | None:
+    """Return the schema that ``format`` asks for."""
+    if not fields.format:
+        return None
+    if isinstance(fields.format, str):
+        if fields.format != "json":
+            raise UsageError("is not json or a JSON schema", field="format")
+        return '{"type": "object"}'
+    text = msgspec.json.encode(fields.format).decode()
+    if len(text) > MOST_GRAMMAR:
+        raise UsageError(f"has more than {MOST_GRAMMAR} bytes", field="format")
+    return text
+
+
+def variables_of(fields: OllamaAnswer, served: ServedModel) -> dict[str, Any]:
+    """Return the variables of the chat template that ``think`` sets."""
+    if fields.think is None:
+        return {}
+    form = served.form
+    if fields.think is not False and not (form and (form.thought or form.channels)):
+        raise Problem(400, f'"{served.name}" does not support thinking')
+    effort = fields.think if isinstance(fields.think, str) else None
+    return template_variables({}, fields.think is not False, effort)
+
+
+def refuse_images(images: Any, field: str) -> None:
+    """Refuse images, of which there may be none."""
+    if images:
+        what = "image input is not supported; this model takes text"
+        raise UsageError(what, field=field)
+
+
+def messages_from_ollama(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages in OpenAI's form.
+
+    Calls have no ids there, or not always: results belong to calls of the same name, in order.
+    """
+    converted, waiting = [], list[tuple[str, str]]()
+    count = 0
+    for place, message in enumerate(messages):
+        field = f"messages[{place}]"
+        refuse_images(message.get("images"), f"{field}.images")
+        known = ("role", "content", "tool_call_id", "name")
+        own = {name: message[name] for name in known if message.get(name) is not None}
+        if message.get("thinking"):
+            own["reasoning_content"] = message["thinking"]
+        calls = message.get("tool_calls") or []
+        if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+            raise UsageError("is not a list of function calls", field=f"{field}.tool_calls")
+        if calls:
+            own["tool_calls"] = []
+        for call in calls:
+            count += 1
+            name = call.get("id") or f"call{count:05}"  # nine letters: what Mistral's take
+            own["tool_calls"].append({"type": "function", **call, "id": name})
+            function = call.get("function")
+            waiting.append((str(name), str(isinstance(function, dict) and function.get("name"))))
+        if own.get("role") == "tool":
+            tool = message.get("tool_name") or message.get("name")
+            if isinstance(tool, str):
+                own["name"] = tool
+            match = next((pair for pair in waiting if pair[0] == own.get("tool_call_id")), None)
+            match = match or next((pair for pair in waiting if pair[1] == tool), None)
+            match = match or next(iter(waiting), None)
+            if match is not None:
+                waiting.remove(match)
+                own["tool_call_id"] = match[0]
+        converted.append(own)
+    return messages_from_openai(converted)
+
+
+_SPARE_PART = 8
+"""One eighth of a slot is left to the answer where a part of the prompt is left out."""
+
+
+async def shorten_conversation(served: ServedModel, conversation: Conversation) -> Conversation:
+    """Return a conversation without its oldest messages if it is too long.
+
+    As in Ollama, system messages and the last one stay. What is left begins with the user's.
+    """
+    n_slot, messages = served.scheduler.n_slot, conversation.messages
+    old = [place for place, row in enumerate(messages[:-1]) if row["role"] != "system"]
+    n_bytes = sum(len(str(row)) for row in messages)
+    if not old or n_bytes < n_slot or len(await served.chat_ids(conversation)) < n_slot:
+        return conversation
+    least, most, best = 0, len(old), conversation
+    while least < most:  # how many of the oldest go
+        middle = (least + most) // 2
+        gone = set(old[: middle + 1])
+        rest = [row for place, row in enumerate(messages) if place not in gone]
+        first = next((at for at, row in enumerate(rest) if row["role"] != "system"), 0)
+        while first < len(rest) - 1 and rest[first]["role"] != "user":
+            del rest[first]
+        shorter = replace(conversation, messages=rest)
+        if len(await served.chat_ids(shorter)) <= n_slot - n_slot // _SPARE_PART:
+            most, best = middle, shorter
+        else:
+            least = middle + 1
+    if best is not conversation:
+        served.unknown.note(
+            "truncate", "the oldest messages of a conversation that was too long were left out"
+        )
+    return best
+
+
+def cut_prompt(served: ServedModel, ids: list[int], keep: int) -> list[int]:
+    """Return a prompt without the part behind its first tokens that a slot has no room for."""
+    n_slot = served.scheduler.n_slot
+    if len(ids) < n_slot:
+        return ids
+    served.unknown.note("truncate", "the beginning of a prompt that was too long was left out")
+    most = n_slot - n_slot // _SPARE_PART
+    keep = min(max(keep, int(served.model.add_bos)), most // 2)
+    return [*ids[:keep], *ids[len(ids) - most + keep :]]
