@@ -6,34 +6,34 @@ error; a silent one is printed, with the seed that draws it again, and the exit 
 
 from __future__ import annotations
 
-import os
+import importlib
 import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import Any
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+additions: Any = importlib.import_module("folder_additions")
+model_folders: Any = importlib.import_module("model_folders")
+
 COUNT = 2000
 
 
 def main(words: list[str]) -> int:
     """Draw folders; return the exit code."""
-    sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
-    from folder_additions import try_one
-    from model_folders import write_folder
-
     count = int(words[0]) if words else COUNT
     tries: Counter[str] = Counter()
     silent = 0
     with tempfile.TemporaryDirectory() as folder:
         bases = [
-            write_folder(Path(folder) / name, name, tokenizer="bbpe-8k")
+            model_folders.write_folder(Path(folder) / name, name, tokenizer="bbpe-8k")
             for name in ("LlamaForCausalLM", "Qwen2ForCausalLM", "Gemma3ForCausalLM")
         ]
         for seed in range(count):
             rng = Random(seed)
-            addition, text = try_one(rng, rng.choice(bases), Path(folder) / "model")
+            addition, text = additions.try_one(rng, rng.choice(bases), Path(folder) / "model")
             tries[addition.kind] += 1
             if not any(name in text for name in addition.names):
                 silent += 1

@@ -64,8 +64,8 @@ PREFIX = Rule("folder-prefix", "note", CONVERSION, "tensor",
               "DataParallel, PEFT) put it there. mtkit takes it off; transformers ignores such "
               "tensors.")
 TEXT_PART = Rule("folder-text-part", "note", CONVERSION, "tensor",
-                 "The model also sees or hears. mtkit converts the part for text; others need a "
-                 "file of their own (llama.cpp's mmproj).")
+                 "The model has tensors for pictures or sound, which are not converted; those for "
+                 "text are. The others need a file of their own (llama.cpp's mmproj).")
 QUANTIZED = Rule("folder-quantized", "warning", CONVERSION, "quantization_config",
                  "The weights cannot be converted because another tool quantized them (GPTQ, "
                  "AWQ, bitsandbytes, FP8, MLX). Convert the original model.",
@@ -236,12 +236,8 @@ def _text_part(
     names = text_names(tensors)
     left = [name for name in tensors if name not in names]
     if left:
-        parts = sorted(
-            {name.rpartition(".")[0].split(".layers.")[0].split(".blocks.")[0] for name in left}
-        )
-        more = f" and {len(parts) - 1} more" if parts[1:] else ""
-        what = f"{format_count(len(left), 'tensor')} of other parts than the text are left out"
-        what = f"{what} ({shown(parts[0])}{more})"
+        count = format_count(len(left), "tensor")
+        what = f"{count} for pictures or sound are left out, from {quoted(left[0])} on"
         findings.add(Finding(TEXT_PART, TEXT_PART.field, what, source=path))
     return {new: tensors[name] for name, new in names.items()}
 

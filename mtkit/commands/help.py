@@ -27,8 +27,7 @@ a code:
 
 - `ids`: ordinary text can get different ids; the conversion is refused unless you pass
   `--allow-loss ids`
-- `ids-special`: only texts that contain a special token, U+2581 or invalid UTF-8 can get
-  different ids
+- `ids-special`: only texts with a special token, U+2581 or invalid UTF-8 can get different ids
 - `ids-possible`: rare texts can get different ids, because the target has code or rules of its own;
   the conversion is refused only if one of mtkit's test texts gets different ids and you do not
   pass `--allow-loss ids-possible`

@@ -216,5 +216,6 @@ SHARED: Mapping[str, Option] = {
     "verbose": Option("-v --verbose", "Show llama.cpp's log."),
 }
 """Parameter -> option."""
+NO_TENSOR_FIRST = Option("--no-tensor-first-split", "Put only the metadata in the first shard.")
 FORCE_FILES = Option("--force", "Replace existing files.")
 """``force`` of a command that writes several files."""

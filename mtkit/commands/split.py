@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.commands.command import Command
-from mtkit.commands.options import FORCE_FILES, Option, parse_bytes
+from mtkit.commands.options import FORCE_FILES, NO_TENSOR_FIRST, Option, parse_bytes
 
 OPTIONS = {
     "file": Option("", "GGUF file, or the first shard.", "FILE"),
@@ -17,9 +17,7 @@ OPTIONS = {
     "max_tensors": Option(
         "--split-max-tensors", "Maximum number of tensors in a shard.", "N", "--max-tensors", low=1
     ),
-    "no_tensor_first": Option(
-        "--no-tensor-first-split", "Put only the metadata in the first shard."
-    ),
+    "no_tensor_first": NO_TENSOR_FIRST,
     "dry_run": Option("--dry-run", "Show the shards without writing."),
     "force": FORCE_FILES,
 }

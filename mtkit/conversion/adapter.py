@@ -19,7 +19,7 @@ from mtkit.checkpoints import adapter_folder, folder_files
 from mtkit.conversion import model_keys
 from mtkit.conversion.model import gguf_target
 from mtkit.conversion.model_tensors import FILE_TYPES, TYPES, check_type
-from mtkit.conversion.tokenizer import Conversion, Model, make_folder
+from mtkit.conversion.tokenizer import Conversion, Model, check_targets, make_folder
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf.in_place import write_ggufs
 from mtkit.gguf.values import DTYPES, F16, F32, encode_values
@@ -99,11 +99,15 @@ def convert_adapter(
     target = gguf_target(path, plan.type, dst)
     tensors = plan.tensors()
     keys = {key.name: key for key in (*plan.keys(name), *about)}
+    if name:  # the command line comes before a file of metadata
+        keys[model_keys.NAME_KEY] = Key(model_keys.NAME_KEY, "string", name)
     size = sum(tensor.n_bytes for tensor in tensors)
     if not dry_run:
         make_folder(dst, target)
         write_ggufs({target: gguf_chunks(keys.values(), tensors)}, force=force)
         size = os.path.getsize(target)
+    else:
+        check_targets(dst, [target], force=force)
     return Conversion(
         path=target,
         paths=(target,),

@@ -18,7 +18,8 @@ from mtkit.base.binary import Source, pieces
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import adapter_folder, model_folder
-from mtkit.checkpoints.folder_files import INDEX, PICKLES, is_weights
+from mtkit.checkpoints.folder_files import INDEX, is_weights
+from mtkit.checkpoints.weight_forms import form_of
 from mtkit.conversion.adapter import match_adapter, plan_adapter
 from mtkit.conversion.model import plan_gguf, prepare_gguf
 from mtkit.conversion.model_tensors import TYPES, new_tensors
@@ -494,7 +495,7 @@ def _folder_files(
 def _is_of_weights(name: str, weights: Collection[str]) -> bool:
     """Tell whether a file has weights in another form, or is an index of others."""
     is_unused_index = name == INDEX and len(weights) == 1
-    return is_unused_index or name.endswith(".bin") or name in PICKLES or is_weights(name)
+    return is_unused_index or form_of(name) is not None or is_weights(name)
 
 
 def _weight_chunks(path: str, stored: Sequence[StoredTensor], addends: Addends) -> Iterator[Buffer]:

@@ -16,13 +16,12 @@ from mtkit.architectures.rope import rope_notes
 from mtkit.architectures.tensor_match import folder_matches
 from mtkit.base.binary import Source
 from mtkit.base.escape import quoted, shown
-from mtkit.base.files import check_target
 from mtkit.base.process import ProgressCount
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import folder_files, model_folder
 from mtkit.checkpoints.folder_files import files_in
 from mtkit.conversion import heads, model_keys, model_tensors
-from mtkit.conversion.model_keys import TEMPLATES, model_vocabulary
+from mtkit.conversion.model_keys import NAME_KEY, TEMPLATES, model_vocabulary
 from mtkit.conversion.model_tensors import (
     FILE_TYPES,
     PACKED_FILE_TYPES,
@@ -32,7 +31,14 @@ from mtkit.conversion.model_tensors import (
     usual_type,
 )
 from mtkit.conversion.remainder import field_notes, file_notes, implied_fields, tensor_notes
-from mtkit.conversion.tokenizer import Conversion, Model, is_same_file, make_folder, write_tokenizer
+from mtkit.conversion.tokenizer import (
+    Conversion,
+    Model,
+    check_targets,
+    is_same_file,
+    make_folder,
+    write_tokenizer,
+)
 from mtkit.conversion.value_losses import CODE, ValueLosses, write_in_range
 from mtkit.conversion.verification import verify
 from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
@@ -46,7 +52,7 @@ from mtkit.sources import hub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.config import Config
@@ -189,9 +195,6 @@ def _generated_tensors(
             yield NewTensor(row.name, shape, F32, encode_values(values, F32))
 
 
-NAME_KEY = "general.name"
-
-
 class PreparedGguf(Record):
     """A GGUF ready to be written."""
 
@@ -248,10 +251,7 @@ def prepare_gguf(
     losses = ValueLosses(allowed=CODE in allow_loss, wide=wide if kind == "auto" else None)
     tensors = plan.tensors(count, losses)
     count.total = sum(tensor.n_bytes for tensor in tensors)
-    of_folder = model_keys.name_keys(path, tensors, options.name or None)
-    by_name = {key.name: key for key in (*of_folder, *about)}
-    if options.name:  # the command line comes before a file of metadata
-        by_name[NAME_KEY] = Key(NAME_KEY, "string", options.name)
+    by_name = model_keys.general_keys(path, tensors, options.name, about)
     name = str(by_name[NAME_KEY].value)
     vocabulary = model_vocabulary(
         path, plan.config, plan.vocab, replace(options, name=name), allow_loss
@@ -340,7 +340,8 @@ def convert_model(
             names = shard_file_names(target, len(drafts))
         files = dict(zip(names, drafts, strict=True))
         if dry_run:
-            return gguf.conversion(names, _dry_size(files, force=force))
+            check_targets(dst, names, force=force)
+            return gguf.conversion(names, sum(map(_file_size, files.values())))
         make_folder(dst, target)
         # The first file comes last: a set is opened by it, and then all others are there.
         last_first = reversed(files.items())
@@ -354,14 +355,6 @@ def convert_model(
         return write_in_range(prepare, write)
     except LossError as error:
         raise error.located(path) from None
-
-
-def _dry_size(files: Mapping[str, Draft], *, force: bool) -> int:
-    """Return the size of files that would be written, once it is known that they may."""
-    for name in files:
-        if os.path.isdir(os.path.dirname(name) or "."):
-            check_target(name, force=force)
-    return sum(map(_file_size, files.values()))
 
 
 def _file_size(draft: Draft) -> int:
@@ -410,17 +403,21 @@ def convert_checkpoint(
     *,
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
+    about: Sequence[Key] = (),
     force: bool = False,
+    dry_run: bool = False,
 ) -> Conversion:
     """Convert a llama2.c checkpoint to a GGUF of 32-bit floats.
 
     Args:
         src: The checkpoint.
         tokenizer: Its tokenizer, which the checkpoint does not contain.
-        dst: File or folder to write; None: next to the source.
+        dst: File or folder to write, ``{ftype}`` in its name is f32; None: next to the source.
         allow_loss: Codes of losses to accept even if ordinary text gets different ids.
-        options: Options for writing the tokenizer.
+        options: Options for writing the tokenizer; ``name`` is the model's.
+        about: Further keys of ``general``.
         force: Replace an existing file.
+        dry_run: Do all but the writing.
 
     Raises:
         FormatError: The checkpoint is damaged.
@@ -432,12 +429,12 @@ def convert_checkpoint(
     from mtkit.base.record import replace
     from mtkit.formats import gguf
     from mtkit.formats.contract import WriteOptions
-    from mtkit.gguf.in_place import settle_journal
-    from mtkit.gguf.writer import write_gguf
 
     path = os.fspath(src)
     stem = "model" if path == "-" else os.path.splitext(os.path.basename(path))[0]
-    options = replace(options or WriteOptions(), name=stem)
+    options = options or WriteOptions()
+    names = [options.name, *(str(key.value) for key in about if key.name == NAME_KEY), stem]
+    options = replace(options, name=next(filter(None, names)))
     try:
         model = checkpoints.read(Source.open(path))
     except MtkitError as error:
@@ -452,9 +449,12 @@ def convert_checkpoint(
     verified = verify(tokenizer, gguf, written, allow_loss)
     target = _checkpoint_target(path, stem, dst)
     keys, assumed = _checkpoint_keys(model, written.files[".gguf"], tokenizer)
-    make_folder(dst, target)
-    settle_journal(target, force=force)
-    write_gguf(target, keys, model.tensors, force=force)
+    draft = Draft([*keys, *(key for key in about if key.name != NAME_KEY)], model.tensors)
+    if dry_run:
+        check_targets(dst, [target], force=force)
+    else:
+        make_folder(dst, target)
+        write_ggufs({target: draft.chunks()}, force=force)
     return Conversion(
         path=target,
         paths=(target,),
@@ -462,12 +462,14 @@ def convert_checkpoint(
         losses=written.losses,
         assumptions=(*assumptions, *assumed),
         verified=verified,
-        sizes=(("total", os.path.getsize(target)),),
+        sizes=(("total", _file_size(draft)),),
+        is_written=not dry_run,
     )
 
 
 def _checkpoint_target(path: str, stem: str, dst: str | os.PathLike[str] | None) -> str:
     target = os.path.join(os.path.dirname(path), f"{stem}.gguf") if dst is None else os.fspath(dst)
+    target = fill_name(target, "f32") if dst is not None else target
     if target.endswith(("/", os.sep)) or os.path.isdir(target):
         target = os.path.join(target, f"{stem}.gguf")
     if os.path.exists(target) and os.path.samefile(target, path):

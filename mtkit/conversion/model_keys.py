@@ -63,6 +63,9 @@ _TYPES = {
 """Types of the ``gguf`` package -> ours; its only arrays here are of strings."""
 
 
+NAME_KEY = "general.name"
+
+
 def name_keys(
     folder: str, tensors: Iterable[NewTensor], name: str | None, *, is_adapter: bool = False
 ) -> list[Key]:
@@ -96,6 +99,20 @@ def name_keys(
         for name, value in writer.kv_data[0].items()
         if name != "general.architecture"
     ]
+
+
+def general_keys(
+    folder: str, tensors: Iterable[NewTensor], name: str, about: Iterable[Key]
+) -> dict[str, Key]:
+    """Return the keys of ``general`` by name: as ``name_keys``, and in their place ``about``.
+
+    Args:
+        name: Of the model, before any other; empty: as ``about``, card or folder say.
+    """
+    keys = {key.name: key for key in (*name_keys(folder, tensors, name or None), *about)}
+    if name:  # the command line comes before a file of metadata
+        keys[NAME_KEY] = Key(NAME_KEY, "string", name)
+    return keys
 
 
 def _folder_fields(folder: str, name: str) -> Mapping[str, Any]:

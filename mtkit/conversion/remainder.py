@@ -17,6 +17,7 @@ from mtkit.base.escape import shown
 from mtkit.checkpoints.folder_files import GENERATION, MODEL_CONFIG, read_json
 from mtkit.checkpoints.model_folder import PREFIX, TEXT_PART, UNUSED
 from mtkit.checkpoints.sentence_modules import read_modules
+from mtkit.checkpoints.text_part import PARTS
 from mtkit.checkpoints.without_effect import (
     TENSORS,
     is_known_field,
@@ -156,7 +157,7 @@ def implied_fields(
 def _inner_left(config: Config, name: str, value: object) -> list[str]:
     """Return the fields of an object in config.json that nothing asked for, where some were."""
     is_read = any(read.startswith(f"{name}.") for read in config.read)
-    if not isinstance(value, dict) or not is_read:
+    if not isinstance(value, dict) or not is_read or name in PARTS:
         return []
     return [
         f"{name}.{field}"
@@ -168,8 +169,17 @@ def _inner_left(config: Config, name: str, value: object) -> list[str]:
     ]
 
 
-_ROPE_FIELDS = ("type", "rope_type", "mscale", "truncate", "finetuned", "rope_theta",
-                "original_max_position_embeddings", "partial_rotary_factor")  # fmt: skip
+_ROPE_FIELDS = (
+    "type",
+    "rope_type",
+    "mrope_interleaved",
+    "mscale",
+    "truncate",
+    "finetuned",
+    "rope_theta",
+    "original_max_position_embeddings",
+    "partial_rotary_factor",
+)
 """Fields that the kind of scaling says, or that stand beside it under the same name."""
 
 

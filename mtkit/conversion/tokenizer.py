@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from math import prod
 
+from mtkit.base.files import check_target
 from mtkit.base.record import Record, replace
 from mtkit.conversion.verification import Comparison, Verification, memory_source, plain_ids, verify
 from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
@@ -83,9 +84,24 @@ def _target_name(name: str, stem: str) -> str:
 
 def make_folder(dst: str | os.PathLike[str] | None, target: str) -> None:
     """Create the folder that ``dst`` names; the folder of a file that it names has to exist."""
+    if _names_folder(dst, target):
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+
+
+def _names_folder(dst: str | os.PathLike[str] | None, target: str) -> bool:
     folder = os.path.dirname(target)
-    if dst is not None and folder and os.path.normpath(os.fspath(dst)) == os.path.normpath(folder):
-        os.makedirs(folder, exist_ok=True)
+    return bool(folder and dst is not None) and (
+        os.path.normpath(os.fspath(dst or "")) == os.path.normpath(folder)
+    )
+
+
+def check_targets(
+    dst: str | os.PathLike[str] | None, targets: Iterable[str], *, force: bool
+) -> None:
+    """Check, for a dry run, that files may be written; the folder ``dst`` may be missing."""
+    for path in targets:
+        if os.path.isdir(os.path.dirname(path) or ".") or not _names_folder(dst, path):
+            check_target(path, force=force)
 
 
 def is_same_file(path: str, source: str) -> bool:
@@ -197,6 +213,8 @@ def convert(
     if not dry_run:
         make_folder(dst, next(iter(targets)))
         write_ggufs(targets, force=force)
+    else:
+        check_targets(dst, targets, force=force)
     return Conversion(
         path=next(iter(targets)),
         paths=tuple(targets),

@@ -11,12 +11,19 @@ from __future__ import annotations
 import os
 
 from mtkit.architectures import describe_config
-from mtkit.architectures.decoder_rows import SENTENCE_POOLING
 from mtkit.base.record import replace
 from mtkit.checkpoints import folder_files
-from mtkit.conversion.model_keys import architecture_keys, model_vocabulary, name_keys
+from mtkit.conversion.heads import model_document
+from mtkit.conversion.model import fill_name
+from mtkit.conversion.model_keys import NAME_KEY, architecture_keys, general_keys, model_vocabulary
 from mtkit.conversion.model_tensors import FILE_TYPES
-from mtkit.conversion.tokenizer import Conversion, is_same_file, make_folder, target_paths
+from mtkit.conversion.tokenizer import (
+    Conversion,
+    check_targets,
+    is_same_file,
+    make_folder,
+    target_paths,
+)
 from mtkit.errors import MtkitError, UsageError
 from mtkit.formats.contract import WriteOptions, Written
 from mtkit.gguf.in_place import write_ggufs
@@ -25,14 +32,14 @@ from mtkit.sources.locate import TOKENIZER, in_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.config import Config
 
 _TYPES = {"float32": "f32", "bfloat16": "bf16"}
 """``dtype`` of config.json -> type of the matrices; else f16, as the converter guesses."""
-NAME_KEY = "general.name"
+SIZE_KEY = "general.size_label"
 
 
 def is_described(folder: str) -> bool:
@@ -45,8 +52,7 @@ def _description(folder: str) -> tuple[Architecture, Config] | None:
     if not os.path.isfile(path):
         return None
     try:
-        pooling = folder_files.pooling_of(folder)
-        document = {**folder_files.read_json(path), SENTENCE_POOLING: pooling}
+        document = model_document(folder, folder_files.read_json(path))
         architecture, config = describe_config(document, path)
         config.count("vocab_size")
     except MtkitError:  # the tokenizer alone is converted, as from a folder without config.json
@@ -60,14 +66,20 @@ def convert_vocabulary(
     *,
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
+    about: Sequence[Key] = (),
     force: bool = False,
+    dry_run: bool = False,
 ) -> Conversion:
     """Convert the tokenizer of a model folder to a GGUF without tensors.
 
     Args:
         src: A folder of which ``is_described`` is true.
-        dst: File or folder to write; None: next to the tokenizer.
+        dst: File or folder to write, ``{ftype}`` in its name stands for the type that config.json
+            names; None: next to the tokenizer.
         allow_loss: Codes of losses to accept even if ordinary text gets different ids.
+        options: Options for writing the tokenizer; ``name`` is the model's.
+        about: Further keys of ``general``, in place of what the folder says.
+        dry_run: Do all but the writing.
 
     Raises:
         UsageError: A file already exists, or the tokenizer has more ids than the model.
@@ -92,26 +104,26 @@ def convert_vocabulary(
         assumptions = (
             f"of the model only its architecture is written: {error.field}: {error.what}",
         )
-    about = name_keys(folder, [], options.name or None)
-    name = next(str(key.value) for key in about if key.name == NAME_KEY)
+    general = general_keys(folder, [], options.name, about)
+    if all(key.name != SIZE_KEY for key in about):
+        general.pop(SIZE_KEY, None)  # there are no parameters
+    name = str(general[NAME_KEY].value)
     size = config.count("vocab_size")
     vocabulary = model_vocabulary(folder, config, size, replace(options, name=name), allow_loss)
-    first = [
-        Key("general.architecture", "string", architecture.name),
-        *(
-            Key(NAME_KEY, "string", vocabulary.name or name) if key.name == NAME_KEY else key
-            for key in about
-            if key.name != "general.size_label"  # there are no parameters
-        ),
-    ]
-    data = gguf_bytes([*first, *keys, *vocabulary.keys])
+    general[NAME_KEY] = Key(NAME_KEY, "string", vocabulary.name or name)
+    first = Key("general.architecture", "string", architecture.name)
+    data = gguf_bytes([first, *general.values(), *keys, *vocabulary.keys])
     source = str(in_folder(folder, TOKENIZER.files))
+    dst = None if dst is None else fill_name(os.fspath(dst), kind)
     targets = target_paths(source, dst, Written({".gguf": data}))
     if any(is_same_file(path, source) for path in targets):
         what = "is the source file itself"
         raise UsageError(what, source=source, hint="use -o to choose another file")
-    make_folder(dst, next(iter(targets)))
-    write_ggufs(targets, force=force)
+    if dry_run:
+        check_targets(dst, targets, force=force)
+    else:
+        make_folder(dst, next(iter(targets)))
+        write_ggufs(targets, force=force)
     return Conversion(
         path=next(iter(targets)),
         paths=tuple(targets),
@@ -120,4 +132,5 @@ def convert_vocabulary(
         assumptions=(*vocabulary.assumptions, *assumptions),
         verified=vocabulary.verified,
         sizes=(("total", len(data)),),
+        is_written=not dry_run,
     )

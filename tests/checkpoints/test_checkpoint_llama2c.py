@@ -144,6 +144,31 @@ def test_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not (folder / "cut.gguf").exists()
 
 
+def test_options_of_models(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    about, target = folder / "about.json", folder / "x-{ftype}.gguf"
+    about.write_text(json.dumps({"general.author": "Ann", "general.name": "Other"}))
+    args = ["convert", str(folder / "model.bin"), "--tokenizer", str(folder / "tokenizer.bin")]
+    args += ["-o", str(target), "--metadata", str(about), "--type", "f32", "--json"]
+    assert main([*args, "--dry-run"]) == 0
+    dry = json.loads(capsys.readouterr().out)
+    made = folder / "x-f32.gguf"
+    assert not made.exists()
+    assert main(args) == 0
+    assert json.loads(capsys.readouterr().out) == {**dry, "written": True}
+    assert dry["output"] == str(made)
+    assert dry["sizes"]["total"] == made.stat().st_size
+    metadata = open_gguf(made).metadata
+    assert (metadata["general.name"], metadata["general.author"]) == ("Other", "Ann")
+    assert main([*args, "--dry-run"]) == 2
+    assert "already exists" in capsys.readouterr().err
+    assert main([*args, "--force", "--model-name", "Mine"]) == 0
+    assert open_gguf(made).metadata["general.name"] == "Mine"
+    capsys.readouterr()
+    for option in (["--type", "q8_0"], ["--split-max-size", "1M"], ["--vocab-only"], ["--verify"]):
+        assert main([*args, "--force", *option]) == 2
+        assert f"{option[0]} does not go with --tokenizer" in capsys.readouterr().err
+
+
 def test_from_a_pipe(folder: Path, mtkit: Run) -> None:
     done = mtkit(
         *("convert", "-", "--tokenizer", "tokenizer.bin", "--to", "gguf"),

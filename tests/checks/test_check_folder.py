@@ -64,6 +64,12 @@ def prefixed(names: dict[str, tuple[int, ...]]) -> None:
         names[f"_orig_mod.{name}"] = names.pop(name)
 
 
+def seeing(names: dict[str, tuple[int, ...]]) -> None:
+    for name in list(names):
+        names[f"language_model.{name}"] = names.pop(name)
+    names["vision_tower.patch_conv.weight"] = (4, 3, 2, 2)
+
+
 def adapter(path: Path, **config: object) -> Path:
     base = write_folder(path.parent / "base")
     return write_adapter(path, base, linear_layers(base, ("q_proj",)), config=config)
@@ -99,6 +105,8 @@ BROKEN: list[tuple[str, Callable[[Path], Path]]] = [
         write_folder(path) / WEIGHTS).rename(path / "pytorch_model.safetensors").parent),
     ("folder-two-weights", in_two_forms),
     ("folder-prefix", lambda path: write_folder(path, change=prefixed)),
+    ("folder-text-part", lambda path: edited(
+        write_folder(path, change=seeing), vision_config={"hidden_size": 4})),
     ("folder-remainder", lambda path: edited(write_folder(path), zebra_factor=2)),
     ("folder-remainder", lambda path: added(write_folder(path), "zebra.dat")),
     ("folder-remainder", lambda path: edited(write_folder(path), tie_word_embeddings=True)),

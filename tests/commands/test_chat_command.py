@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from changed_models import changed
-from llm_models import chatting, reciting, tiny
+from llm_models import chatting, parrot, reciting, tiny
 from rich.cells import cell_len
 from support import Run, reference
 
@@ -331,13 +331,13 @@ THINKING = """
 {%- if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>{% endif %}
 {{- m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]
 {%- if thinking is not false %}<think>{% endif %}{% endif %}"""
-THOUGHT = 'root ::= "Hm.</think>\\n\\nYes."'
 
 
 def test_reasoning_is_dim_and_not_part_of_the_answer(mtkit: Run, tmp_path: Path) -> None:
     template = tmp_path / "thinking.jinja"
     template.write_text(THINKING, encoding="utf-8")
-    args = ["-m", chatting(), "--template", template, "--grammar", THOUGHT, "-n", "40"]
+    model, _ = parrot({"said": "Hm.</think>\n\nYes."})
+    args = ["-m", model, "--template", template, "-n", "40"]
     made = mtkit("chat", "Really?", *args, "--json")
     message = json.loads(made.stdout)["message"]
     assert message["reasoning_content"] == "Hm."

@@ -124,11 +124,11 @@ def test_every_spelling_of_the_table_is_one_of_typer_s(name: str) -> None:
     for parameter in parameters:
         for spelling, _ in parameter.spellings():
             values = [*parameter.option.choices[:1], "8"][:1]
-            value = [] if parameter.is_flag else values
+            value = [] if parameter.is_flag else values * parameter.words
             line = [*required, spelling, *value]
             reading = read_plain(command, line)
             if reading is None:  # 8 is out of its range
-                value = ["1"]
+                value = ["1"] * parameter.words
                 reading = read_plain(command, [*required, spelling, *value])
                 line = [*required, spelling, *value]
             assert reading is not None, line

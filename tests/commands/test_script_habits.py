@@ -122,6 +122,31 @@ def test_a_dry_run_says_what_and_writes_nothing(
     assert sorted(base.iterdir()) == before
 
 
+def test_a_tokenizer_alone_takes_the_names_of_a_model(
+    base: Path, tmp_path: Path, mtkit: Run
+) -> None:
+    """With --vocab-only; a dry run says the file that is then written, and what stands against."""
+    about = tmp_path / "about.json"
+    about.write_text(json.dumps({"general.author": "Ann", "general.name": "Other"}))
+    args = ["convert", base, tmp_path / "new-{ftype}.gguf", "--vocab-only", "--json"]
+    args += ["--model-name", "Mine", "--metadata", about, "--allow-loss", "ids-possible"]
+    dry = json.loads(mtkit(*args, "--dry-run").stdout)
+    assert [path.name for path in tmp_path.iterdir()] == ["about.json"]
+    done = json.loads(mtkit(*args).stdout)
+    assert done == {**dry, "written": True}
+    path = Path(done["output"])
+    assert "{" not in path.name
+    assert path.stat().st_size == done["sizes"]["total"]
+    metadata = open_gguf(path).metadata
+    assert (metadata["general.name"], metadata["general.author"]) == ("Mine", "Ann")
+    again = mtkit(*args, "--dry-run")
+    assert (again.returncode, b"already exists" in again.stderr) == (2, True), again.stderr
+    args[2] = tmp_path / "none" / "new.gguf"
+    assert b"no such folder" in mtkit(*args, "--dry-run").stderr
+    args[2] = tmp_path / "new.json"
+    assert b"--model-name works only with a model folder and --to gguf" in mtkit(*args).stderr
+
+
 def test_shards_by_their_tensors(base: Path, tmp_path: Path, mtkit: Run) -> None:
     out = tmp_path / "m.gguf"
     line = ("convert", base, out, "--split-max-tensors", "8", "--no-tensor-first-split")

@@ -74,8 +74,8 @@ def test_a_head_that_contradicts_the_config_is_said(
     tmp_path: Path, architecture: str, ties: bool | None, head: str, said: str
 ) -> None:
     plan = plan_gguf(str(model(tmp_path / "model", architecture, ties, head)))
-    notes = [note for note in plan.notes if HEAD in note]
-    assert len(notes) == bool(said), plan.notes
+    notes = [note for note in plan.folder_notes if HEAD in note]
+    assert len(notes) == bool(said), plan.folder_notes
     assert said in "".join(notes)
     names = [tensor.name for tensor in plan.tensors()]
     is_copied = (architecture, head) == ("Qwen2ForCausalLM", "same")  # as the converter does
@@ -129,7 +129,7 @@ def test_a_reranker_by_each_of_its_signs(tmp_path: Path, sign: str, ties: bool) 
 def test_other_models_are_no_rerankers(tmp_path: Path) -> None:
     path = reranker(tmp_path / "model")
     (path / "README.md").write_text("# Qwen3\nSee also Qwen3-Reranker.\n")
-    assert not plan_gguf(str(path)).notes
+    assert not plan_gguf(str(path)).folder_notes
     assert "cls.output.weight" not in {tensor.name for tensor in plan_gguf(str(path)).tensors()}
 
 
@@ -156,7 +156,7 @@ def embedder(path: Path, *kinds: str, dense: dict[str, object] | None = None) ->
 def test_dense_layers(tmp_path: Path) -> None:
     path = embedder(tmp_path / "model", "Pooling", "Dense", "Dense", "Normalize")
     plan = plan_gguf(str(path))
-    (note,) = plan.notes
+    (note,) = plan.folder_notes
     assert "'2_Dense' and '3_Dense'" in note
     assert "--dense-modules" in note
     assert not any(tensor.name.startswith("dense") for tensor in plan.tensors())
@@ -182,23 +182,23 @@ def test_dense_layers_that_llama_cpp_has_not(
     tmp_path: Path, kinds: tuple[str, ...], dense: dict[str, object], what: str
 ) -> None:
     path = embedder(tmp_path / "model", *kinds, dense=dense)
-    assert "--dense-modules" in plan_gguf(str(path)).notes[0]
+    assert "--dense-modules" in plan_gguf(str(path)).folder_notes[0]
     with pytest.raises(MtkitError, match=what):
         plan_gguf(str(path), dense_modules=True)
 
 
 def test_modules_of_other_kinds_are_named(tmp_path: Path) -> None:
     path = embedder(tmp_path / "model", "Pooling", "LSTM")
-    assert any("LSTM" in note for note in plan_gguf(str(path)).notes)
+    assert any("LSTM" in note for note in plan_gguf(str(path)).folder_notes)
 
 
 def test_what_a_client_of_sentence_transformers_does_is_said(tmp_path: Path) -> None:
     path = embedder(tmp_path / "model", "Pooling", "Normalize")
-    assert not plan_gguf(str(path)).notes
+    assert not plan_gguf(str(path)).folder_notes
     (path / "sentence_bert_config.json").write_text('{"do_lower_case": true}')
     (path / "config_sentence_transformers.json").write_text('{"default_prompt_name": "query"}')
     change_json(path / "1_Pooling" / MODEL_CONFIG, zebra=1)
-    notes = plan_gguf(str(path)).notes
+    notes = plan_gguf(str(path)).folder_notes
     assert len(notes) == 3
     assert all(any(name in note for note in notes) for name in ("zebra", "do_lower_case", "query"))
     change_json(path / "1_Pooling" / MODEL_CONFIG, pooling_mode_max_tokens=True)

@@ -57,7 +57,7 @@ REFUSED: dict[str, tuple[type[MtkitError], str, Change]] = {
     "unknown": (
         UnsupportedError,
         "does not convert; the nearest that are known: Qwen3ForCausalLM",
-        said(architectures=["Qwen3NewForCausalLM"]),
+        said(architectures=["Qwen3OmniForCausalLM"]),
     ),
     "none named": (FormatError, "architectures", said(architectures=[])),
     "quantized": (UnsupportedError, "gptq", said(quantization_config={"quant_method": "gptq"})),

@@ -286,7 +286,9 @@ def test_what_is_switched_off_is_said() -> None:
     given = {"show_slots": False, "metrics": False, "webui": False}
     with application(tiny("llama"), **given) as (app, _):
         answers = run(app, *(("GET", path, None) for path in ("/slots", "/metrics", "/", "/props")))
-        assert [one.status_code for one in answers] == [501, 501, 404, 200]
+        assert [one.status_code for one in answers] == [501, 501, 200, 200]
+        assert answers[2].headers["content-type"].startswith("text/plain")  # no page
+        assert answers[2].text == "mtkit is running"
         assert post(app, "/slots/0?action=save", {"filename": "x"}).status_code == 501
         for path in ("/infill", "/v1/completions"):
             body = {"prompt": "x", "suffix": "y", "input_prefix": "a", "input_suffix": "b"}

@@ -140,7 +140,8 @@ def test_tools_reach_the_template(tmp_path: Path) -> None:
     template = (
         "{% for t in tools or [] %}[{{ t.function.name }}:{{ t.function.parameters.type }}]"
         "{% endfor %}{% for m in messages %}{{ m.role }}={{ m.content }}"
-        "{% for c in m.tool_calls or [] %}({{ c.function.name }} {{ c.function.arguments.x }})"
+        "{% for c in m.tool_calls or [] %}({{ c.function.name }}"
+        "{% for name, value in c.function.arguments.items() %} {{ value }}{% endfor %})"
         "{% endfor %};{% endfor %}"
     )
     reference("llama_cpp")

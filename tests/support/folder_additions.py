@@ -130,7 +130,7 @@ def add_tensor(path: Path, name: str) -> None:
 def what_is_said(path: Path) -> str:
     """Return what a conversion says of a folder: its notes, or why it refuses."""
     try:
-        return "\n".join(plan_gguf(str(path)).notes)
+        return "\n".join(plan_gguf(str(path)).folder_notes)
     except MtkitError as error:
         return str(error)
 

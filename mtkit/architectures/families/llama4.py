@@ -12,12 +12,14 @@ from mtkit.architectures.decoder_rows import (
     attention,
     decoder,
     default_fields,
+    only,
     shared_expert,
 )
 from mtkit.architectures.families.llama import KEYS, LLAMA_3
 from mtkit.architectures.metadata import computed, u32, with_keys
 from mtkit.architectures.rope import llama_3_scaling
 from mtkit.architectures.table import Architecture, in_layers, plain, row
+from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +39,17 @@ def _window(config: Config) -> int | None:
     return 0 if is_full else None
 
 
+def _check_positions(config: Config) -> None:
+    """Refuse layers without positions other than every fourth, which llama.cpp knows."""
+    layers = config.get("no_rope_layers")
+    if layers and (
+        not isinstance(layers, list)
+        or any(bool(uses) != bool((number + 1) % 4) for number, uses in enumerate(layers))
+    ):
+        what = "is not every fourth layer, as llama.cpp runs the model"
+        raise UnsupportedError(what, source=config.source, field="no_rope_layers")
+
+
 def _has_experts(dims: Dims) -> bool:
     return (dims.layer + 1) % max(dims.key(_STEP), 1) == 0
 
@@ -46,6 +59,11 @@ def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     is_full = "attention.sliding_window" in dims.keys
     return {
         "hidden_act": "silu",
+        "attention_chunk_size": 8192,
+        "attn_temperature_tuning": True,
+        "attn_scale": 0.1,
+        "floor_scale": 8192,
+        "moe_layers": [layer for layer in layers if _has_experts(dims.at(layer))],
         "attention_bias": dims.has("blk.0.attn_q.bias"),
         **({"layer_types": ["full_attention" for _ in layers]} if is_full else {}),
         **llama_3_scaling(dims, tensor("rope_freqs.weight")),
@@ -91,6 +109,7 @@ LLAMA_4 = Architecture(
             shared_expert("feed_forward.shared_expert"),
         ),
     ),
+    checks=(_check_positions, only("no_rope_layer_interval", 4)),
     defaults=default_fields(
         131072,
         rms_norm_eps=1e-5,

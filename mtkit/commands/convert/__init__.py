@@ -8,7 +8,13 @@ import sys
 from mtkit.commands.command import Command
 from mtkit.commands.convert.model import Request, default_format
 from mtkit.commands.inputs import load_tokenizer
-from mtkit.commands.options import FORCE_FILES, Option, parse_bytes, parse_loss_codes
+from mtkit.commands.options import (
+    FORCE_FILES,
+    NO_TENSOR_FIRST,
+    Option,
+    parse_bytes,
+    parse_loss_codes,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +22,8 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 _FILES = (".json", ".gguf", ".model", ".mtok", ".tiktoken", ".bin", ".txt", ".safetensors")
+NAMING = ("--model-name", "--metadata")
+"""Options that any model takes, with weights or without."""
 EVERY = "all"
 """``--to``: every format that can be written, a folder each."""
 
@@ -71,9 +79,7 @@ OPTIONS = {
         "--max-tensors",
         low=1,
     ),
-    "no_tensor_first": Option(
-        "--no-tensor-first-split", "Put only the metadata in the first shard."
-    ),
+    "no_tensor_first": NO_TENSOR_FIRST,
     "model_name": Option("--model-name", "Name of the model in the GGUF.", "TEXT"),
     "metadata": Option(
         "--metadata", "JSON file with general.… keys, in place of what SRC says.", "FILE"
@@ -304,7 +310,7 @@ def _convert_model(request: Request) -> Conversion | None:
     is_type = not request.vocab_only and "--type" in options
     request.refuse(
         "does not go with --vocab-only" if request.vocab_only else "is for a model folder",
-        ("--vocab-only",),
+        ("--vocab-only", *NAMING) if request.vocab_only else (),
         hint="mtkit quantize changes the type of a GGUF" if is_type else "",
     )
     return None
@@ -336,6 +342,7 @@ def _convert_tokenizer(request: Request) -> Conversion:
         conversion = model.vocabulary(request)
         if conversion is not None:
             return conversion
+    request.refuse("works only with a model folder and --to gguf", ("--vocab-only",))
     is_file = source not in (None, "-") and os.path.isfile(str(source))
     if source is not None and is_file and checkpoints.sniff(Source.open(source)):
         what = "is a llama2.c checkpoint, which contains no tokenizer"
@@ -359,8 +366,12 @@ def _convert_checkpoint(request: Request, vocabulary: str) -> Conversion:
 
     if request.source is None or request.to != "gguf":
         raise UsageError("--tokenizer works only with a llama2.c checkpoint and --to gguf")
+    kinds = ("--type",) * (request.kind.lower() == "f32")
+    request.refuse("does not go with --tokenizer", (*NAMING, *kinds))
     tokenizer = load_tokenizer(vocabulary, encoding=request.encoding, download=request.download)
-    return convert_checkpoint(request.source, tokenizer, request.target, **request.write_options())
+    return convert_checkpoint(
+        request.source, tokenizer, request.target, about=request.about, **request.write_options()
+    )
 
 
 def _load_source(request: Request) -> Tokenizer:

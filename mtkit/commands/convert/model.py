@@ -141,7 +141,9 @@ def vocabulary(request: Request) -> Conversion | None:
         folder = hub.download(name)
     if folder is None or not is_described(folder):
         return None
-    return convert_vocabulary(folder, request.target, **request.write_options())
+    return convert_vocabulary(
+        folder, request.target, about=request.about, **request.write_options()
+    )
 
 
 def to_gguf(folder: str, request: Request) -> Conversion:
