@@ -28,13 +28,12 @@ ROUTING_KEYS = (
     f32("expert_weights_scale", "routed_scaling_factor"),
     flag("expert_weights_norm", "norm_topk_prob"),
 )
-EXPERT_BIAS = plain("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", "expert")
 ROUTED = join_rows(
     in_layers(is_dense, FEED_FORWARD),
     in_layers(
         is_sparse,
         row("mlp.gate", "ffn_gate_inp", "expert embd", bias=False),
-        EXPERT_BIAS,
+        plain("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", "expert"),
         experts("mlp.experts.{e}"),
     ),
     in_layers(

@@ -26,8 +26,7 @@ from mtkit.checkpoints.folder_files import (
     read_json,
     tensors_in,
 )
-from mtkit.checkpoints.name_prefix import common_prefix
-from mtkit.checkpoints.text_part import has_parts, text_names
+from mtkit.checkpoints.tensor_names import common_prefix, has_parts, text_names
 from mtkit.checkpoints.weight_forms import unread_weights
 from mtkit.errors import FormatError, UnsupportedError, UsageError, format_count
 

@@ -20,7 +20,7 @@ from mtkit.checkpoints.folder_files import (
     POOLING_MODULES,
     WEIGHTS,
 )
-from mtkit.checkpoints.text_part import PARTS
+from mtkit.checkpoints.tensor_names import PARTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

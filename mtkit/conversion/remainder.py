@@ -17,7 +17,7 @@ from mtkit.base.escape import shown
 from mtkit.checkpoints.folder_files import GENERATION, MODEL_CONFIG, read_json
 from mtkit.checkpoints.model_folder import PREFIX, TEXT_PART, UNUSED
 from mtkit.checkpoints.sentence_modules import read_modules
-from mtkit.checkpoints.text_part import PARTS
+from mtkit.checkpoints.tensor_names import PARTS
 from mtkit.checkpoints.without_effect import (
     TENSORS,
     is_known_field,

@@ -227,8 +227,8 @@ class Neighbors:
             for at in vocabulary.pieces.places({t.content for t in tokens})
         }
         numbers = {token.content: token.id for token in listed} | self._numbers
-        taken = {numbers[t.content] for t in tokens if t.content in numbers}
-        following = max([len(vocabulary) - 1, *taken]) + 1
+        listed_ids = {numbers[t.content] for t in tokens if t.content in numbers}
+        following = max([len(vocabulary) - 1, *listed_ids]) + 1
         by_id: dict[int, AddedToken] = {}
         special = {token.content for token in tokens if token.special}
         for token in tokens:

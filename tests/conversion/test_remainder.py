@@ -13,7 +13,7 @@ from hf_models import names, own_cases
 from model_folders import write_folder
 
 from mtkit.checkpoints.folder_files import INDEX, MODEL_CONFIG, WEIGHTS
-from mtkit.checkpoints.name_prefix import PREFIXES, common_prefix
+from mtkit.checkpoints.tensor_names import PREFIXES, common_prefix
 from mtkit.checkpoints.weight_forms import FORMS, loader_of, unread_weights
 from mtkit.checkpoints.without_effect import FIELDS, FILES, READ_FIELDS, is_known_field
 from mtkit.conversion.model import convert_model, plan_gguf
