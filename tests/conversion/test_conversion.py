@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -370,12 +371,21 @@ def invent(monkeypatch: pytest.MonkeyPatch, path: Path, content: str) -> None:
 @pytest.mark.parametrize("source", [OWN_UNIGRAM, BPE / "tokenizer.model"])
 def test_the_library_agrees(tmp_path: Path, source: Path, name: str) -> None:
     version = reference("sentencepiece").__version__
-    done = convert(source, tmp_path / name, allow_loss=LOSS_CODES)
+    alone = shutil.copy(source, tmp_path / "alone.model")
+    done = convert(alone, tmp_path / name, allow_loss=LOSS_CODES)
     ours, last = done.verified[0], done.verified[-1]
     assert last.reader == f"sentencepiece {version}"
     assert (last.equal, last.explained, last.total) == (ours.equal, ours.explained, ours.total)
     assert last.total > 200
     assert not last.unable
+
+
+def test_the_library_does_not_know_the_tokens_of_files_beside_a_model(tmp_path: Path) -> None:
+    reference("sentencepiece")
+    done = convert(BPE / "tokenizer.model", tmp_path / "x.gguf", allow_loss=LOSS_CODES)
+    ours, last = done.verified[0], done.verified[-1]
+    assert ours.equal == ours.total
+    assert (last.equal, last.explained) == (last.total - 7, 7)
 
 
 def test_what_is_no_model_is_not_asked_about(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def drive(url: str, count: int, headers: Mapping[str, str] | None = None) -> Cou
     statuses: Counter[int] = Counter()
     with requests.Session() as session:
         session.headers.update(headers or {})
-        posts = [one for one in operations if one.method == "post"]
+        posts = [one for one in operations if "requestBody" in one.definition.raw]
         for operation in operations:
             share = count * 9 // 10 // len(posts)
             if operation not in posts:
@@ -60,5 +60,7 @@ def _check(case: Any, answer: Any) -> None:
     known = {int(status) for status in case.operation.definition.raw["responses"]} | _WRONG
     said = (case.method, case.path, case.body, answer.status_code, answer.text[:500])
     assert answer.status_code in known, said
-    if answer.status_code >= 400:
-        assert answer.json()["error"]["message"], said
+    if answer.status_code >= 400 and case.method.upper() != "HEAD":  # which has no body
+        error = answer.json()["error"]
+        # Ollama's errors are a text, those of the other APIs an object.
+        assert error if case.path.startswith("/api/") else error["message"], said

@@ -79,6 +79,7 @@ def server(model: Path, *options: object, first: str = "") -> Iterator[Server]:
         text=True,
         env={**os.environ, "MTKIT_TRIAL": "0"},
     )
+    started = None
     try:
         started = Server(process)
         yield started
@@ -88,7 +89,8 @@ def server(model: Path, *options: object, first: str = "") -> Iterator[Server]:
     finally:
         if process.poll() is None:
             process.kill()
-            process.wait()
+        if started is not None:
+            started.wait()  # an open pipe would be the fault of a later test
 
 
 @contextmanager
