@@ -148,7 +148,9 @@ $(WHEELS)/llama_cpp_python.built: $(BIN)/python
 	@ls $(WHEELS)/llama_cpp_python-*.whl >/dev/null 2>&1 || $(call watched,$(PIP) wheel --no-deps -w $(WHEELS) $(LLAMA))
 	@touch $@
 
+# The types are those of the versions that mtkit is installed with: pyproject.toml has their bounds.
 $(VENV)/lint: $(BIN)/python pyproject.toml
-	@$(PIP) install "mypy>=2" "ruff==0.17.5" "codespell>=2.4" "clang-format==14.0.6" "nanobind>=2.2" "scikit-build-core>=0.10" ninja cmake \
+	@sed -n '/^dependencies = /,/^]/s/^ *"\([^"]*\)".*/\1/p' pyproject.toml > $(VENV)/bounds.txt
+	@$(PIP) install -c $(VENV)/bounds.txt "mypy>=2" "ruff==0.17.5" "codespell>=2.4" "clang-format==14.0.6" "nanobind>=2.2" "scikit-build-core>=0.10" ninja cmake \
 	  typer rich numpy jinja2 pytest starlette uvicorn msgspec prometheus-client
 	@touch $@
