@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mtkit.api.files import convert, edit, quantize
     from mtkit.api.generation import generate
     from mtkit.api.inspection import compare, diff, inspect
+    from mtkit.api.model import Model, Reply
     from mtkit.checks import Report, check
     from mtkit.conversion.folder_writer import convert_to_folder
     from mtkit.conversion.model import convert_checkpoint, convert_model
@@ -48,7 +49,9 @@ __all__ = [
     "GgufFile",
     "LossError",
     "MissingExtra",
+    "Model",
     "MtkitError",
+    "Reply",
     "Report",
     "ResourceError",
     "Tokenizer",
@@ -77,6 +80,8 @@ _MODULES = {
     "Difference": "mtkit.inspection.difference",
     "Encoding": "mtkit.pipeline.encoding",
     "GgufFile": "mtkit.gguf",
+    "Model": "mtkit.api.model",
+    "Reply": "mtkit.api.model",
     "Report": "mtkit.checks",
     "Tokenizer": "mtkit.tokenizer.tokenizer",
     "TokenizerSpec": "mtkit.spec",

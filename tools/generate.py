@@ -212,25 +212,41 @@ def _code(text: str) -> str:
 
 
 def keyword_stub() -> str:
-    """``mtkit/llm/keywords.pyi``: the keywords of ``mtkit.generate`` for type checkers."""
-    from mtkit.settings import GenerateSettings
+    """``mtkit/llm/keywords.pyi``: the keywords of ``mtkit.generate`` and ``mtkit.Model``."""
+    from mtkit.api.model import OF_AN_ANSWER
+    from mtkit.settings import GenerateSettings, TextAnswerSettings
     from mtkit.settings.declaration import table
 
     out = [
-        '"""Keywords of ``mtkit.generate``, made of mtkit.settings by python -m tools.generate."""',
+        '"""Keywords of mtkit.generate and mtkit.Model, by python -m tools.generate."""',
         "",
         "from typing import TypedDict",
         "",
         "from mtkit.memory_plan.cache import KvType",
         "from mtkit.settings import Flash, Waiting",
         "",
-        "class GenerateKeywords(TypedDict, total=False):",
-        '    """All may be left out; docs/settings.md says what they do."""',
-        "",
     ]
-    settings = table(GenerateSettings).values()
-    out += [f"    {x.name}: {x.annotation}" for x in settings if x.name != "model"]
-    return "\n".join([*out, ""])
+    names: set[str] = {"model"}
+    for head, about, own in (
+        ("AnswerKeywords(TypedDict, total=False)", "Those of one answer", OF_AN_ANSWER),
+        (
+            "ModelKeywords(AnswerKeywords, total=False)",
+            "Those of a model",
+            table(TextAnswerSettings),
+        ),
+        (
+            "GenerateKeywords(ModelKeywords, total=False)",
+            "Those of one call",
+            table(GenerateSettings),
+        ),
+    ):
+        rows = [
+            x for x in table(GenerateSettings).values() if x.name in own and x.name not in names
+        ]
+        names |= {x.name for x in rows}
+        out += [f"class {head}:", f'    """{about}; docs/settings.md says what they do."""', ""]
+        out += [*(f"    {x.name}: {x.annotation}" for x in rows), ""]
+    return "\n".join(out)
 
 
 def _cell(text: str) -> str:

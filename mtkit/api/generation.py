@@ -22,7 +22,7 @@ from mtkit.speculative import setup
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from typing_extensions import Unpack
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mtkit.llm.keywords import GenerateKeywords
     from mtkit.llm.runner import End
     from mtkit.llm.session import Session
+    from mtkit.settings import TextAnswerSettings
     from mtkit.speculative.rounds import Speculation, Statistics
 
 
@@ -234,13 +235,15 @@ def run_generation(
             if sampler.has_grammar:
                 template = runner.header.file.metadata.get("tokenizer.chat_template")
                 sampler.watch(reasoning_of_text(runner.model, template, runner.ids))
-            generation = take_tokens(runner, sampler, ids, settings, watcher, speculation)
+            answer = Answer(runner, sampler, ids, settings, speculation)
+            for token in answer:
+                watcher.token(token)
             if settings.save_session:
                 from mtkit.llm.session import model_hash, save_session
 
                 digest = session.model_hash if session else model_hash(runner.header)
                 save_session(settings.save_session, runner, digest, force=settings.force)
-            return generation
+            return answer.generation()
 
 
 def _open_session(settings: GenerateSettings) -> Session | None:
@@ -272,7 +275,7 @@ def _prompt_difference(runner: Runner, prompt: str | bytes, settings: GenerateSe
 
 
 def prompt_ids(
-    runner: Runner, prompt: str | bytes | Sequence[int], settings: GenerateSettings
+    runner: Runner, prompt: str | bytes | Sequence[int], settings: TextAnswerSettings
 ) -> list[int]:
     """Return the tokens of a prompt."""
     if not isinstance(prompt, (str, bytes)):
@@ -282,55 +285,74 @@ def prompt_ids(
     )
 
 
-def take_tokens(
-    runner: Runner,
-    sampler: Sampler,
-    ids: list[int],
-    settings: GenerateSettings,
-    watcher: Watcher,
-    speculation: Speculation | None = None,
-) -> Generation:
-    """Take the tokens after a prompt that has been fed."""
-    context = runner.context
-    assert context is not None
-    limit = settings.n_predict if settings.n_predict >= 0 else context.n_ctx - len(runner.ids) + 1
-    tokens: list[Token] = []
-    texts: list[str] = []
-    before = context.performance().t_eval_ms
-    start = time.perf_counter()
-    for token in runner.stream(
-        sampler,
-        limit,
-        stops=settings.stops,
-        logprobs=settings.logprobs,
-        special=settings.special,
-        stop_at_eog=not settings.sampler.ignore_eos,
-        speculation=speculation,
-    ):
-        if token.id >= 0:
-            tokens.append(token)
-        texts.append(token.text)
-        watcher.token(token)
-    seconds = time.perf_counter() - start
-    timings = Timings(
-        runner.load_seconds,
-        runner.computed,
-        runner.prompt_seconds,
-        len(tokens),
-        seconds,
-        (context.performance().t_eval_ms - before) / 1000,
-    )
-    return Generation(
-        ids,
-        [token.id for token in tokens],
-        [token.piece for token in tokens],
-        [token.logprob for token in tokens if token.logprob is not None],
-        "".join(texts),
-        runner.end,
-        timings,
-        context.settings,
-        tuple(sampler.steps),
-        sampler.seed,
-        runner.waiting,
-        speculation.statistics if speculation else None,
-    )
+class Answer:
+    """The tokens that continue a prompt which has been fed, as they are taken."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        sampler: Sampler,
+        ids: list[int],
+        settings: TextAnswerSettings,
+        speculation: Speculation | None = None,
+    ) -> None:
+        """Prepare; iterating takes the tokens."""
+        assert runner.context is not None
+        self._runner, self._sampler, self._context = runner, sampler, runner.context
+        self._ids, self._settings, self._speculation = ids, settings, speculation
+        self._tokens: list[Token] = []
+        self._texts: list[str] = []
+        self._seconds = 0.0
+        self._evaluated = self._context.performance().t_eval_ms
+
+    def __iter__(self) -> Iterator[Token]:
+        runner, settings, context = self._runner, self._settings, self._context
+        room = context.n_ctx - len(runner.ids) + 1
+        start = time.perf_counter()
+        tokens = runner.stream(
+            self._sampler,
+            settings.n_predict if settings.n_predict >= 0 else room,
+            stops=settings.stops,
+            logprobs=settings.logprobs,
+            special=settings.special,
+            stop_at_eog=not settings.sampler.ignore_eos,
+            speculation=self._speculation,
+        )
+        try:
+            for token in tokens:
+                if token.id >= 0:
+                    self._tokens.append(token)
+                self._texts.append(token.text)
+                yield token
+        except GeneratorExit:
+            runner.end = "interrupted"
+            raise
+        finally:
+            self._seconds = time.perf_counter() - start
+
+    def generation(self) -> Generation:
+        """Return what has been generated."""
+        runner, sampler, tokens = self._runner, self._sampler, self._tokens
+        evaluated = self._context.performance().t_eval_ms - self._evaluated
+        timings = Timings(
+            runner.load_seconds,
+            runner.computed,
+            runner.prompt_seconds,
+            len(tokens),
+            self._seconds,
+            evaluated / 1000,
+        )
+        return Generation(
+            self._ids,
+            [token.id for token in tokens],
+            [token.piece for token in tokens],
+            [token.logprob for token in tokens if token.logprob is not None],
+            "".join(self._texts),
+            runner.end,
+            timings,
+            self._context.settings,
+            tuple(sampler.steps),
+            sampler.seed,
+            runner.waiting,
+            self._speculation.statistics if self._speculation else None,
+        )

@@ -371,6 +371,28 @@ def calls_in(parts: Iterable[Part]) -> list[Call]:
     return [Call(start.id, start.name, "".join(texts)) for start, texts in calls]
 
 
+def response_of(parts: Sequence[Part]) -> dict[str, Any]:
+    """Return the parts of a whole answer in the form of transformers' ``parse_response``.
+
+    Returns:
+        ``content``, a text; ``reasoning_content``, a text or None; ``tool_calls``, None or a list
+        with ``id``, ``type`` and ``function``, whose ``arguments`` are JSON.
+    """
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in calls_in(parts)
+    ]
+    return {
+        "content": text_in(parts),
+        "reasoning_content": reasoning_in(parts) or None,
+        "tool_calls": calls or None,
+    }
+
+
 class PartQueue:
     """The parts of an answer that are settled and not yet handed on."""
 

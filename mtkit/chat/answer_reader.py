@@ -13,13 +13,11 @@ from mtkit.chat.answer import (
     CallText,
     PartQueue,
     Thought,
-    calls_in,
-    reasoning_in,
     reasoning_state,
+    response_of,
     role_signs,
     schemas_by_tool,
     sign_lead,
-    text_in,
 )
 from mtkit.chat.answer_analysis import find_form
 from mtkit.chat.call_reader import CallReader
@@ -668,23 +666,5 @@ def parse_response(
     prompt: str = "",
     eos: str | None = None,
 ) -> dict[str, Any]:
-    """Parse what a model wrote, by the form of its chat template.
-
-    Returns:
-        ``content``, a text; ``reasoning_content``, a text or None; ``tool_calls``, None or a list
-        with ``id``, ``type`` and ``function``, whose ``arguments`` are JSON.
-    """
-    parts = open_reader(find_form(template, eos or EOS), tools, prompt).finish(text)
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
-        for call in calls_in(parts)
-    ]
-    return {
-        "content": text_in(parts),
-        "reasoning_content": reasoning_in(parts) or None,
-        "tool_calls": calls or None,
-    }
+    """Parse what a model wrote, by its template's form, into what ``response_of`` says."""
+    return response_of(open_reader(find_form(template, eos or EOS), tools, prompt).finish(text))

@@ -210,7 +210,7 @@ def render(
     try:
         chat = _check_messages(messages)
         variables = {
-            "tools": _check_tools(tools),
+            "tools": check_tools(tools),
             "documents": _check_mappings(documents, "documents"),
             "add_generation_prompt": add_generation_prompt,
             **plain_value(dict(values or {})),
@@ -327,7 +327,8 @@ def _check_messages(messages: Any) -> list[dict[str, Any]]:
     return checked
 
 
-def _check_tools(values: Any) -> Any:
+def check_tools(values: Any) -> Any:
+    """Return tools as JSON schemas; functions become those of their hints and docstrings."""
     if isinstance(values, (list, tuple)) and any(_is_function(value) for value in values):
         from mtkit.chat.function_schema import function_schema
 

@@ -24,12 +24,18 @@ WINDOW = 512
 """Tokens, unless the settings or the model say less."""
 
 
-def open_windows(runner: Runner, kind: Callable[..., SlotContext] = SlotContext) -> SlotContext:
-    """Make a context with a slot for each window that fits one batch."""
+def open_windows(
+    runner: Runner, kind: Callable[..., SlotContext] = SlotContext, size: int | None = None
+) -> SlotContext:
+    """Make a context with a slot for each window that fits one batch.
+
+    Args:
+        size: Tokens of a window; None: those that the model was opened for.
+    """
     if runner.model.has_encoder:
         what = "does not predict a text from its beginning: it has an encoder"
         raise UnsupportedError(what, source=runner.model.path)
-    size = runner.n_ctx
+    size = runner.n_ctx if size is None else size
     n_seq = min(max(runner.settings.context.n_batch // size, 1), MOST_SLOTS)
     context = runner.open_context(
         size * n_seq, lambda model, settings: kind(model, replace(settings, n_seq=n_seq))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 from functools import partial
 
+from mtkit.llm.vectors import EUCLIDEAN, normalize, pair_ids
 from mtkit.serve.answer import while_connected
 from mtkit.serve.bodies import Embedding, Embeddings, Rerank
 from mtkit.serve.model import run_in_thread
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 
     from mtkit.serve.model import ServedModel
 
-_EUCLIDEAN, _GREATEST = 2, 0
-"""Values of ``embd_normalize``: p for a p-norm; 0: the greatest part, to fill 16 bits; -1: none."""
-_GREATEST_WHOLE = 32760.0
-
 
 async def openai_embeddings(request: Request, served: ServedModel) -> Response:
     """Return the vectors of texts, in OpenAI's shape."""
@@ -45,7 +42,7 @@ async def openai_embeddings(request: Request, served: ServedModel) -> Response:
                 what = f"is {fields.dimensions}, but the model has {len(vector)}"
                 raise Problem(400, f"dimensions: {what}", field="dimensions")
             vector = vector[: fields.dimensions]
-        vector = normalize(vector, _EUCLIDEAN)
+        vector = normalize(vector, EUCLIDEAN)
         embedding: Any = vector.tolist()
         if fields.encoding_format == "base64":
             embedding = base64.b64encode(vector.astype("<f4").tobytes()).decode()
@@ -78,7 +75,9 @@ async def rerank(request: Request, served: ServedModel) -> Response:
     if not texts:
         raise Problem(400, "documents: is empty", field="documents")
     await served.vectors.check("rank")
-    prompts = [await run_in_thread(partial(_pair, served, fields.query, text)) for text in texts]
+    prompts = [
+        await run_in_thread(partial(pair_ids, served.model, fields.query, text)) for text in texts
+    ]
     vectors = await while_connected(request.receive, served.vectors.of(prompts, "rank"))
     name = "score" if fields.texts else "relevance_score"
     rows: list[dict[str, Any]] = [
@@ -93,40 +92,6 @@ async def rerank(request: Request, served: ServedModel) -> Response:
     return json_response(
         {"model": served.name, "object": "list", "usage": _usage(prompts), "results": rows}
     )
-
-
-def _pair(served: ServedModel, query: str, text: str) -> list[int]:
-    """Return the tokens of a question and a text.
-
-    Source: llama.cpp, tools/server/server-common.cpp (``format_prompt_rerank``).
-    """
-    model = served.model
-
-    def plain(text: str) -> list[int]:
-        return model.tokenize(text, add_special=False, parse_special=False)
-
-    template = model.meta("tokenizer.chat_template.rerank")
-    if template:
-        text = template.replace("{query}", query).replace("{document}", text)
-        return model.tokenize(text, add_special=False)
-    begin, end, between = model.around
-    return [*begin, *plain(query), *end, *between, *plain(text), *end]
-
-
-def normalize(vector: Any, norm: int) -> Any:
-    """Return a vector divided by its norm, as ``embd_normalize`` names it.
-
-    Source: llama.cpp, common/common.cpp (``common_embd_normalize``).
-    """
-    import numpy as np
-
-    if norm < 0:
-        return vector
-    if norm == _GREATEST:
-        size = float(np.abs(vector).max()) / _GREATEST_WHOLE
-    else:
-        size = float((np.abs(vector, dtype=np.float64) ** norm).sum() ** (1 / norm))
-    return (vector / size).astype(np.float32) if size > 0 else vector * 0
 
 
 def _usage(prompts: Sequence[list[int]]) -> dict[str, int]:

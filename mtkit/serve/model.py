@@ -15,11 +15,11 @@ import msgspec
 from mtkit._version import __version__
 from mtkit.base.record import replace
 from mtkit.chat.answer import begins_in_reasoning
-from mtkit.errors import MtkitError, UsageError
+from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.llama import Grammar
-from mtkit.llama.context import Embedder
 from mtkit.llm.chat_prompt import ChatPrompt
 from mtkit.llm.reasoning import find_reasoning, prompt_tail
+from mtkit.llm.vectors import Pooler, own_pooling
 from mtkit.serve.conversation import Conversation, prompt_end
 from mtkit.serve.reply import Problem
 from mtkit.serve.stop_text import ReasoningSigns
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from mtkit.chat.answer import Form
-    from mtkit.llama import Model
     from mtkit.llm.reasoning import Reasoning
     from mtkit.llm.runner import Runner
     from mtkit.serve.job import Terms
@@ -117,62 +116,41 @@ class Vectors:
 
     def __init__(
         self,
-        model: Model,
+        runner: Runner,
         scheduler: Scheduler,
         settings: ServeSettings,
         note: Callable[[str], None],
-        *,
-        ranks: bool,
     ) -> None:
         """Prepare; the context is made for the first text."""
-        self._ranks = ranks
-        self._model, self._scheduler, self._settings = model, scheduler, settings
-        self._note = note
-        self._embedder: Embedder | None = None
-        self._has_noted = False
-        trained = max(model.n_ctx_train, settings.context.n_ubatch)
-        self._most = min(trained, max(scheduler.n_slot, _MOST_EMBEDDED))
+        self._scheduler = scheduler
+        kind = settings.pooling or own_pooling(runner.header.tensors)
+        trained = max(runner.model.n_ctx_train, settings.context.n_ubatch)
+        self._pooler = Pooler(
+            runner.model,
+            lambda: replace(settings.context, pooling=kind, threads=scheduler.threads),
+            min(trained, max(scheduler.n_slot, _MOST_EMBEDDED)),
+            note,
+        )
 
     @property
     def most(self) -> int:
         """Tokens that a text may have."""
-        return self._most
+        return self._pooler.most
 
     async def of(self, prompts: Sequence[list[int]], pooling: str | None = None) -> list[Any]:
         """Return the vectors of texts."""
-        vectors = []
-        for ids in prompts:
-            future = self._scheduler.run_between(partial(self._vector, ids, pooling))
-            vectors.append(await asyncio.wrap_future(future))
-        return vectors
+        vector = self._pooler.vector
+        return [await self._compute(partial(vector, ids, pooling)) for ids in prompts]
 
     async def check(self, pooling: str | None = None) -> None:
         """See that the model can do that, before texts are tokenized for it."""
-        await asyncio.wrap_future(self._scheduler.run_between(partial(self._open, 0, pooling)))
+        await self._compute(partial(self._pooler.open, 0, pooling))
 
-    def _vector(self, ids: list[int], pooling: str | None) -> Any:
-        return self._open(len(ids), pooling).vector(ids)
-
-    def _open(self, count: int, pooling: str | None) -> Embedder:
-        """Return what pools texts of so many tokens; a longer one than before gets more room."""
-        embedder = self._embedder
-        if embedder is None or embedder.most < min(count, self._most):
-            if embedder is not None:
-                embedder.close()
-            settings = self._settings
-            threads = self._scheduler.threads
-            kind = settings.pooling or ("rank" if self._ranks else None)
-            context = replace(settings.context, pooling=kind, threads=threads)
-            size = min(1 << (count - 1).bit_length(), self._most) if count else 0
-            self._embedder = None  # where the next line fails, there is none
-            self._embedder = embedder = Embedder(self._model, context, size)
-            if not embedder.is_own and kind is None and not self._has_noted:
-                self._has_noted = True
-                self._note("the model does not say how it embeds: the mean is taken")
-        own = embedder.pooling
-        if (pooling or own) != own or (pooling is None and own == "rank"):
-            raise Problem(501, f"this model cannot do that: its pooling is {own}")
-        return embedder
+    async def _compute(self, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.wrap_future(self._scheduler.run_between(work))
+        except UnsupportedError as error:
+            raise Problem(501, str(error)) from None
 
 
 _MOST_EMBEDDED = 8192
@@ -183,8 +161,6 @@ CHATML = (
 )
 """For models without a chat template, as in llama.cpp."""
 _TOOLS_WORD = re.compile(r"\btools\b")
-_RANK_TENSOR = "cls.output.weight"
-"""The tensor of a head that says how well a text answers a question."""
 _MOST_TEXTS = 4096
 """Texts of biases whose tokens are remembered."""
 SHORT_TEXT = 1000
@@ -230,8 +206,7 @@ class ServedModel:
             template = CHATML
         self.template, self.tool_template = template or "", for_tools or ""
         self.metrics, self.unknown, self.note = metrics, unknown, note
-        ranks = any(tensor.name == _RANK_TENSOR for tensor in runner.header.tensors)
-        self.vectors = Vectors(runner.model, scheduler, settings, self.note, ranks=ranks)
+        self.vectors = Vectors(runner, scheduler, settings, self.note)
         self.responses = responses
         self.mailbox = Mailbox()
         scheduler.on_events = self.mailbox.deliver

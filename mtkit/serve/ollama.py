@@ -15,9 +15,9 @@ import msgspec
 from mtkit.base.record import replace
 from mtkit.chat.answer import CallStart, CallText, Thought
 from mtkit.errors import UsageError
+from mtkit.llm.vectors import normalize
 from mtkit.serve.answer import Answers, Reply, send_reply, while_connected
 from mtkit.serve.conversation import arguments_of, tools_from_openai
-from mtkit.serve.embeddings import normalize
 from mtkit.serve.job import JobEnd
 from mtkit.serve.ollama_request import (
     OllamaChat,
@@ -315,9 +315,6 @@ class GenerateReply(OllamaReply):
         return {"context": [*self.answers.prompt(0), *self.ids]}
 
 
-_EUCLIDEAN = 2
-
-
 async def embed(request: Request, served: ServedModel) -> Response:
     """Return the vectors of texts, in Ollama's shape."""
     clock = _Clock(served, request, time.perf_counter())
@@ -328,7 +325,7 @@ async def embed(request: Request, served: ServedModel) -> Response:
     size = fields.dimensions
     return json_response({
         "model": served.name,
-        "embeddings": [normalize(vector[:size], _EUCLIDEAN).tolist() for vector in vectors],
+        "embeddings": [normalize(vector[:size]).tolist() for vector in vectors],
         **clock.durations(),
         "prompt_eval_count": sum(map(len, prompts)),
     })  # fmt: skip

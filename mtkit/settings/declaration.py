@@ -13,7 +13,7 @@ from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from inspect import Signature
     from typing import Any, ClassVar, TypeVar
 
@@ -187,16 +187,46 @@ def settings_of(kind: type[S], mapping: Mapping[str, object]) -> S:
     declarations = table(kind)
     values: dict[str, object] = {}
     for key, value in mapping.items():
-        declared = declarations.get(key) or next(
-            (setting for setting in declarations.values() if key in setting.names), None
-        )
-        if declared is None:
-            raise UsageError(f"there is no setting {key!r}", hint=_suggest(key, declarations))
+        declared = _declared(declarations, key)
         if declared.name in values:
             raise UsageError(f"is given twice, as {declared.name} too", field=key)
         values[declared.name] = coerce(value, declared.hint, key)
         declared.check(values[declared.name], key)
     return _build(kind, values)
+
+
+def _declared(declarations: Mapping[str, Setting], key: str) -> Setting:
+    """Return the declaration of a setting by any of its names."""
+    declared = declarations.get(key) or next(
+        (setting for setting in declarations.values() if key in setting.names), None
+    )
+    if declared is None:
+        raise UsageError(f"there is no setting {key!r}", hint=_suggest(key, declarations))
+    return declared
+
+
+def with_changes(settings: S, mapping: Mapping[str, object], changeable: Collection[str]) -> S:
+    """Return settings with some of them changed, as ``settings_of`` reads a mapping.
+
+    Raises:
+        UsageError: A setting is not among those that can be changed.
+    """
+    changes = settings_of(type(settings), mapping)
+    names = [_declared(table(type(settings)), key).name for key in mapping]
+    for key, name in zip(mapping, names, strict=True):
+        if name not in changeable:
+            raise UsageError("is set where the model is opened, for all its answers", field=key)
+    values = _values_of(settings)
+    new = _values_of(changes)
+    return _build(type(settings), {**values, **{name: new[name] for name in names}})
+
+
+def _values_of(settings: Settings) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for name in fields(type(settings)):
+        value = getattr(settings, name)
+        values |= _values_of(value) if isinstance(value, Settings) else {name: value}
+    return values
 
 
 def _suggest(key: str, declarations: Mapping[str, Setting]) -> str:

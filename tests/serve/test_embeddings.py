@@ -82,7 +82,7 @@ def test_a_long_text_is_computed_in_parts(pooling: str) -> None:
     options = {"pooling": pooling, "n_ctx": 4096}
     with application(tiny("llama"), **options) as (app, served):
         found = vector(app, ids)
-        assert served.vectors._embedder.n_batch == 512
+        assert served.vectors._pooler.open().n_batch == 512
         assert np.allclose(vector(app, ids[:9]), vector(app, ids[:9]))
     with application(tiny("llama"), n_ubatch=2048, **options) as (app, _):
         assert np.allclose(found, vector(app, ids), atol=1e-4)
