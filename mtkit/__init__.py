@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mtkit.api.files import convert, edit, quantize
     from mtkit.api.generation import generate
-    from mtkit.api.inspection import compare, diff, inspect
+    from mtkit.api.inspection import compare, count, diff, inspect
     from mtkit.api.model import Model, Reply
     from mtkit.checks import Report, check
     from mtkit.conversion.folder_writer import convert_to_folder
@@ -65,6 +65,7 @@ __all__ = [
     "convert_checkpoint",
     "convert_model",
     "convert_to_folder",
+    "count",
     "diff",
     "edit",
     "generate",
@@ -92,6 +93,7 @@ _MODULES = {
     "convert_checkpoint": "mtkit.conversion.model",
     "convert_model": "mtkit.conversion.model",
     "convert_to_folder": "mtkit.conversion.folder_writer",
+    "count": "mtkit.api.inspection",
     "diff": "mtkit.api.inspection",
     "edit": "mtkit.api.files",
     "generate": "mtkit.api.generation",

@@ -82,6 +82,24 @@ class Generation(Record):
         )
         return f"<Generation of {format_count(len(self.ids), 'token')}, end {self.end!r}: {text!r}>"
 
+    def _repr_html_(self) -> str:
+        from math import exp
+
+        from mtkit.base.notebook import figure, note, spans
+
+        chances = [f", probability {exp(value):.3f}" for value in self.logprobs]
+        chances += [""] * (len(self.ids) - len(chances))
+        texts = (piece.decode("utf-8", "backslashreplace") for piece in self.pieces)
+        rows = zip(texts, self.ids, chances, strict=True)
+        timings = self.timings
+        speed = timings.tokens / timings.generation if timings.generation > 0 else 0.0
+        return figure(
+            spans((text, f"{token_id}{chance}") for text, token_id, chance in rows),
+            note(
+                f"{format_count(len(self.ids), 'token')}, {speed:.0f} per second, end: {self.end}"
+            ),
+        )
+
 
 class Watcher:
     """Called as a generation runs; every method may be overridden."""

@@ -19,6 +19,27 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.comparison import Comparison
 
 
+def count(
+    text: str | bytes,
+    tokenizer: str | os.PathLike[str] | Tokenizer | None = None,
+    *,
+    add_special_tokens: bool = True,
+) -> int:
+    """Return the number of tokens of a text.
+
+    Args:
+        tokenizer: A tokenizer, or anything that ``load`` accepts; None: the user's default. Load
+            it once and pass it for many texts.
+        add_special_tokens: Count the special tokens around the text.
+
+    Raises:
+        UsageError: The file does not exist.
+        FormatError: The file is damaged.
+    """
+    own = tokenizer if isinstance(tokenizer, Tokenizer) else load(tokenizer)
+    return len(own.encode_array(text, add_special_tokens=add_special_tokens))
+
+
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return what is in a file or a model folder, as ``mtkit inspect --json`` prints it.
 

@@ -87,6 +87,15 @@ class Reply(Record):
             message["tool_calls"] = self.tool_calls
         return message
 
+    def _repr_html_(self) -> str:
+        from mtkit.base.notebook import figure, note, table
+
+        calls = [(c["function"]["name"], c["function"]["arguments"]) for c in self.tool_calls]
+        parts: list[object] = [note(self.reasoning)] if self.reasoning else []
+        parts += [self.content] if self.content else []
+        parts += [table(("call", "arguments"), calls)] if calls else []
+        return figure(*parts)
+
     def __repr__(self) -> str:
         calls = f", {len(self.tool_calls)} calls" if self.tool_calls else ""
         return f"<Reply, end {self.generation.end!r}{calls}: {self.content!r}>"

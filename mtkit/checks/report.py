@@ -82,6 +82,16 @@ class Report(Record):
             f"<Report on {self.path}{kind}: {format_count(findings, 'finding')}, {skipped} skipped>"
         )
 
+    def _repr_html_(self) -> str:
+        from mtkit.base.notebook import figure, heading, note, table
+
+        rows = ((f.rule.severity, f.rule.code, f.field, f.what, f.advice) for f in self.findings)
+        parts: list[object] = [heading(repr(self)[1:-1])]
+        if self.findings:
+            parts.append(table(("severity", "rule", "field", "what", "what to do"), rows))
+        parts += [note(f"not checked: {part}: {why}") for part, why in self.skipped]
+        return figure(*parts)
+
     def count(self, severity: Severity) -> int:
         """Return how many findings have a severity."""
         return sum(finding.rule.severity == severity for finding in self.findings)

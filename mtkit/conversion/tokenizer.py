@@ -163,6 +163,22 @@ class Conversion(Record):
     model: Model | None = None
     is_written: bool = True
 
+    def __repr__(self) -> str:
+        written = "" if self.is_written else ", not written"
+        losses = f"{len(self.losses)} loss{'es' * (len(self.losses) != 1)}"
+        return f"<Conversion to {self.path} ({self.format_name}): {losses}{written}>"
+
+    def _repr_html_(self) -> str:
+        from mtkit.base.notebook import figure, heading, note, table
+
+        rows = ((loss.code, loss.field, loss.effect) for loss in self.losses)
+        size = dict(self.sizes).get("total")
+        parts: list[object] = [heading(repr(self)[1:-1])]
+        parts += [note(f"{size:,} bytes")] if size is not None else []
+        parts += [table(("loss", "field", "effect"), rows)] if self.losses else []
+        parts += [note(assumption) for assumption in self.assumptions]
+        return figure(*parts)
+
 
 def convert(
     src: str | os.PathLike[str] | Tokenizer,

@@ -17,12 +17,14 @@ from collections.abc import Mapping
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record
 from mtkit.base.rules import TRUNCATED, BrokenRule, Finding, Rule
+from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any, SupportsIndex, overload
 
+    from mtkit.base.notebook import Html
     from mtkit.gguf.types import TensorType, ValueType
 
 
@@ -217,6 +219,35 @@ class Tensor(Record):
         # int() is slow for thousands of digits and refuses more.
         return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
 
+    @property
+    def raw(self) -> memoryview:
+        """The bytes of the data in the file's byte order, without copying.
+
+        Raises:
+            UsageError: The tensor is not of a file that was read, or the file is closed.
+        """
+        return self._section().bytes_of(self)
+
+    def numpy(self) -> Any:
+        """Return the numbers, dequantized: float32, or integers where the type has them.
+
+        Returns:
+            An array of ``shape`` the other way round, as numpy has it: rows first.
+
+        Raises:
+            UnsupportedError: The type cannot be dequantized, or the file is big-endian.
+        """
+        from mtkit.gguf.values import tensor_array
+
+        section = self._section()
+        return tensor_array(self, section.bytes_of(self), section.byte_order, section.source)
+
+    def _section(self) -> TensorData:
+        section = vars(self).get("_data")
+        if not isinstance(section, TensorData):
+            raise UsageError("is not of a file that was read", field=self.label)
+        return section
+
     def place(self, field: str) -> tuple[str, int]:
         """Return its name in messages, and the offset of a field, or of the row."""
         return self.label, self.places[{"shape": 1, "type": 2}.get(field, 0)]
@@ -251,6 +282,11 @@ class Tensors(tuple[Tensor, ...]):
         more = ", …" if len(self) > _SHOWN else ""
         return f"<Tensors: {len(self)} by number or name, {names}{more}>"
 
+    def _repr_html_(self) -> str:
+        from mtkit.base.notebook import figure
+
+        return figure(tensor_table(self))
+
     def _named(self, name: str) -> Tensor:
         for tensor in self:
             if tensor.name == name:
@@ -259,6 +295,38 @@ class Tensors(tuple[Tensor, ...]):
 
         near = get_close_matches(name, [tensor.name for tensor in self], 1)
         raise KeyError(f"{name}; did you mean {near[0]}?" if near else name)
+
+
+def tensor_table(tensors: Sequence[Tensor]) -> Html:
+    """Return tensors with their sizes as bars."""
+    from mtkit.base.notebook import bar, table
+
+    largest = max((tensor.n_bytes for tensor in tensors), default=0) or 1
+    rows = (
+        (t.name, t.type.name, t.shape, bar(t.n_bytes / largest, f"{t.n_bytes:,}")) for t in tensors
+    )
+    return table(("tensor", "type", "shape", "bytes"), rows)
+
+
+class TensorData:
+    """The data section that the tensors of a file share.
+
+    Attributes:
+        data: The whole file; None once it is closed.
+    """
+
+    __slots__ = ("byte_order", "data", "offset", "source")
+
+    def __init__(self, file: GgufFile) -> None:
+        self.data: memoryview | None = file.data
+        self.offset, self.byte_order, self.source = file.data_offset, file.byte_order, file.name
+
+    def bytes_of(self, tensor: Tensor) -> memoryview:
+        """Return the bytes of a tensor."""
+        if self.data is None:
+            raise UsageError("is closed", source=self.source)
+        start = self.offset + tensor.offset
+        return self.data[start : start + tensor.n_bytes]
 
 
 class Section(Record):
@@ -310,7 +378,9 @@ class Metadata(Mapping[str, "Any"]):
 
 
 class GgufFile:
-    """A GGUF file; the mapping stays open as long as the object lives.
+    """A GGUF file: ``file["general.name"]`` is a key, ``file.tensors["…"]`` a tensor.
+
+    The mapping stays open as long as the object lives, or until ``close`` or the end of ``with``.
 
     Attributes:
         name: Path, or "-" for standard input.
@@ -344,6 +414,7 @@ class GgufFile:
         self.trailing_bytes = 0
         self.findings: tuple[Finding, ...] = ()
         self.is_whole = False
+        self._section: TensorData | None = None
 
     @property
     def table_end(self) -> int:
@@ -362,12 +433,60 @@ class GgufFile:
         start = self.data_offset + tensor.offset
         return self.data[start : start + tensor.n_bytes]
 
+    def share_data(self) -> None:
+        """Give the tensors their data, once it is known where that begins."""
+        self._section = TensorData(self)
+        for tensor in self.tensors:
+            vars(tensor)["_data"] = self._section
+
+    def __getitem__(self, key: str) -> Any:
+        """Return the value of a metadata key."""
+        try:
+            return self.metadata[key]
+        except KeyError:
+            from difflib import get_close_matches
+
+            near = get_close_matches(key, list(self.metadata), 1)
+            raise KeyError(f"{key}; did you mean {near[0]}?" if near else key) from None
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.metadata
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.metadata)
+
+    def __enter__(self) -> GgufFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the data; the file is unmapped as soon as nothing else uses it."""
+        self.data = memoryview(b"")
+        if self._section is not None:
+            self._section.data = None
+
     def key_bytes(self) -> Iterator[tuple[str, memoryview]]:
         """Yield each key with its bytes in the file: name, type and value."""
         entries = list(self.metadata.entries.values())
         ends = [*(entry.offset for entry in entries), self.metadata_end][1:]
         for entry, end in zip(entries, ends, strict=True):
             yield entry.key, self.data[entry.offset : end]
+
+    def _repr_html_(self) -> str:
+        from mtkit.base.notebook import figure, heading, table
+
+        rows = [
+            (key, type_name, f"{len(value):,} values" if type_name.endswith("[]") else repr(value))
+            for key, value in self.metadata.items()
+            for type_name in (self.metadata.type_name(key),)
+        ]
+        return figure(
+            heading(f"{self.name}: GGUF {self.version}"),
+            table(("key", "type", "value"), rows),
+            tensor_table(self.tensors),
+        )
 
     def __repr__(self) -> str:
         return (

@@ -188,6 +188,7 @@ def _read_tables(file: GgufFile, findings: Findings) -> bool:
         findings.hold(rules.FORK_TYPE, tensor_type, count, field=field, offset=at)
     findings.check(rules.SECTION, section, file)
     file.data_offset, file.trailing_bytes = section.start, section.trailing_bytes
+    file.share_data()
     return True
 
 

@@ -125,6 +125,20 @@ def decode_values(data: Any, dtype: str) -> Any:
         raise UnsupportedError(f"{dtype} cannot be turned into floats") from None
 
 
+def tensor_array(tensor: Tensor, data: memoryview, byte_order: str, source: str) -> Any:
+    """Return a tensor as an array of numpy's shape: integers as they are, else float32."""
+    import numpy as np
+
+    name = tensor.type.name
+    if byte_order != "little":
+        raise UnsupportedError("is big-endian", source=source, hint="mtkit convert-endian")
+    refuse_forks([tensor], source)
+    raw = np.frombuffer(data, np.uint8)
+    is_integer = name in DTYPES and name not in FLOATS
+    values = raw.view(DTYPES[name]) if is_integer else decode_values(raw, name)
+    return values.reshape(tensor.shape[::-1])
+
+
 def _block_of(dtype: str) -> tuple[int, int]:
     """Return elements and bytes of a block."""
     for kind in TENSOR_TYPES.values():

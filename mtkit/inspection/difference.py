@@ -285,6 +285,17 @@ class Difference(Record):
         )
         return f"<Difference: {keys} and {tensors} tensors differ>"
 
+    def _repr_html_(self) -> str:
+        from mtkit.base.notebook import figure, heading, table
+
+        keys = ((change.key, *change.values) for change in self.keys)
+        tensors = ((change.name, *change.types, *change.shapes) for change in self.tensors)
+        parts: list[object] = [heading(repr(self)[1:-1])]
+        parts += [table(("key", "A", "B"), keys)] if self.keys else []
+        head = ("tensor", "type of A", "of B", "shape of A", "of B")
+        parts += [table(head, tensors)] if self.tensors else []
+        return figure(*parts)
+
     @property
     def equal(self) -> bool:
         """Whether nothing differs, and all values that were looked at are numbers."""

@@ -85,6 +85,9 @@ class Encoding(Record):
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.ids)
+
     def packed(self) -> tuple[memoryview, memoryview]:
         """Return the ids, and the offsets as interleaved starts and ends, both as int32."""
         return packed_rows([self.ids])[0], packed_rows(self.offsets)[0]
@@ -101,6 +104,12 @@ class Encoding(Record):
         )
         more = ", …" if len(groups) > _GROUPS_SHOWN else ""
         return f"<Encoding of {len(self)} token{'s' * (len(self) != 1)}: {rows}{more}>"
+
+    def _repr_html_(self) -> str:
+        from mtkit.base.notebook import figure, note, spans
+
+        groups = ((text, " ".join(map(str, ids))) for ids, text in self._groups())
+        return figure(spans(groups), note(format_count(len(self), "token")))
 
     def _groups(self) -> Iterator[tuple[list[int], str]]:
         """Yield ids with their text; those that share a character are together."""

@@ -66,6 +66,22 @@ class Comparison(Record):
         left, right = (side or "unnamed" for side in self.sides)
         return f"<Comparison of {left} and {right}: {format_count(self.texts, 'text')}, {verdict}>"
 
+    def _repr_html_(self) -> str:
+        from mtkit.base.notebook import figure, heading, note, spans
+
+        parts: list[object] = [heading(repr(self)[1:-1])]
+        for difference in self.differences[:1]:
+            first = difference.first
+            parts.append(note(
+                f"text {difference.number} differs from token {first} on, in the {difference.stage}"
+            ))  # fmt: skip
+            for side, (ids, tokens) in zip(
+                self.sides, (difference.left, difference.right), strict=True
+            ):
+                parts.append(note(side or "unnamed"))
+                parts.append(spans(zip(tokens, ids, strict=True)))
+        return figure(*parts)
+
     @property
     def equal(self) -> bool:
         """Whether all ids are equal."""

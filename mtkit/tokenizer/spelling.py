@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mtkit.base.record import Record, fields
 from mtkit.spec import normalizers, pre_tokenizers
 from mtkit.spec.text import MARK
@@ -85,6 +87,35 @@ class Spelling:
         pieces += [f"<0x{byte:02X}>".encode() for byte in text if len(text) == 1]
         ids = {self.id_of(piece) for piece in pieces}
         return sorted(i for i in ids if i is not None and self.text(i) == text)
+
+
+class Vocabulary(Mapping[str, int]):
+    """Token as the vocabulary spells it -> id; of several with one spelling, the one it means."""
+
+    def __init__(self, spelling: Spelling, size: int) -> None:
+        self._spelling, self._size = spelling, size
+        self._count: int | None = None
+
+    def __getitem__(self, token: str) -> int:
+        token_id = self._spelling.id_of(token.encode("utf-8", "surrogatepass"))
+        if token_id is None:
+            raise KeyError(token)
+        return token_id
+
+    def __iter__(self) -> Iterator[str]:
+        spelling = self._spelling
+        for token_id in range(self._size):
+            piece = spelling.piece(token_id)
+            if piece is not None and spelling.id_of(piece) == token_id:
+                yield piece.decode("utf-8", "backslashreplace")
+
+    def __len__(self) -> int:
+        if self._count is None:
+            self._count = sum(1 for _ in self)
+        return self._count
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {self._size} ids>"
 
 
 def _inside(component: object) -> Iterator[Record]:

@@ -19,13 +19,15 @@ from mtkit.errors import ErrorSource, MtkitError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    import os
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
     import numpy as np
     import numpy.typing as npt
     from typing_extensions import Unpack
 
+    import mtkit
     from mtkit.engine import AnyEngine
     from mtkit.pipeline.decoding import DecodeStream
     from mtkit.pipeline.encoding import EncodeOptions, Encoding, TextOptions
@@ -152,7 +154,7 @@ class _Decode(_Method):
         super().__init__(tokenizer, name)
         self._engine = engine
 
-    def __call__(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+    def __call__(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         listed = ids if type(ids) is list else list(ids)
         check_ids(self._engine, listed)
         return self._engine.decode(listed, skip_special_tokens=skip_special_tokens)
@@ -201,8 +203,22 @@ class Tokenizer:
         kind = f", {self.format_name}" if self.format_name else ""
         return f"<Tokenizer {self.source or 'unnamed'}: {self.vocab_size} ids{kind}>"
 
+    def _repr_html_(self) -> str:
+        from mtkit.base.notebook import figure, heading, table
+
+        rows = [("format", self.format_name), ("ids", f"{self.vocab_size:,}")]
+        rows += [(name, token) for name, token in self.special_tokens.items()]
+        rows += [("assumed", assumption) for assumption in self.assumptions]
+        return figure(heading(self.source or "unnamed"), table((), rows))
+
     def __len__(self) -> int:
         return self.vocab_size
+
+    def __contains__(self, token: object) -> bool:
+        return isinstance(token, (str, bytes)) and self.token_to_id(token) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.vocab)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what another process makes for itself, among it the engine."""
@@ -266,6 +282,54 @@ class Tokenizer:
     def pad_id(self) -> int | None:
         """Id of the padding token, or None."""
         return self.spec.special_ids.pad
+
+    @property
+    def vocab(self) -> Mapping[str, int]:
+        """Token as the vocabulary spells it -> id, in the order of ids; a view, not a copy."""
+        from mtkit.tokenizer.spelling import Vocabulary
+
+        return Vocabulary(self._spelling(), self.vocab_size)
+
+    @property
+    def special_tokens(self) -> dict[str, str]:
+        """``bos_token``, ``eos_token`` and the like -> token, those that there are."""
+        from mtkit.chat.template import special_tokens
+
+        return special_tokens(self.spec)
+
+    @property
+    def bos_token(self) -> str | None:
+        """The token that begins a text, or None."""
+        return self.special_tokens.get("bos_token")
+
+    @property
+    def eos_token(self) -> str | None:
+        """The token that ends a text, or None."""
+        return self.special_tokens.get("eos_token")
+
+    @property
+    def unk_token(self) -> str | None:
+        """The unknown token, or None."""
+        return self.special_tokens.get("unk_token")
+
+    @property
+    def pad_token(self) -> str | None:
+        """The padding token, or None."""
+        return self.special_tokens.get("pad_token")
+
+    def save(
+        self, path: str | os.PathLike[str], *, to: str = "", **options: Any
+    ) -> mtkit.Conversion:
+        """Write the tokenizer to a file, as ``mtkit.convert`` does, and return its report.
+
+        Args:
+            path: The file or folder to write.
+            to: Name of the format; empty: inferred from ``path``.
+            options: Those of ``mtkit.convert``, such as ``allow_loss`` and ``force``.
+        """
+        import mtkit
+
+        return mtkit.convert(self, path, to=to, **options)
 
     def encode_ids(
         self,
@@ -442,8 +506,8 @@ class Tokenizer:
             [*[1] * added[0], *encoding.attention_mask, *[1] * added[1]],
         )
 
-    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """Return the text of ids; bytes that are not valid UTF-8 become U+FFFD.
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        """Return the text of ids, or of an ``Encoding``; invalid UTF-8 becomes U+FFFD.
 
         Raises:
             UsageError: An id is outside the vocabulary.
@@ -451,7 +515,7 @@ class Tokenizer:
         return self._direct().decode(ids, skip_special_tokens=skip_special_tokens)
 
     def decode_batch(
-        self, batch: Iterable[Sequence[int]], *, skip_special_tokens: bool = True
+        self, batch: Iterable[Iterable[int]], *, skip_special_tokens: bool = True
     ) -> list[str]:
         """Return the texts of many lists of ids.
 

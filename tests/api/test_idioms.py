@@ -1,0 +1,163 @@
+"""What users of other libraries type: each line works, or its error says what to type."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import reference
+
+import mtkit as package
+from mtkit.errors import MtkitError
+
+TEXT = "Hello, <b>world</b>! 你好"
+
+# Expressions of readers of tokenizers, transformers, tiktoken, sentencepiece, gguf-py, safetensors
+# and llama-cpp-python; ``tok`` is a tokenizer, ``g`` a GGUF, ``m`` a model.
+LINES = """
+tok.decode(tok.encode(TEXT)) == TEXT
+tok.decode(tok.encode_ids(TEXT)) == TEXT
+tok.decode(tok.encode_array(TEXT)) == TEXT
+tok.decode(np.array(tok.encode_ids(TEXT))) == TEXT
+tok.decode(tuple(tok.encode_ids(TEXT))) == TEXT
+tok.decode(i for i in tok.encode_ids(TEXT)) == TEXT
+list(tok.encode("Hello")) == tok.encode("Hello").ids == tok.encode_ids("Hello")
+len(tok.encode("Hello")) == mtkit.count("Hello", tok)
+mtkit.count("Hello") == mtkit.count("Hello", mtkit.load())
+mtkit.count(b"Hello", tok.source) > 0
+tok.encode("Hello").tokens[0] in tok
+tok.encode("a", "b").type_ids is not None
+tok.encode_batch(["a", "b"])[1].ids == tok.encode_ids("b")
+tok.decode_batch(tok.encode_batch(["a", "b"])) == ["a", "b"]
+tok.decode_batch(tok.encode_batch_ids(["a", "b"])) == ["a", "b"]
+len(tok) == tok.vocab_size >= len(tok.vocab)
+"Hello" in tok and b"Hello" in tok and "no such token" not in tok and 5 not in tok
+tok.vocab["Hello"] == tok.token_to_id("Hello")
+tok.vocab.get("no such token") is None
+"Hello" in tok.vocab and "no such token" not in tok.vocab
+dict(tok.vocab)["Hello"] == tok.vocab["Hello"]
+list(tok)[:3] == [tok.id_to_token(i) for i in range(3)]
+sorted(tok.vocab.values())[:3] == [0, 1, 2]
+tok.eos_token == tok.id_to_token(tok.eos_id)
+tok.bos_token is None or tok.bos_id is not None
+tok.unk_token is None or tok.unk_id is not None
+tok.pad_token == tok.special_tokens.get("pad_token")
+tok.special_tokens["eos_token"] == tok.eos_token
+tok.id_to_token(tok.token_to_id("Hello")) == "Hello"
+tok.id_to_piece(5) is not None and tok.token_bytes(5) is not None
+tok.save(folder / "a.json", to="hf").path == str(folder / "a.json")
+mtkit.load(tok.save(folder / "b.mtok").path).encode_ids(TEXT) == tok.encode_ids(TEXT)
+mtkit.load(tok.source).encode_ids(TEXT) == tok.encode_ids(TEXT)
+tok.encode_offsets("Hello you")[1].shape[1] == 2
+tok.apply_chat_template([{"role": "user", "content": "Hi"}]).count("Hi") == 1
+len(tok.apply_chat_template([{"role": "user", "content": "Hi"}], tokenize=True)) > 1
+repr(tok).startswith("<Tokenizer")
+g["general.architecture"] == g.metadata["general.architecture"]
+"general.architecture" in g and "general.nothing" not in g
+list(g)[0] == list(g.metadata)[0]
+g.metadata.get("general.nothing") is None
+g.tensors["token_embd.weight"].numpy().shape == g.tensors["token_embd.weight"].shape[::-1]
+g.tensors["token_embd.weight"].numpy().dtype == np.float32
+g.tensors[0].numpy().size == g.tensors[0].n_elements
+bytes(g.tensors[0].raw) == bytes(g.tensor_data(g.tensors[0]))
+"token_embd.weight" in g.tensors and "nothing" not in g.tensors
+len(g.tensors) == len([t.name for t in g.tensors])
+sum(t.n_bytes for t in g.tensors) > 0
+list(g["tokenizer.ggml.tokens"])[0] is not None
+len(g["tokenizer.ggml.tokens"]) > 100
+mtkit.open_gguf(g.name).version == 3
+mtkit.inspect(g.name)["architecture"] == g["general.architecture"]
+mtkit.check(g.name).exit_code in (0, 1)
+mtkit.compare(tok, tok).equal
+mtkit.diff(g.name, g.name).equal
+m.generate("Hello", n_predict=4).text == "".join(m.stream("Hello", n_predict=4))
+len(m.generate("Hello", n_predict=4).ids) == 4
+m.generate("Hello", n_predict=4).end == "length"
+m.generate("Hello", max_tokens=4)
+m.generate("Hello", tokens=4).ids == m.generate("Hello", n_predict=4).ids
+m.generate("Hello", temp=0.7, seed=1, n_predict=4).ids == m.generate("Hello", temperature=0.7, seed=1, n_predict=4).ids
+m.chat("Hi", n_predict=4).message["role"] == "assistant"
+m.chat([{"role": "user", "content": "Hi"}], n_predict=4).content == m.chat("Hi", n_predict=4).content
+m.embed("Hello").shape == m.embed(["Hello"])[0].shape
+m.logits("Hello").shape[1] == m.tokenizer.vocab_size
+m.tokenizer.decode(m.generate("Hello", n_predict=4).ids) == m.generate("Hello", n_predict=4).text
+m.plan.host > 0 and "message" in m.template
+mtkit.Model("nothing.gguf")
+mtkit.load("nothing.json")
+mtkit.load("https://example.com/tokenizer.json")
+g["general.architectur"]
+g.tensors["token_embd.weigh"]
+tok.vocab["no such token"]
+tok.decode([10**9])
+""".strip().splitlines()  # noqa: E501
+ADVICE = {
+    'm.generate("Hello", max_tokens=4)': "did you mean|known: ",
+    'mtkit.Model("nothing.gguf")': "name a .gguf file",
+    'mtkit.load("nothing.json")': "no such file",
+    'mtkit.load("https://example.com/tokenizer.json")': "download|URL|no such file",
+    'g["general.architectur"]': "did you mean general.architecture",
+    'g.tensors["token_embd.weigh"]': "did you mean token_embd.weight",
+    'tok.vocab["no such token"]': "no such token",
+    "tok.decode([10**9])": "the vocabulary has ids 0 to",
+}
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    reference("llama_cpp")
+    with package.Model(n_ctx=256) as model, package.open_gguf(model.path) as file:
+        yield {
+            "mtkit": package, "np": np, "TEXT": TEXT, "tok": package.load(), "g": file, "m": model,
+            "folder": tmp_path_factory.mktemp("idioms"),
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_line(line: str, names: Any) -> None:
+    if line not in ADVICE:
+        assert eval(line, names)
+        return
+    with pytest.raises((MtkitError, KeyError)) as error:
+        eval(line, names)
+    assert re.search(ADVICE[line], str(error.value)), error.value
+
+
+def test_there_are_enough() -> None:
+    assert len(LINES) >= 60
+    assert set(LINES) >= ADVICE.keys()
+
+
+def test_a_closed_file(names: Any) -> None:
+    with package.open_gguf(names["g"].name) as file:
+        tensor = file.tensors[0]
+        rows = tensor.numpy()
+    assert rows.size == tensor.n_elements
+    with pytest.raises(MtkitError, match="is closed"):
+        tensor.numpy()
+
+
+def test_pictures_are_small_escaped_and_without_scripts(names: Any, tmp_path: Path) -> None:
+    tok, g, m = names["tok"], names["g"], names["m"]
+    hostile = "<script>alert(1)</script>\x1b[31m\"'&"
+    pictures = {
+        "tokenizer": tok, "encoding": tok.encode(hostile), "gguf": g, "tensors": g.tensors,
+        "check": package.check(g.name), "compare": package.compare(tok, m.tokenizer, [hostile]),
+        "diff": package.diff(g.name, g.name), "convert": tok.save(tmp_path / "a.mtok"),
+        "generation": m.generate(hostile, n_predict=8, logprobs=True),
+        "reply": m.chat(hostile, n_predict=8),
+    }  # fmt: skip
+    for name, value in pictures.items():
+        html = value._repr_html_()
+        assert html.startswith("<div"), name
+        assert "<script" not in html, name
+        assert "\x1b" not in html, name
+        assert len(html) < 100_000, name
+        assert html.count("<div") == html.count("</div>"), name
+    assert "probability" in pictures["generation"]._repr_html_()
+    assert "&lt;" in pictures["encoding"]._repr_html_()
+    many = tok.encode("word " * 5000)._repr_html_()
+    assert "more" in many
+    assert len(many) < 600_000
