@@ -68,9 +68,13 @@ GROUPS = {
 }
 """Heading -> names of commands, as the overview shows them."""
 
+_COMPUTE = frozenset(["generate", "chat", "perplexity", "logits", "imatrix", "quantize", "sx"])
+"""Commands in which llama.cpp computes, and may end the process."""
 INTERRUPTED = 130
 BUG = 70
 
+_OWN: list[bool] = []
+"""Not empty where this process is the command's own, which alone may be forked to be watched."""
 _WHEN_IMPORTED: list[Callable[[], None]] = []
 """What this process does once its command is imported."""
 
@@ -101,6 +105,7 @@ def _run_process() -> int:
         import ctypes
 
         prepare_console(ctypes.windll.kernel32)
+    _OWN.append(True)
     code = main()
     try:
         sys.stdout.flush()
@@ -212,7 +217,7 @@ def _run(name: str, args: list[str]) -> int:
         call = command.plain_call(args) or _typer_call(command, name, args)
         while _WHEN_IMPORTED:
             _WHEN_IMPORTED.pop()()
-        code = call()
+        code = _watched(name, args, call)
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # typer makes code 1 of it
             return _reader_left()
@@ -246,6 +251,27 @@ def _run(name: str, args: list[str]) -> int:
         hint = "this is a bug in mtkit; set MTKIT_TRACEBACK=1 to see where"
         return _fail(f"{type(error).__name__}: {error}; {hint}", BUG)
     return code if isinstance(code, int) else 0
+
+
+def _watched(name: str, args: list[str], call: Callable[[], object]) -> object:
+    """Run a command; where llama.cpp may end the process, in a child that this one watches."""
+    verifies = name == "convert" and any(arg.startswith(("--verify", "--imatrix")) for arg in args)
+    if not _OWN or (name != "serve" and name not in _COMPUTE and not verifies):
+        return call()
+    from mtkit.base import watch
+
+    watch.allow(_say)
+    if name == "serve" or not watch.can_watch():  # serve watches once it has its sockets
+        return call()
+    hint = "" if verifies or name == "quantize" else "--no-repack or "
+    hint += "another build of llama-cpp-python may help"
+    return watch.watch(call, hint)
+
+
+def _say(text: str) -> None:
+    from mtkit.base.escape import printable
+
+    sys.stderr.write(f"mtkit: {printable(text)}\n")
 
 
 def _typer_call(command: Command | Group, name: str, args: list[str]) -> Callable[[], object]:

@@ -158,11 +158,7 @@ class Source:
             return self._siblings[name]
         if self._folder is None:
             return None
-        path = os.path.join(self._folder, name)
-        if not os.path.isfile(path):
-            return None
-        with open(path, "rb") as file:
-            return file.read()
+        return read_beside(os.path.join(self._folder, name))
 
     def folder_beside(self, name: str, suffix: str) -> dict[str, bytes]:
         """Return file name -> content of a folder beside the file, those that end in ``suffix``."""
@@ -173,10 +169,9 @@ class Source:
             return {}
         contents = {}
         for entry in sorted(os.listdir(path)):
-            inner = os.path.join(path, entry)
-            if entry.endswith(suffix) and os.path.isfile(inner):
-                with open(inner, "rb") as file:
-                    contents[entry] = file.read()
+            content = read_beside(os.path.join(path, entry)) if entry.endswith(suffix) else None
+            if content is not None:
+                contents[entry] = content
         return contents
 
 
@@ -227,6 +222,41 @@ class MappedFile(mmap.mmap):
             return file
         os.close(file)
         return -1
+
+
+def read_beside(path: str) -> bytes | None:
+    """Return the content of a file that lies beside another, or None where there is no such file.
+
+    A pipe or a device in a folder is nobody's file: to open one may wait for ever.
+
+    Raises:
+        ResourceError: It is longer than ``UNMAPPED_BYTES``, as a sparse file may be.
+    """
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            size = status.st_size
+            data = file.read(UNMAPPED_BYTES + 1) if size <= UNMAPPED_BYTES else b""
+    except OSError as error:
+        raise UsageError(system_message(error), source=path) from None
+    if max(size, len(data)) > UNMAPPED_BYTES:
+        raise ResourceError(f"has more than {UNMAPPED_BYTES} bytes, the limit", source=path)
+    return data
+
+
+def read_head(path: str, size: int) -> bytes:
+    """Return the first bytes of a file in a folder; none of what is no file or cannot be read."""
+    try:
+        if not os.path.isfile(path):
+            return b""
+        with open(path, "rb", opener=_open_at_once) as file:
+            return file.read(size) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    except (OSError, ValueError):
+        return b""
 
 
 def open_input(path: str) -> BinaryIO:

@@ -56,6 +56,24 @@ def escape(text: str | bytes) -> str:
     return text.translate(_table(keep_backslash=False))
 
 
+def json_visible(line: str) -> str:
+    """Return a line of JSON, the same value, with nothing in it that a terminal obeys."""
+    if line.isprintable():
+        return line
+    return "".join(
+        character if code not in _table(keep_backslash=True) or code < 0x20 else json_escape(code)
+        for character, code in zip(line, map(ord, line), strict=True)
+    )
+
+
+def json_escape(code: int) -> str:
+    """Return a character as JSON writes it by number, in two parts beyond U+FFFF."""
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
 def visible(raw: bytes) -> str:
     """Return the text of a token on one line: ``·hello``, ``⏎``, bytes that are no text as xNN."""
     text = raw.decode("utf-8", "surrogateescape").replace("\n", "⏎")

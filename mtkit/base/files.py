@@ -1,8 +1,8 @@
 """Files that appear whole or not at all, bytes copied into them, and the text files of a folder.
 
-A file is written beside its place as ``NAME.PID.part``, locked meanwhile, and gets its name once
-the disk has all of it, whatever ends the process that writes it. What was killed leaves its part,
-which the next writer of that file removes.
+A file is written beside its place as ``NAME.PID.COUNT.part``, locked meanwhile, and gets its name
+once the disk has all of it, whatever ends the process that writes it. What was killed leaves its
+part, which the next writer of that file removes.
 
 Bytes that lie in another file that is mapped are copied by the system, without passing through
 this process; it shares them where the file system can (Btrfs, XFS), and holes of sparse files stay
@@ -12,13 +12,15 @@ holes.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import time
 from codecs import getincrementaldecoder
 from contextlib import contextmanager, suppress
 
-from mtkit.base.binary import MappedFile
+from mtkit.base.binary import MappedFile, read_head
 from mtkit.base.process import Closeable
+from mtkit.base.watch import tell
 from mtkit.errors import ResourceError, UsageError
 
 TYPE_CHECKING = False
@@ -112,6 +114,9 @@ def _check_length(source: int, stop: int) -> None:
         raise OSError(errno.ESTALE, "the file that it is copied from became shorter")
 
 
+_counter = itertools.count()
+_live_parts: set[str] = set()
+"""Parts that this process writes."""
 _PATIENCE = 10.0
 """Seconds to wait for another process that renames files in the same folder."""
 _LOCKED = 0x7FFF_FFFE
@@ -169,6 +174,7 @@ class WholeFiles(Closeable):
                 os.close(file)
             if os.path.exists(part):
                 os.unlink(part)
+            _live_parts.discard(part)
         self._parts.clear()
         for signal, number in self._signals:
             signal.signal(number, signal.SIG_DFL)
@@ -177,14 +183,18 @@ class WholeFiles(Closeable):
     def part(self, path: str) -> str:
         """Begin a file; return the path of its part, which is empty."""
         target = os.path.realpath(path) if os.path.islink(path) else path
-        part = f"{target}.{os.getpid()}.part"
+        # unique among the threads of this process, too: its number is followed by a count
+        part = f"{target}.{os.getpid()}.{next(_counter)}.part"
+        _live_parts.add(part)
         try:
             _remove_dead_parts(target)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
             file = os.open(part, flags, 0o666)
         except OSError as error:
+            _live_parts.discard(part)
             raise _unwritable(error, path) from None
         self._parts[part] = target, file
+        tell("part", os.path.abspath(part))
         lock(file)
         return part
 
@@ -362,7 +372,8 @@ def _remove_dead_parts(path: str) -> None:
         return
     for entry in entries:
         middle = entry.removeprefix(name + ".").removesuffix(".part")
-        if entry != f"{name}.{middle}.part" or not middle.isdecimal():
+        middle, _, count = middle.partition(".")  # a part of an earlier version has no count
+        if not (middle + count).isdecimal() or entry not in _part_names(name, middle, count):
             continue
         part = os.path.join(folder, entry)
         if os.name == "nt":  # which removes no open file; os.kill(…, 0) would be Ctrl-C there
@@ -370,7 +381,8 @@ def _remove_dead_parts(path: str) -> None:
                 os.unlink(part)
             continue
         if middle == str(os.getpid()):  # a killed one's number again, as of a container's first
-            _remove_unlocked(part)
+            if part not in _live_parts:  # of another thread
+                _remove_unlocked(part)
             continue
         try:
             os.kill(int(middle), 0)
@@ -378,6 +390,10 @@ def _remove_dead_parts(path: str) -> None:
             _remove_unlocked(part)
         except (OSError, OverflowError):
             continue
+
+
+def _part_names(name: str, number: str, count: str) -> tuple[str, str]:
+    return f"{name}.{number}.part", f"{name}.{number}.{count}.part"
 
 
 def _remove_unlocked(part: str) -> None:
@@ -398,6 +414,7 @@ def _orderly() -> Iterator[tuple[Any, int]]:
     import signal
 
     def leave(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)  # to end in order takes a moment; once is enough
         raise SystemExit(128 + number)
 
     for name in ("SIGTERM", "SIGHUP"):
@@ -429,10 +446,9 @@ def visible_files(folder: str) -> Iterator[str]:
 
 def is_text_file(path: str) -> bool:
     """Tell whether a file is text: its beginning is UTF-8 without NUL, and not empty."""
+    head = read_head(path, _HEAD_BYTES)
     try:
-        with open(path, "rb") as file:
-            head = file.read(_HEAD_BYTES)
         getincrementaldecoder("utf-8")().decode(head)  # which may end within a character
-    except (OSError, UnicodeDecodeError):
+    except UnicodeDecodeError:
         return False
     return bool(head) and b"\0" not in head

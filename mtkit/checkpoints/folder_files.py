@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from mtkit.base.binary import Source
+from mtkit.base.binary import Source, read_head
 from mtkit.base.record import Record
 from mtkit.checkpoints import safetensors
 from mtkit.errors import FormatError, MtkitError
@@ -120,11 +120,8 @@ def read_card(folder: str) -> Card:
     """Return name -> value; empty where there is no readable card."""
     import yaml
 
-    path = os.path.join(folder, CARD)
-    if not os.path.isfile(path):
-        return {}
-    with open(path, "rb") as file:
-        lines = file.read(MOST_CARD_BYTES).decode("utf-8", "replace").splitlines()
+    head = read_head(os.path.join(folder, CARD), MOST_CARD_BYTES)
+    lines = head.decode("utf-8", "replace").splitlines()
     if lines[:1] != [_FENCE] or _FENCE not in lines[1:]:
         return {}
     front = "\n".join(lines[1 : lines.index(_FENCE, 1)]).replace("\t", "  ")

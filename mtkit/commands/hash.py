@@ -148,12 +148,8 @@ def _write_hashes(file: str, rows: Sequence[Digest], *, as_json: bool) -> None:
         hashes = [dict(zip(("algorithm", "hash", "tensor"), row, strict=True)) for row in rows]
         output.write_json({"schema": "mtkit.hash/1", "file": file, "hashes": hashes})
         return
-    lines = [line(name, digest, file, tensor) for name, digest, tensor in rows]
-    if output.is_terminal():
-        output.write("".join(f"{printable(text)}\n" for text in lines))
-    else:  # names as they are, for --check to find
-        text = "".join(f"{text}\n" for text in lines)
-        output.write_bytes(text.encode("utf-8", "surrogateescape"))
+    lines = [printable(line(name, digest, file, tensor)) for name, digest, tensor in rows]
+    output.write("".join(f"{text}\n" for text in lines))
 
 
 def _write_check(rows: Sequence[Digest], *, as_json: bool) -> None:

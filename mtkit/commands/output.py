@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mtkit.base.escape import escape
+from mtkit.base.escape import escape, json_visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ def write_json(document: Any, *, is_line: bool = False) -> None:
     except ValueError:
         document = _finite(document)
         line = json.dumps(document, ensure_ascii=False, allow_nan=False)
-    write((line if is_line or not is_terminal() else _indented(document)) + "\n")
+    if is_terminal():
+        line = json_visible(line if is_line else _indented(document))
+    write(line + "\n")
 
 
 _JSON_WIDTH = 76

@@ -89,6 +89,7 @@ def serve(
         template=own,
         on_progress=None if quiet else Progress("loading").show,
         on_note=None if quiet else show_note,
+        on_death=show_note,
         listening=listening,
     )
 

@@ -16,6 +16,7 @@ from mtkit.architectures.config import class_of
 from mtkit.architectures.decoder_rows import RERANK, SENTENCE_POOLING
 from mtkit.architectures.table import Row
 from mtkit.architectures.tensor_match import Match
+from mtkit.base.binary import read_head
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import folder_files, sentence_modules
@@ -70,11 +71,8 @@ def is_reranker(path: str, config: Mapping[str, Any]) -> bool:
              config.get("_name_or_path"), config.get("model_type"))  # fmt: skip
     if name == _SENTENCE_CLASS or any(mark in str(n).lower() for n in names for mark in _MARKS):
         return True
-    try:
-        with open(os.path.join(path, folder_files.CARD), "rb") as file:
-            card = file.read(_MOST_CARD_BYTES).decode("utf-8", "replace").lower()
-    except OSError:
-        return False
+    head = read_head(os.path.join(path, folder_files.CARD), _MOST_CARD_BYTES)
+    card = head.decode("utf-8", "replace").lower()
     return any(f"# {mark}" in card for mark in _MARKS)
 
 

@@ -10,7 +10,7 @@ import hashlib
 import uuid
 
 from mtkit.base.binary import pieces
-from mtkit.base.escape import shown
+from mtkit.base.escape import printable, shown
 from mtkit.errors import FormatError, MissingExtra, UnsupportedError
 
 TYPE_CHECKING = False
@@ -113,11 +113,15 @@ def check_manifest(
         lists tensors, the others as ``not listed``.
     """
     hashes = {(algorithm, tensor): digest for algorithm, digest, tensor in digests}
+    spellings = {printable(tensor): tensor for tensor in tensors}  # as lines of ours have them
     names = {name for *_, name in entries}
     rows: list[tuple[str, str, str]] = []
     seen = set()
     for algorithm, digest, name in entries:
         tensor = _listed_tensor(name, tensors, names)
+        if tensor is None or tensor == "":
+            spelling = _listed_tensor(name, spellings.keys(), names)
+            tensor = spellings.get(spelling, spelling) if spelling is not None else None
         seen.add(tensor)
         own = hashes.get((algorithm, tensor)) if tensor is not None else None
         verdict = "missing" if own is None else "ok" if own == digest else "differs"

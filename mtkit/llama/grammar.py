@@ -111,7 +111,10 @@ def compile_grammar(tokenizer: Any, lark: str, field: str) -> Any:
 
     matcher = LLMatcher(tokenizer, lark, log_level=0, limits=LLParserLimits(**_LIMITS))
     if matcher.is_error():
-        raise UsageError(first_line(matcher.get_error()), field=field)
+        message = first_line(matcher.get_error())
+        if "panic" in message:  # an assertion of its own, as of 65,526 symbols at most
+            raise ResourceError("is too large or too deep to be compiled", field=field)
+        raise UsageError(message, field=field)
     if not any(matcher.compute_bitmask()) or matcher.is_error():
         message = first_line(matcher.get_error())
         raise UsageError(message if "items" in message else "nothing follows it", field=field)
@@ -129,6 +132,8 @@ written so would pass as another one's."""
 _MOST_CALLS = 1000
 _MOST_COMPILED = 32
 """Grammars kept for a model: one that was checked with its request is not compiled again."""
+_MOST_COMPILED_BYTES = 1 << 19
+"""Of their texts: a compiled grammar takes some hundred times as much memory."""
 _MOST_TRIALS, _MOST_SECONDS = 500, 2.0
 """Parts of a schema that are compiled to find the one that cannot be enforced, and the time."""
 _REASONS = (
@@ -156,8 +161,7 @@ class Grammar(Closeable):
             field = "grammar" if schema is None else "JSON schema"
             matcher = compile_grammar(vocabulary.tokenizer, lark, field)
         vocabulary.compiled[key] = matcher  # at the end: those used longest ago are dropped
-        for old in list(vocabulary.compiled)[:-_MOST_COMPILED]:
-            vocabulary.compiled.pop(old, None)
+        _forget_old(vocabulary.compiled)
         self._matcher = matcher.deep_copy()
 
     def allows(self, token_id: int) -> bool:
@@ -217,6 +221,15 @@ def _token_id(model: Model, name: str) -> int:
     if len(ids) != 1 or ids[0] >= model.n_vocab:
         raise UsageError(f"{name} is no token of the model", field="grammar")
     return ids[0]
+
+
+def _forget_old(compiled: dict[Any, Any]) -> None:
+    """Forget the grammars used longest ago, as many as are too many or too long; not the last."""
+    size = 0
+    for count, key in enumerate(reversed(tuple(compiled))):
+        size += sum(len(text) for text in key if text)
+        if count >= _MOST_COMPILED or (count and size > _MOST_COMPILED_BYTES):
+            compiled.pop(key, None)
 
 
 def one_of(choices: Iterable[tuple[str, str, str]]) -> str:

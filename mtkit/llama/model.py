@@ -14,6 +14,7 @@ import re
 import weakref
 
 from mtkit.base.process import Closeable
+from mtkit.base.watch import tell
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.llama.shared_library import (
     Interrupts,
@@ -201,6 +202,7 @@ class Model(Closeable):
         # llama.cpp keeps the parameters as long as the model, their pointers among them.
         self._kept = params.progress_callback, arrays
         log.clear()
+        tell("stage", f"loading {path}")
         with interrupts:
             handle = lib.llama_model_load_from_file(os.fsencode(path), params)
             if handle:
@@ -213,6 +215,7 @@ class Model(Closeable):
             raise kind(f"cannot be loaded{reason}", source=path)
         self.handle: int = handle
         self._describe()
+        tell("stage", f"computing with {path}")
 
     def _describe(self) -> None:
         lib, handle = self._library, self.handle

@@ -24,6 +24,7 @@ from collections import deque
 from contextlib import suppress
 
 from mtkit.base.record import Record
+from mtkit.base.watch import leave
 from mtkit.errors import FormatError, MissingExtra, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
@@ -206,7 +207,7 @@ def _abort(message: bytes | None) -> None:
         sys.stderr.write(f"mtkit: {printable(str(error))}\n")
         sys.stderr.flush()
     finally:
-        os._exit(error.exit_code)
+        leave(error.exit_code)
 
 
 def _low_level() -> Any:

@@ -9,11 +9,11 @@ number.
 from __future__ import annotations
 
 import ctypes
-import os
+import struct
 
-from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError, UsageError
+from mtkit.errors import FormatError, MtkitError, ResourceError, UsageError
 from mtkit.llama.context import Batch, Context
-from mtkit.llama.shared_library import call_uninterrupted, log
+from mtkit.llama.shared_library import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,50 +110,50 @@ class SlotContext(Context):
         lib.llama_memory_seq_rm(self._memory, slot, start, end)
         lib.llama_memory_seq_add(self._memory, slot, end, -1, -count)
 
-    def save_slot(self, slot: int, path: str, ids: Sequence[int]) -> int:
-        """Write what a slot remembers as llama-server does; returns the bytes."""
-        self._check_slot(slot)
+    def save_slot(self, slot: int, ids: Sequence[int]) -> tuple[bytes, memoryview]:
+        """Return what a slot remembers as llama-server's file has it: a head, and the state."""
         packed = (*_PACKED, len(ids), *ids, 0)
-        array = (ctypes.c_int32 * len(packed))(*packed)
-        log.clear()
-        size: int = call_uninterrupted(
-            self._library.llama_state_seq_save_file,
-            self.handle, os.fsencode(path), slot, array, len(packed),
-        )  # fmt: skip
-        if not size:
-            raise UnsupportedError(f"the slot cannot be saved{log.reason()}", source=path)
-        return size
+        lib = self._library
+        words = (lib.LLAMA_STATE_SEQ_MAGIC, lib.LLAMA_STATE_SEQ_VERSION, len(packed))
+        return struct.pack(f"=3I{len(packed)}i", *words, *packed), memoryview(self._state(slot))
 
-    def restore_slot(self, slot: int, path: str) -> list[int]:
-        """Set a slot to what ``save_slot`` wrote; returns its tokens.
+    def restore_slot(self, slot: int, data: memoryview) -> list[int]:
+        """Set a slot to what ``save_slot`` gave; returns its tokens.
 
         Where that fails, the slot holds what it held.
         """
+        ids, state = self._unpack(data)
         before = self._state(slot)
         self.clear_slot(slot)
-        room = self.n_slot + len(_PACKED) + 2
-        array, count = (ctypes.c_int32 * room)(), ctypes.c_size_t()
         log.clear()
-        load = self._library.llama_state_seq_load_file
-        size: int = call_uninterrupted(
-            load, self.handle, os.fsencode(path), slot, array, room, ctypes.byref(count)
-        )
-        packed = array[: count.value]
-        start = len(_PACKED) + 1
-        ids = packed[start : start + packed[start - 1]] if len(packed) > start else []
+        array = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
+        set_state = self._library.llama_state_seq_set_data
+        size = set_state(self.handle, array, len(state), slot) if len(state) else 0
         last = self._library.llama_memory_seq_pos_max(self._memory, slot) if size else -1
-        fits = tuple(packed[: len(_PACKED)]) == _PACKED and last + 1 == len(ids) <= self.n_slot
         try:
-            if not fits:
-                what = f"does not fit this model and its slots{log.reason()}"
-                raise FormatError(what, source=path)
-            self.model.check_ids(ids)
+            if size != len(state) or last + 1 != len(ids):
+                raise FormatError(f"does not fit this model and its slots{log.reason()}")
         except MtkitError:
             self.clear_slot(slot)
             if before:
                 self._library.llama_state_seq_set_data(self.handle, before, len(before), slot)
             raise
         return ids
+
+    def _unpack(self, data: memoryview) -> tuple[list[int], memoryview]:
+        """Return tokens and state of what ``save_slot`` gave."""
+        lib, head = self._library, struct.calcsize("=3I")
+        start = len(_PACKED) + 1
+        if len(data) >= head:
+            magic, version, count = struct.unpack_from("=3I", data)
+            is_known = (magic, version) == (lib.LLAMA_STATE_SEQ_MAGIC, lib.LLAMA_STATE_SEQ_VERSION)
+            if is_known and start < count <= min(self.n_slot + start + 1, (len(data) - head) // 4):
+                packed = struct.unpack_from(f"={count}i", data, head)
+                ids = list(packed[start:-1])
+                if packed[:start] == (*_PACKED, len(ids)):
+                    self.model.check_ids(ids)
+                    return ids, data[head + 4 * count :]
+        raise FormatError("does not fit this model and its slots")
 
     def _state(self, slot: int) -> Any:
         """Return what a slot holds, as llama.cpp writes it; nothing of an empty one."""

@@ -10,6 +10,7 @@ import ctypes
 import os
 import sys
 from contextlib import suppress
+from typing import cast
 
 from mtkit.errors import MtkitError, ResourceError, UnsupportedError
 from mtkit.llama.context import context_parameters
@@ -19,23 +20,30 @@ from mtkit.settings import ContextSettings, LoadSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 _TOKENS = 16
+_PROMPT = 33
+"""Tokens of the prompt: more than a tile of any kernel (AMX: 16 rows, in pairs) and a rest, which
+is what the first prompt of a run is, too."""
 _TEXT = "Hello, 123 w\u00f6rld\n\t\u4f60\u597d \U0001f600"
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
 
-def main(path: str, backends: str, weights: str, threads: str, seconds: str, room: str) -> None:
+def main(
+    path: str, backends: str, weights: str, threads: str, seconds: str, room: str, *way: str
+) -> None:
     """Try a model and end the process.
 
     Args:
         weights: "1" to compute, empty to build the graph alone.
+        way: "1" to repack the weights or empty, flash attention, and the type of the KV cache.
     """
     _limit(int(seconds), int(room))
     try:
-        _try(path, backends or None, threads=int(threads), weights=bool(weights))
+        _try(path, backends or None, threads=int(threads), weights=bool(weights), way=way)
     except MemoryError:
         leave(ResourceError("out of memory", source=path))
     except MtkitError as error:
@@ -85,18 +93,28 @@ def _print_stage(stage: str) -> None:
     os.write(1, f"{stage}\n".encode())
 
 
-def _try(path: str, backends: str | None, *, threads: int, weights: bool) -> None:
+def _try(
+    path: str,
+    backends: str | None,
+    *,
+    threads: int,
+    weights: bool,
+    way: Sequence[str] = ("", "on", "f16"),
+) -> None:
     _print_stage("loading")
-    settings = LoadSettings(devices=("CPU",), mmap=weights, repack=False, backends=backends)
+    repack, flash_attention, kv_type = way
+    settings = LoadSettings(devices=("CPU",), mmap=weights, repack=bool(repack), backends=backends)
     with Model(path, settings, weights=weights) as model:
         lib = model._library  # noqa: SLF001
         _print_stage("tokenizing")
         ids = _tokenize(lib, model)
         _print_stage("building the graph")
-        size = _TOKENS + len(ids)
+        size = _TOKENS + len(ids) + _PROMPT
+        if model.has_encoder:  # T5's relative positions are not for every kind of attention
+            flash_attention, kv_type = "auto", "f16"
         context_settings = ContextSettings(
             n_ctx=size, n_batch=size, n_ubatch=size, threads=threads,
-            flash_attention="auto" if model.has_encoder else "on",
+            flash_attention=cast("Any", flash_attention), kv_type=cast("Any", kv_type),
         )  # fmt: skip
         log.clear()
         context = lib.llama_init_from_model(model.handle, context_parameters(lib, context_settings))
@@ -122,8 +140,8 @@ def _tokenize(lib: Any, model: Model) -> list[int]:
 
 
 def _compute(lib: Any, model: Model, context: int, ids: list[int]) -> None:
-    """Run a prompt of two tokens and one more."""
-    ids = ids[:2]  # a batch, which other code computes than a token, and as few as can be
+    """Run a prompt and one token more."""
+    ids = (ids * _PROMPT)[:_PROMPT]
     if model.has_encoder:
         _run(lib, lib.llama_encode, context, ids)
         ids = [model.decoder_start]

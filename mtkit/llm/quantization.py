@@ -18,7 +18,7 @@ from mtkit.base.files import WholeFiles
 from mtkit.base.process import command_line
 from mtkit.base.record import Record
 from mtkit.checkpoints import legacy_imatrix
-from mtkit.errors import FormatError, UnsupportedError, UsageError, format_count
+from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count
 from mtkit.gguf import open_gguf
 from mtkit.gguf.byte_order import refuse_big_endian
 from mtkit.gguf.draft import Draft, refuse_forks, refuse_unfinished
@@ -27,7 +27,7 @@ from mtkit.gguf.shards import cut_by_names, open_whole, parts_of, shard_file_nam
 from mtkit.gguf.types import FILE_TYPES, MIXES, TENSOR_TYPES
 from mtkit.llm.importance import temporary_matrix
 from mtkit.llm.quantize_choices import Choices
-from mtkit.llm.trial import KINDS
+from mtkit.llm.trial import KINDS, exit_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def quantize(
             or a text is too short.
         FormatError: The model or the importance matrix is damaged.
         UnsupportedError: llama.cpp cannot quantize it so, or not without a fallback.
-        ResourceError: The disk is full.
+        ResourceError: The disk is full, or llama.cpp ended the process that quantizes.
     """
     file = open_whole(source)
     _check(file, source, allow_requantize=allow_requantize)
@@ -349,13 +349,14 @@ def _run(
         what = _fallback_text(before, fallbacks)
         hint = "choose a type with blocks of 32, such as Q8_0 or Q4_0"
         raise UnsupportedError(what, source=str(job["name"]), hint=hint)
-    if code in KINDS:
+    if code in KINDS and message:
         raise KINDS[code](message.removeprefix("mtkit: "))
     if code:
         reason = f": {message}" if message else ""
-        raise FormatError(
-            f"ends llama.cpp's quantizer (code {code}){reason}", source=source,
-            hint="mtkit check FILE --deep finds the problem",
+        raise ResourceError(
+            f"llama.cpp's quantizer ended {exit_name(code)}{reason}", source=source,
+            hint="mtkit check FILE --deep finds a damaged file; if it is sound, another build of"
+            " llama-cpp-python may help",
         )  # fmt: skip
     return types, fallbacks
 

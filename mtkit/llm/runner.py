@@ -376,5 +376,7 @@ def open_model(
     n_ctx = settings.context.n_ctx or min(n_ctx, header.n_ctx_train or n_ctx)
     header.check(plan_settings(settings, n_ctx))
     waiting = choose_waiting(settings.load.wait)
-    try_out(header, settings.load)
+    way = try_out(header, settings.load, settings.context)
+    context = replace(settings.context, flash_attention=way.flash_attention)
+    settings = replace(settings, load=replace(settings.load, repack=way.repack), context=context)
     return Runner(header, settings, n_ctx=n_ctx, waiting=waiting, on_progress=on_progress)

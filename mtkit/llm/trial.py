@@ -2,9 +2,11 @@
 
 Where a file contradicts itself, llama.cpp asserts or reads beyond its arrays: either ends the
 process, and no check of ours can know every such place. The child loads the file, maps it, and
-computes a prompt and a token on the CPU; where layers are for GPUs, it builds the graph without the
-weights, which need not fit the main memory. The cache folder has an empty file for each file that
-passed, named by a hash of llama.cpp's library and of header, size and time of every shard.
+computes a prompt and a token on the CPU as the run will; where layers are for GPUs, it builds the
+graph without the weights, which need not fit the main memory. Where llama.cpp dies, other ways of
+computing the same are tried: without repacked weights, then without flash attention. The cache
+folder has a file for each file that passed, named by a hash of the processor, llama.cpp's library,
+the settings, and header, size and time of every shard; it holds the way if that is another one.
 
 ``LoadSettings.trial`` or ``MTKIT_TRIAL=0`` leaves it out.
 """
@@ -17,14 +19,27 @@ from contextlib import suppress
 
 from mtkit.base import process
 from mtkit.base.process import command_line
-from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError, system_message
+from mtkit.base.record import Record, replace
+from mtkit.base.watch import restarts, say
+from mtkit.errors import (
+    FormatError,
+    MtkitError,
+    ResourceError,
+    UnsupportedError,
+    UsageError,
+    system_message,
+)
+from mtkit.settings import ContextSettings
+from mtkit.sources.locate import MODEL, shipped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.llm.header import ModelHeader
-    from mtkit.settings import LoadSettings
+    from collections.abc import Iterator
 
-_VERSION = 1
+    from mtkit.llm.header import ModelHeader
+    from mtkit.settings import Flash, LoadSettings
+
+_VERSION = 2
 """Of the trial: when it changes, every file is tried again."""
 _SECONDS, _BYTES_A_SECOND = 10, 50_000_000
 """CPU time that a child may take: some 20 times what it usually does."""
@@ -37,24 +52,78 @@ KINDS = {
     kind.exit_code: kind for kind in (UsageError, FormatError, UnsupportedError, ResourceError)
 }
 _HINT = "the file is damaged, or this version of llama.cpp cannot run it"
+_BROKEN = "reinstall llama-cpp-python, built for this processor"
+_ABOUT = ("model name", "flags", "Features", "CPU part")
+"""Lines of /proc/cpuinfo that say what is computed with."""
 
 
-def try_out(header: ModelHeader, settings: LoadSettings) -> None:
-    """Try a model file in a child process, unless it has passed before."""
-    before = _file_stamps(header)
+class Way(Record):
+    """How a model is computed: what the settings ask for, or what is left where that kills."""
+
+    repack: bool = True
+    flash_attention: Flash = "on"
+    kv_type: str = "f16"
+
+    def others(self) -> Iterator[tuple[Way, str]]:
+        """Yield ways that compute the same more slowly, with their names for people."""
+        plain = replace(self, repack=False)
+        if self.repack:
+            yield plain, "without repacking (--no-repack)"
+        if self.flash_attention != "off" and self.kv_type in ("f32", "f16", "bf16"):
+            way = replace(plain, flash_attention="off")
+            yield way, "without repacking and flash attention (--no-repack --flash-attention off)"
+
+
+class Broken(ResourceError):
+    """llama.cpp dies with a sound model, too."""
+
+
+class _Death(Exception):
+    """The child died of llama.cpp: how, doing what, and what it said."""
+
+    def __init__(self, how: str, stage: str, message: str) -> None:
+        super().__init__(how)
+        self.how, self.stage, self.message = how, stage, message
+
+
+def try_out(
+    header: ModelHeader, settings: LoadSettings, context: ContextSettings | None = None
+) -> Way:
+    """Try a model file in a child process, unless it has passed before.
+
+    Returns:
+        The way in which it can be computed.
+    """
+    before, context = _file_stamps(header), context or ContextSettings()
+    way = Way(settings.repack, context.flash_attention, context.kv_type)
     if not settings.trial or os.environ.get("MTKIT_TRIAL") == "0" or not _has_interpreter():
-        return
+        return way
     weights = settings.gpu_layers == 0
-    marker = _marker(header, before, weights=weights)
-    if os.path.exists(marker):
-        return
-    if not _passes_trial(header, settings.backends, weights=weights):
-        return
+    marker = _marker(header, before, way, weights=weights)
+    names = {name: other for other, name in way.others()}
+    try:
+        with open(marker, encoding="ascii") as file:
+            return names.get(file.read(), way)
+    except OSError:
+        pass
+    trial = Trial(header, settings.backends, context.threads, weights=weights)
+    try:
+        passed, name = trial.find_way(way)
+    except Broken as error:
+        if not restarts():
+            raise
+        say(f"{error}; the server starts all the same")
+        return way
+    if passed is None:
+        return way
     if _file_stamps(header) != before:
         raise UsageError(
             "was changed while it was tried", source=header.path, hint="wait until it is whole"
         )
-    _remember(marker)
+    _remember(marker, name)
+    if name:
+        say(f"{header.path}: llama.cpp ended the test load here; computing {name}")
+    return passed
 
 
 def _file_stamps(header: ModelHeader) -> list[tuple[int, int, int, int]]:
@@ -88,13 +157,27 @@ def trial_folder() -> str:
     return process.cache_folder("tried")
 
 
-def _marker(header: ModelHeader, stamps: list[tuple[int, int, int, int]], *, weights: bool) -> str:
+def _processor() -> str:
+    """Return what the processor is and can do, as far as the system says it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            return "".join(sorted({line for line in file if line.startswith(_ABOUT)}))
+    except OSError:
+        import platform
+
+        return f"{platform.machine()} {platform.processor()}"
+
+
+def _marker(
+    header: ModelHeader, stamps: list[tuple[int, int, int, int]], way: Way, *, weights: bool
+) -> str:
     import hashlib
 
     from mtkit.llama import library_file
 
     library = os.stat(library_file())
-    test = _VERSION, library.st_size, library.st_mtime_ns, weights
+    path = os.path.realpath(library_file())
+    test = _VERSION, path, library.st_size, library.st_mtime_ns, weights, way, _processor()
     whole = hashlib.sha256(repr(test).encode())
     for file, (size, time_ns, *_) in zip(header.files, stamps, strict=True):
         head = file.data[: file.data_offset]
@@ -103,12 +186,12 @@ def _marker(header: ModelHeader, stamps: list[tuple[int, int, int, int]], *, wei
     return os.path.join(trial_folder(), whole.hexdigest())
 
 
-def _remember(marker: str) -> None:
-    """Make the empty file of a model that passed; a missing cache folder is not a fault."""
+def _remember(marker: str, name: str) -> None:
+    """Make the file of a model that passed; a missing cache folder is not a fault."""
     with suppress(OSError):
         os.makedirs(trial_folder(), exist_ok=True)
-        with open(marker, "ab"):
-            pass
+        with open(marker, "w", encoding="ascii") as file:
+            file.write(name)
         names = os.listdir(trial_folder())
         if len(names) > _MOST_REMEMBERED:
             paths = sorted(
@@ -118,33 +201,67 @@ def _remember(marker: str) -> None:
                 os.unlink(path)
 
 
-def _passes_trial(header: ModelHeader, backends: str | None, *, weights: bool) -> bool:
-    """Run the child; returns False where there can be none."""
-    from mtkit.llm.threads import cores
+class Trial:
+    """The trial of a file: children that load it and compute, one after the other."""
 
-    size = sum(len(file.data) for file in header.files)
-    seconds = _SECONDS + size // _BYTES_A_SECOND
-    outcome = run_child(
-        (
-            header.path,
-            backends or "",
-            "1" if weights else "",
-            str(cores()),
-            str(seconds),
-            str(_ROOM + size),
-        ),
-        _WALL * seconds,
-    )
-    if outcome is None:
-        raise _timeout_error(header.path, _WALL * seconds)
-    code, stages, raw = outcome
-    message = raw.decode("utf-8", "replace").strip()
-    if code in KINDS:
-        raise KINDS[code](message.removeprefix("mtkit: "))
-    stage = stages.decode("ascii", "replace").split("\n")[-2:][0]
-    if code not in (0, 1) or (code == 0 and stage != "done"):
-        raise _crash_error(header.path, code, stage, message, seconds)
-    return not code
+    def __init__(
+        self, header: ModelHeader, backends: str | None, threads: int | None, *, weights: bool
+    ) -> None:
+        from mtkit.llm.threads import cores
+
+        self._path, self._weights = header.path, "1" if weights else ""
+        self._backends, self._threads = backends or "", str(threads or cores())
+        self._size = sum(len(file.data) for file in header.files)
+
+    def find_way(self, own: Way) -> tuple[Way | None, str]:
+        """Return the first way that works, with its name, empty for the one asked for.
+
+        The way is None where there can be no child.
+        """
+        first: _Death | None = None
+        for way, name in ((own, ""), *own.others()):
+            try:
+                return (way if self._passes(self._path, self._size, way) else None), name
+            except _Death as death:
+                first = first or death
+        assert first is not None
+        raise self._error(first, own)
+
+    def _passes(self, path: str, size: int, way: Way) -> bool:
+        """Run the child; returns False where there can be none."""
+        seconds = _SECONDS + size // _BYTES_A_SECOND
+        room = _ROOM + size * (2 if way.repack else 1)
+        outcome = run_child(
+            (
+                path, self._backends, self._weights, self._threads, str(seconds), str(room),
+                "1" if way.repack else "", way.flash_attention, way.kv_type,
+            ),
+            _WALL * seconds,
+        )  # fmt: skip
+        if outcome is None:
+            raise _timeout_error(path, _WALL * seconds)
+        code, stages, raw = outcome
+        message = raw.decode("utf-8", "replace").strip()
+        if code in KINDS and message:
+            raise KINDS[code](message.removeprefix("mtkit: "))
+        stage = stages.decode("ascii", "replace").split("\n")[-2:][0]
+        if code == 1 and not stages:
+            return False
+        if code or stage != "done":
+            raise _death(path, code, stage, message, seconds)
+        return True
+
+    def _error(self, death: _Death, way: Way) -> Exception:
+        """Return the error for a file with which llama.cpp dies in every way: whose fault it is."""
+        sound = shipped(MODEL)
+        try:
+            self._passes(sound, os.path.getsize(sound), way)
+        except (_Death, MtkitError, OSError):
+            what = f"{death.how} while {death.stage}, and so it does with a sound model"
+            return Broken(f"llama.cpp {what}", source=self._path, hint=_BROKEN)
+        reason = f": {' '.join(death.message.split())}" if death.message else ""
+        what = death.how.replace("ended", "ends llama.cpp", 1)
+        return FormatError(f"{what} while {death.stage}{reason}", source=self._path, hint=_HINT)
 
 
 def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, bytes] | None:
@@ -169,22 +286,26 @@ def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, byt
     return child.returncode, child.stdout, child.stderr
 
 
-def _crash_error(path: str, code: int, stage: str, message: str, seconds: int) -> Exception:
-    """Return the error for a child that a signal ended."""
+def exit_name(code: int) -> str:
+    """Return how a process ended: with which signal, or which exit code."""
     import signal
 
     try:
-        name = signal.Signals(-code).name
+        return f"with {signal.Signals(-code).name}"
     except ValueError:
-        name = f"exit code {code:#x}"
-    if name == "SIGXCPU":
+        return f"with exit code {code:#x}"
+
+
+def _death(path: str, code: int, stage: str, message: str, seconds: int) -> Exception:
+    """Return what is raised for a child that did not end by itself."""
+    name = exit_name(code)
+    if name == "with SIGXCPU":
         return _timeout_error(path, seconds)
-    if name == "SIGKILL":
+    if name == "with SIGKILL":
         return ResourceError(
             f"llama.cpp was killed while {stage}", source=path, hint="it may have run out of memory"
         )
-    reason = f": {' '.join(message.split())}" if message else ""
-    return FormatError(f"ends llama.cpp with {name} while {stage}{reason}", source=path, hint=_HINT)
+    return _Death(f"ended {name}", stage, message)
 
 
 def _timeout_error(path: str, seconds: int) -> Exception:

@@ -22,6 +22,7 @@ from mtkit.serve.job import (
     JobProgress,
     JobStart,
     Piece,
+    ServerClosed,
     Timings,
 )
 from mtkit.serve.reply import ClientGone, error_body, json_response, problem_of, sse_event
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from mtkit.serve.bodies import AnswerRequest
     from mtkit.serve.job import Terms
     from mtkit.serve.model import ServedModel
+
+
+_MOST_UNSENT = 1 << 14
+"""Events of a streamed answer that wait for its reader: some 20 MB where each has 50 chances."""
 
 
 class Silence(Record):
@@ -104,6 +109,10 @@ class Answers:
             is_token = isinstance(event, Piece)
             if is_token and not self._first_token:
                 self._first_token = time.perf_counter()
+            if self._queue.qsize() > _MOST_UNSENT and not self._is_whole:
+                self._jobs[index].cancelled = True
+                event = JobFailure(ServerClosed("the answer is read too slowly"))
+                is_token = False
             if self._is_whole:  # nothing is sent before the end
                 urgent = awaited = isinstance(event, (JobEnd, JobFailure))
             else:  # a token behind a token may wait for the next fetch, all else is sent at once

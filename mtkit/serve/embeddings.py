@@ -33,8 +33,7 @@ async def openai_embeddings(request: Request, served: ServedModel) -> Response:
     """Return the vectors of texts, in OpenAI's shape."""
     fields = read_body(Embeddings, await read_json(request), served.unknown)
     await served.vectors.check()
-    prompts = [await prompt_ids(served, prompt) for prompt in prompts_of(fields.input, "input")]
-    vectors = await while_connected(request.receive, served.vectors.of(prompts))
+    prompts, vectors = await _vectors_of(request, served, prompts_of(fields.input, "input"))
     data = []
     for place, vector in enumerate(vectors):
         if fields.dimensions is not None:
@@ -60,12 +59,24 @@ async def llama_embeddings(request: Request, served: ServedModel) -> Response:
     if value is None:
         raise Problem(400, "content: is missing", field="content")
     await served.vectors.check()
-    prompts = [await prompt_ids(served, prompt) for prompt in prompts_of(value, name)]
-    vectors = await while_connected(request.receive, served.vectors.of(prompts))
+    _, vectors = await _vectors_of(request, served, prompts_of(value, name))
     return json_response([
         {"index": place, "embedding": [normalize(vector, fields.embd_normalize).tolist()]}
         for place, vector in enumerate(vectors)
     ])  # fmt: skip
+
+
+async def _vectors_of(
+    request: Request, served: ServedModel, texts: Sequence[Any]
+) -> tuple[list[list[int]], list[Any]]:
+    """Return the tokens and the vectors of texts, while the client waits for them."""
+
+    async def work() -> tuple[list[list[int]], list[Any]]:
+        prompts = [await prompt_ids(served, text) for text in texts]
+        return prompts, await served.vectors.of(prompts)
+
+    result: tuple[list[list[int]], list[Any]] = await while_connected(request.receive, work())
+    return result
 
 
 async def rerank(request: Request, served: ServedModel) -> Response:
@@ -75,10 +86,13 @@ async def rerank(request: Request, served: ServedModel) -> Response:
     if not texts:
         raise Problem(400, "documents: is empty", field="documents")
     await served.vectors.check("rank")
-    prompts = [
-        await run_in_thread(partial(pair_ids, served.model, fields.query, text)) for text in texts
-    ]
-    vectors = await while_connected(request.receive, served.vectors.of(prompts, "rank"))
+
+    async def rank() -> tuple[list[list[int]], list[Any]]:
+        ids = partial(pair_ids, served.model, fields.query)
+        pairs = [await run_in_thread(partial(ids, text)) for text in texts]
+        return pairs, await served.vectors.of(pairs, "rank")
+
+    prompts, vectors = await while_connected(request.receive, rank())
     name = "score" if fields.texts else "relevance_score"
     rows: list[dict[str, Any]] = [
         {"index": place, name: float(vector[0])} for place, vector in enumerate(vectors)

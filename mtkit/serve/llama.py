@@ -29,6 +29,7 @@ from mtkit.serve.request import (
     read_with_sampler,
     validation_problem,
 )
+from mtkit.serve.slot import Slot, read_slot_file, write_slot_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from mtkit.serve.job import Piece
     from mtkit.serve.model import ServedModel
     from mtkit.serve.pool import ModelPool
-    from mtkit.serve.slot import Slot
     from mtkit.settings import SamplerSettings
 
     T = TypeVar("T")
@@ -395,16 +395,23 @@ async def change_slot(request: Request, served: ServedModel) -> Response:
         raise Problem(404, f"there is no slot {digits[:20]}")
     number = int(digits)
     if action == "erase":
-        erased, _ = await _run_on_slot(request, served, number, lambda slot: slot.erase())
+        erased = await _run_on_slot(request, served, number, Slot.erase)
         return json_response({"id_slot": number, "n_erased": erased})
     if action not in ("save", "restore"):
         raise Problem(400, "action: is not save, restore or erase", field="action")
     fields = read_body(Saved, await read_json(request), served.unknown)
     path = _slot_path(served, fields.filename)
-    saves = action == "save"
-    (tokens, size), ms = await _run_on_slot(
-        request, served, number, lambda slot: slot.save(path) if saves else slot.restore(path)
-    )
+    saves, start = action == "save", time.perf_counter()
+    served.scheduler.check_slot(number)
+    async with served.slot_files[number]:  # one at a time: it holds all of the slot in memory
+        if saves:
+            tokens, parts = await _run_on_slot(request, served, number, Slot.save)
+            size = await asyncio.to_thread(write_slot_file, served.model, path, parts)
+        else:
+            data = await asyncio.to_thread(read_slot_file, served.model, path)
+            size = len(data)
+            tokens = await _run_on_slot(request, served, number, lambda slot: slot.restore(data))
+    ms = round(1e3 * (time.perf_counter() - start), 3)
     return json_response(
         {
             "id_slot": number,
@@ -429,15 +436,10 @@ def _slot_path(served: ServedModel, name: str) -> str:
 
 async def _run_on_slot(
     request: Request, served: ServedModel, number: int, work: Callable[[Slot], T]
-) -> tuple[T, float]:
-    """Have something done once a slot is free; returns the result, and the milliseconds."""
-
-    def timed(slot: Slot) -> tuple[Any, float]:
-        start = time.perf_counter()
-        return work(slot), round(1e3 * (time.perf_counter() - start), 3)
-
-    future = asyncio.wrap_future(served.scheduler.run_on_slot(number, timed))
-    value: tuple[T, float] = await while_connected(request.receive, future)
+) -> T:
+    """Have something done once a slot is free."""
+    future = asyncio.wrap_future(served.scheduler.run_on_slot(number, work))
+    value: T = await while_connected(request.receive, future)
     return value
 
 

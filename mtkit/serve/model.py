@@ -22,6 +22,7 @@ from mtkit.llm.reasoning import find_reasoning, prompt_tail
 from mtkit.llm.vectors import Pooler, own_pooling
 from mtkit.serve.conversation import Conversation, prompt_end
 from mtkit.serve.reply import Problem
+from mtkit.serve.request import in_grammar_thread
 from mtkit.serve.stop_text import ReasoningSigns
 from mtkit.serve.tool import Tools
 
@@ -209,6 +210,7 @@ class ServedModel:
         self.vectors = Vectors(runner, scheduler, settings, self.note)
         self.responses = responses
         self.mailbox = Mailbox()
+        self.slot_files = [asyncio.Lock() for _ in scheduler.slots]
         scheduler.on_events = self.mailbox.deliver
         self._prompt = self._tool_prompt = self._open_prompt(template) if template else None
         if for_tools and for_tools != template:
@@ -358,7 +360,9 @@ class ServedModel:
             sampler = await run_in_thread(lambda: self._with_bias_ids(sampler))
         grammar, schema = sampler.grammar, sampler.json_schema
         if grammar is not None or schema is not None:
-            compiled = await asyncio.to_thread(Grammar, self.model, text=grammar, schema=schema)
+            compiled = await in_grammar_thread(
+                lambda: Grammar(self.model, text=grammar, schema=schema)
+            )
             compiled.close()
         return sampler
 

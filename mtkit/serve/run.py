@@ -11,24 +11,33 @@ import gc
 import os
 import sys
 import threading
+import time
+from collections import deque
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
+from mtkit.base import watch
+from mtkit.base.record import replace
 from mtkit.errors import ResourceError, UsageError
 from mtkit.memory_plan.plan import available_memory
 from mtkit.serve.access import keys_of, names_of
+from mtkit.serve.addresses import bind_sockets
 from mtkit.serve.load import open_scheduler, settings_of_models
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator
 
     from mtkit.serve.guard import Guard
     from mtkit.serve.pool import ModelPool
-    from mtkit.settings import ServeSettings
+    from mtkit.settings import LoadSettings, ServeSettings
 
 
+_MOST_DEATHS, _CALM_SECONDS = 5, 60.0
+"""Deaths in so many seconds after which the server is not started again."""
 _SWITCH_SECONDS = 0.0005
 """Seconds that the scheduler waits for Python's lock at most. Python's own 5 ms are what a small
 model takes for a token, and loading one asks for the lock some hundred times."""
@@ -92,20 +101,56 @@ def serve(
     template: str | None = None,
     on_progress: Callable[[float], None] | None = None,
     on_note: Callable[[str], None] | None = None,
+    on_death: Callable[[str], None] | None = None,
     listening: Callable[[str, ModelPool], None],
 ) -> None:
     """Serve models until a signal.
 
     Args:
         on_progress: Called with the part that is loaded, 0 to 1.
+        on_death: Called where llama.cpp has ended the process that served: a new one takes its
+            place. Connections that come meanwhile wait; those that it had are closed. None: it
+            serves in this process.
     """
+
+    def run(sockets: list[socket.socket], load: LoadSettings) -> None:
+        changed = replace(settings, load=load)
+        _serve(changed, sockets, template, on_progress, on_note, listening)
+
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(bound) for bound in bind_sockets(settings)]
+        if on_death is None or not watch.can_watch():
+            run(sockets, settings.load)
+            return
+        load, deaths = settings.load, deque([-_CALM_SECONDS] * _MOST_DEATHS, _MOST_DEATHS)
+        while True:
+            try:
+                watch.run_watched(partial(run, sockets, load), restarts=True)
+            except watch.Death as death:
+                deaths.append(time.monotonic())
+                if deaths[-1] - deaths[0] < _CALM_SECONDS or not death.has_started:
+                    hint = "another build of llama-cpp-python may help"
+                    raise ResourceError(str(death), hint=hint) from None
+                load = replace(load, repack=False)
+                on_death(f"{death}; the server starts again without repacking (--no-repack)")
+            else:
+                return  # the child
+
+
+def _serve(
+    settings: ServeSettings,
+    sockets: list[socket.socket],
+    template: str | None,
+    on_progress: Callable[[float], None] | None,
+    on_note: Callable[[str], None] | None,
+    listening: Callable[[str, ModelPool], None],
+) -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     with ExitStack() as stack:
         app, pool = stack.enter_context(_open_app(settings, template, on_progress, on_note))
         gc.freeze()  # what is there now lives as long as the process
-        from mtkit.serve.server import bind_sockets, listen
+        from mtkit.serve.server import listen
 
-        sockets = [stack.enter_context(bound) for bound in bind_sockets(settings)]
         server = listen(app, pool, sockets, lambda address: listening(address, pool))
     for timer in server.timers:
         timer.cancel()

@@ -176,6 +176,10 @@ class Scheduler:
             self._check_open()
             self._queue.add(jobs, self._mean_seconds)
 
+    def check_slot(self, number: int) -> None:
+        """See that there is such a slot."""
+        self._queue.slot(number)
+
     def run_on_slot(self, number: int, work: Callable[[Slot], T]) -> Future[T]:
         """Run something in the scheduler's thread once a slot is free."""
         with self._change:

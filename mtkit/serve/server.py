@@ -3,7 +3,8 @@
 A client that sends nothing, half a head or half a body would hold one of the few connections,
 without a key. A head has to be complete ``head_seconds`` after its beginning, a body
 may stand still for ``body_seconds``; where ``most`` connections are open, a new one takes the place
-of the one that has sent no head for longest. Answers are not limited: they wait for who reads them.
+of the one that has sent no head for longest. An answer of which nothing is read for
+``write_seconds`` is ended, and its slot is free.
 
 A client that has sent its request and ends its side may still read, or has left: only writing shows
 which. Until its answer begins it gets interim responses, which HTTP clients ignore, and whose
@@ -17,12 +18,10 @@ a limit, until the client has read.
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import signal
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 import h11
@@ -30,8 +29,8 @@ import uvicorn
 from h11._readers import ChunkedReader
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mtkit.errors import UsageError
-from mtkit.serve.access import hosts_of
+from mtkit.base.watch import leave, tell
+from mtkit.serve.addresses import address_error
 from mtkit.serve.request import MOST_BODY
 
 TYPE_CHECKING = False
@@ -41,41 +40,6 @@ if TYPE_CHECKING:
 
     from mtkit.serve.guard import Guard
     from mtkit.serve.pool import ModelPool
-    from mtkit.settings import ServeSettings
-
-
-def bind_sockets(settings: ServeSettings) -> list[socket.socket]:
-    """Return a socket for each address, bound and not yet listening; close them."""
-    sockets: list[socket.socket] = []
-    port = settings.port
-    try:
-        for host in hosts_of(settings):
-            family, kind, protocol, _, address = socket.getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
-            bound = socket.socket(family, kind, protocol)
-            sockets.append(bound)
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            bound.bind(address)
-            port = bound.getsockname()[1]  # the others take the one that was free
-    except (OSError, UnicodeError) as error:
-        for bound in sockets:
-            bound.close()
-        raise address_error(host, port, error) from None
-    return sockets
-
-
-def address_error(host: str, port: int, cause: OSError | UnicodeError) -> UsageError:
-    """Return the error for an address that cannot be listened on."""
-    what, hint = "cannot be listened on", ""
-    if isinstance(cause, OSError):
-        is_name = isinstance(cause, socket.gaierror)
-        reason = cause.strerror if is_name else os.strerror(cause.errno or 0)
-        what = f"{what}: {reason}"
-        hint = "choose another --port" if cause.errno == errno.EADDRINUSE else ""
-    return UsageError(what, field=f"{host}:{port}", hint=hint)
 
 
 _INTERIM_SECONDS = 0.1, 1.0
@@ -83,6 +47,10 @@ _INTERIM_SECONDS = 0.1, 1.0
 here, and between all others."""
 _MOST_DISCARDED = 16 * MOST_BODY
 """Bytes of a request that are passed over after its answer."""
+
+
+_MOST_UNREAD = 1 << 18
+"""Bytes that the system keeps for a client that does not read; its own limit is 16 times that."""
 
 
 class _Transport:
@@ -110,6 +78,7 @@ class Connection(H11Protocol):
 
     head_seconds: ClassVar[float] = 10
     body_seconds: ClassVar[float] = 30
+    write_seconds: ClassVar[float] = 20
     most: ClassVar[int] = 512
 
     is_ending = False
@@ -117,17 +86,44 @@ class Connection(H11Protocol):
     _limit: asyncio.TimerHandle | None = None
     _is_in_head = False
     _has_ended = False
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a head; of too many connections, the one that waits longest is closed."""
         super().connection_made(transport)
         self.transport = _Transport(transport, self)  # type: ignore[assignment]
+        with suppress(AttributeError, OSError):  # no socket: then nothing is kept in one
+            transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_UNREAD
+            )
         self._wait()
         if len(self.connections) > self.most:
             peers = (other for other in self.connections if isinstance(other, Connection))
             idle = [other for other in peers if other is not self and other.idle_until]
             if idle:
                 min(idle, key=lambda other: other.idle_until).transport.close()
+
+    def pause_writing(self) -> None:
+        """Wait until the client has read, or end the connection of one that reads nothing."""
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        self._stop_watching()
+        super().resume_writing()
+
+    def _watch_reader(self, size: int = 0) -> None:
+        left = self.transport.get_write_buffer_size()
+        if size and left >= size:
+            self.transport.abort()
+        else:
+            self._unread = self.loop.call_later(self.write_seconds, self._watch_reader, left)
+
+    def _stop_watching(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, and wait for the rest."""
@@ -185,6 +181,7 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._stop()
+        self._stop_watching()
         super().connection_lost(exc)
 
     @property
@@ -261,7 +258,7 @@ class Server(uvicorn.Server):
 
     def end_within(self, seconds: float) -> None:
         """End the process if it has not ended by then: nothing stops a call into C."""
-        timer = threading.Timer(seconds, os._exit, [0])
+        timer = threading.Timer(seconds, leave, [0])
         timer.daemon = True
         timer.start()
         self.timers.append(timer)
@@ -272,6 +269,7 @@ class Server(uvicorn.Server):
         if self.started:
             self._pool.watch()
             host, port = self.servers[0].sockets[0].getsockname()[:2]
+            tell("ready")
             self._listening(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -21,9 +21,9 @@ import os
 import time
 from concurrent.futures import wait
 
-from mtkit.base.binary import map_file
-from mtkit.base.files import WholeFiles
-from mtkit.errors import FormatError, UnsupportedError
+from mtkit.base.binary import open_input
+from mtkit.base.files import write_files
+from mtkit.errors import FormatError, UnsupportedError, UsageError, system_message
 from mtkit.llm.runner import common_length
 from mtkit.llm.sampling import Sampler
 from mtkit.serve.job import (
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
     from typing import Any, Literal
 
-    from mtkit.llama import SlotContext
+    from mtkit.base.binary import Buffer
+    from mtkit.llama import Model, SlotContext
     from mtkit.serve.job import End, Job, Terms
     from mtkit.speculative.seats import Seat
     from mtkit.speculative.verification import Verification
@@ -180,38 +181,43 @@ _SUM_BYTES = 32
 _MODEL_PARTS, _PART_BYTES = 16, 1 << 16
 
 
-def write_slot_file(context: SlotContext, slot: int, path: str, ids: Sequence[int]) -> int:
-    """Write a slot's tokens and state to a file, which is replaced; returns the bytes."""
-    with WholeFiles([path], force=True) as files:
-        part = files.part(path)
-        size = context.save_slot(slot, part, ids)
-        digest = _checksum(context, memoryview(map_file(part)))
-        with open(part, "ab") as file:
-            file.write(SLOT_MAGIC + digest)
-        files.appear()
-    return size + len(SLOT_MAGIC) + _SUM_BYTES
+def write_slot_file(model: Model, path: str, parts: Sequence[Buffer]) -> int:
+    """Write what a slot remembers to a file, which is replaced; returns the bytes.
+
+    It can be called from any thread: hashing and the disk take longer than a batch.
+    """
+    content = [*parts, SLOT_MAGIC + _checksum(model, parts)]
+    write_files({path: content}, force=True)
+    return sum(memoryview(part).nbytes for part in content)
 
 
-def read_slot_file(context: SlotContext, slot: int, path: str) -> tuple[list[int], int]:
-    """Set a slot to what ``write_slot_file`` wrote; returns its tokens and the bytes."""
-    data = memoryview(map_file(path))
-    end = len(data) - _SUM_BYTES
-    start = end - len(SLOT_MAGIC)
-    if start < 0 or data[start:end] != SLOT_MAGIC:
-        raise FormatError("is not a slot of this server, or cut", source=path)
-    if _checksum(context, data[:start]) != data[end:]:
+def read_slot_file(model: Model, path: str) -> bytes:
+    """Return what a slot remembered, from a file of ``write_slot_file``; from any thread."""
+    try:
+        with open_input(path) as file:
+            start = os.fstat(file.fileno()).st_size - _SUM_BYTES - len(SLOT_MAGIC)
+            is_slot = start > 0 and file.seek(start) == start
+            if not is_slot or file.read(len(SLOT_MAGIC)) != SLOT_MAGIC:  # before much is read
+                raise FormatError("is not a slot of this server, or cut", source=path)
+            file.seek(0)
+            data = file.read()
+    except OSError as error:
+        raise UsageError(system_message(error), source=path) from None
+    digest = data[start + len(SLOT_MAGIC) :]
+    if _checksum(model, [memoryview(data)[:start]]) != digest:
         raise FormatError("is damaged, or of another model", source=path)
-    return context.restore_slot(slot, path), len(data)
+    return data
 
 
-def _checksum(context: SlotContext, data: memoryview) -> bytes:
-    with open(context.model.path, "rb") as model:
-        size = os.fstat(model.fileno()).st_size
+def _checksum(model: Model, parts: Sequence[Buffer]) -> bytes:
+    with open(model.path, "rb") as weights:
+        size = os.fstat(weights.fileno()).st_size
         digest = hashlib.sha256(b"%d" % size)
         for number in range(_MODEL_PARTS):
-            model.seek(number * size // _MODEL_PARTS)
-            digest.update(model.read(_PART_BYTES))
-    digest.update(data)
+            weights.seek(number * size // _MODEL_PARTS)
+            digest.update(weights.read(_PART_BYTES))
+    for part in parts:
+        digest.update(part)
     return digest.digest()
 
 
@@ -476,16 +482,17 @@ class Slot:
         if self.job is None:
             self.ids = []
 
-    def save(self, path: str) -> tuple[int, int]:
-        """Write tokens and state to a file, which is replaced; returns tokens and bytes."""
-        return len(self.ids), write_slot_file(self._context, self.number, path, self.ids)
+    def save(self) -> tuple[int, Sequence[Buffer]]:
+        """Return how many tokens it remembers, and all of it, for ``write_slot_file``."""
+        return len(self.ids), self._context.save_slot(self.number, self.ids)
 
-    def restore(self, path: str) -> tuple[int, int]:
-        """Read a file of ``save``; returns tokens and bytes. One that fails changes nothing."""
-        ids, size = read_slot_file(self._context, self.number, path)
+    def restore(self, data: bytes) -> int:
+        """Take what ``read_slot_file`` gave; returns the tokens. One that fails changes nothing."""
+        end = len(data) - _SUM_BYTES - len(SLOT_MAGIC)
+        ids = self._context.restore_slot(self.number, memoryview(data)[:end])
         self.ids, self.past = ids, len(ids)
         self.scales = tuple(self._context.model.adapter_scales)
-        return len(ids), size
+        return len(ids)
 
     def erase(self) -> int:
         """Forget all tokens; returns how many there were."""

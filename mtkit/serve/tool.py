@@ -8,7 +8,6 @@ can do (``web_search`` and others) is left out.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import secrets
@@ -21,7 +20,7 @@ from mtkit.chat.answer_reader import open_reader
 from mtkit.chat.signs import ID, NAME, NUMBER
 from mtkit.errors import MtkitError, UsageError
 from mtkit.serve.job import JobEnd
-from mtkit.serve.request import MOST_GRAMMAR
+from mtkit.serve.request import MOST_GRAMMAR, MOST_GRAMMARS, in_grammar_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +84,9 @@ class Tools:
 
     async def force(self, sampler: SamplerSettings) -> SamplerSettings:
         """Return settings of a sampler that force a call, if the request forces one."""
-        return await asyncio.to_thread(self._force_call, sampler) if self._forced else sampler
+        return (
+            await in_grammar_thread(lambda: self._force_call(sampler)) if self._forced else sampler
+        )
 
     def _force_call(self, sampler: SamplerSettings) -> SamplerSettings:
         if sampler.grammar is not None or sampler.json_schema is not None:
@@ -97,14 +98,9 @@ class Tools:
             before, after = self._form.calls.sample
         number = secrets.token_hex(5)[:9]
         before, after = (text.replace(ID, number).replace(NUMBER, "0") for text in (before, after))
+        schemas = _read_schemas(self._forced, self._schemas)
         calls = []
-        for name in self._forced:
-            if not _NAME.fullmatch(name):
-                raise UsageError(f"{name!r} cannot be forced: its name", field="tool_choice")
-            schema = json.dumps(self._schemas[name])
-            if len(schema) > MOST_GRAMMAR:
-                what = f"has more than {MOST_GRAMMAR} bytes"
-                raise UsageError(what, field=f"parameters of {name}")
+        for name, schema in schemas.items():
             try:
                 check_schema(schema)
             except MtkitError as error:
@@ -122,6 +118,22 @@ class Tools:
             self._form, self.definitions if calls else None, prompt,
             several=self._several, calls=calls, reasoning=reasoning,
         ))  # fmt: skip
+
+
+def _read_schemas(names: Sequence[str], schemas: Mapping[str, Any]) -> dict[str, str]:
+    """Return the schemas of tools as JSON, which may be so long, each and all together."""
+    texts, size = {}, 0
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{name!r} cannot be forced: its name", field="tool_choice")
+        texts[name] = json.dumps(schemas[name])
+        if len(texts[name]) > MOST_GRAMMAR:
+            raise UsageError(f"has more than {MOST_GRAMMAR} bytes", field=f"parameters of {name}")
+        size += len(texts[name])
+        if size > MOST_GRAMMARS:  # before anything is compiled
+            what = f"have more than {MOST_GRAMMARS} bytes of parameters, too many to force a call"
+            raise UsageError(what, field="tools", hint="name one tool, or fewer in allowed_tools")
+    return texts
 
 
 class AnswerParser:

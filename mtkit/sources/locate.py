@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from mtkit.base.binary import package_file
+from mtkit.base.binary import package_file, read_head
 from mtkit.base.record import Record
 from mtkit.errors import UsageError, system_message
 
@@ -242,11 +242,7 @@ def in_folder(folder: str, files: tuple[str, ...]) -> str | None:
 
 def _lacks_weights(path: str) -> bool:
     """Tell whether a file is a GGUF without tensors, as vocabularies are."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(_TENSOR_COUNT.stop)
-    except OSError:
-        return False
+    head = read_head(path, _TENSOR_COUNT.stop)
     return len(head) == _TENSOR_COUNT.stop and not any(head[_TENSOR_COUNT])
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 
-from mtkit.base.binary import Source
+from mtkit.base.binary import Source, read_beside
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
 from mtkit.formats import spm
@@ -95,14 +95,11 @@ def token_files(folder: str, text: str) -> tuple[str, ...]:
 
     names = []
     for name in FILES:
-        path = os.path.join(folder, name)
-        if not os.path.isfile(path):
+        data = read_beside(os.path.join(folder, name))
+        try:
+            document = json.loads(data) if data is not None else None
+        except (ValueError, RecursionError):  # reading the tokenizer reports it
             continue
-        with open(path, encoding="utf-8") as file:
-            try:
-                document = json.load(file)
-            except ValueError:  # reading the tokenizer reports it
-                continue
         if name == DOCUMENT:
             document = document.get("added_tokens") if isinstance(document, dict) else None
         if _holds(document, text):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.base.escape import as_text, byte_escapes, escape, is_utf8, printable
+from mtkit.base.escape import as_text, byte_escapes, escape, is_utf8, json_visible, printable
 
 
 @pytest.mark.parametrize(
@@ -61,3 +62,12 @@ def test_messages_keep_their_backslashes() -> None:
 def test_json_text_loses_only_bad_bytes() -> None:
     assert byte_escapes(as_text(b"a\n\xe9\\")) == "a\n\\xe9\\"
     assert byte_escapes("\u4f60\n") == "\u4f60\n"
+
+
+@pytest.mark.parametrize(
+    "name", ["A\x1b]0;x\x07", "\x9b31m", "\u202eB", "\x7f", "\U000e0041", "a\u00e9 \u4f60"]
+)
+def test_json_on_a_terminal_is_the_same_json(name: str) -> None:
+    line = json_visible(json.dumps({name: [name]}, ensure_ascii=False, indent=1))
+    assert json.loads(line) == {name: [name]}
+    assert all(part.isprintable() for part in line.split("\n"))

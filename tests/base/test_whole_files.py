@@ -67,7 +67,8 @@ def test_a_signal_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
     assert path.read_bytes() == b"old"
     if number == signal.SIGKILL:
         assert code == -9
-        assert names(tmp_path) == ["a", f"a.{pid}.part", "begun"]
+        (part,) = tmp_path.glob(f"a.{pid}.*.part")
+        assert names(tmp_path) == ["a", part.name, "begun"]
     else:
         assert code == 128 + number
         assert names(tmp_path) == ["a", "begun"]
@@ -95,7 +96,7 @@ def test_a_part_that_another_process_writes_stays(tmp_path: Path) -> None:
     path = tmp_path / "a"
     pid = forked(lambda: None)
     os.waitpid(pid, 0)
-    part = tmp_path / f"a.{pid}.part"
+    part = tmp_path / f"a.{pid}.0.part"
     part.write_bytes(b"x")
     with part.open("rb") as file:
         assert whole_files.lock(file.fileno())
@@ -112,10 +113,49 @@ def test_a_dead_part_with_the_number_of_this_process(tmp_path: Path) -> None:
     write_files({str(tmp_path / "a"): b"new"})
     assert names(tmp_path) == ["a"]
     with WholeFiles([str(tmp_path / "b")]) as files:
-        made = files.part(str(tmp_path / "b"))
-        with pytest.raises(ResourceError, match="exists"):
-            files.part(str(tmp_path / "b"))
-        assert os.path.exists(made)
+        parts = {files.part(str(tmp_path / "b")) for _ in range(3)}
+        assert len(parts) == 3
+        assert all(map(os.path.exists, parts))
+
+
+def test_threads_that_write_one_file(tmp_path: Path) -> None:
+    path, torn = tmp_path / "a", []
+
+    def write(number: int) -> None:
+        for _ in range(20):
+            write_files({str(path): bytes([number]) * 30_000}, force=True)
+            data = path.read_bytes()
+            if len(data) != 30_000 or len(set(data)) != 1:
+                torn.append(number)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (torn, names(tmp_path)) == ([], ["a"])
+
+
+def test_files_beside_others_are_regular_and_not_endless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe is nobody's file, and a sparse one costs no memory before it is refused."""
+    (tmp_path / "short").write_bytes(b"text")
+    with (tmp_path / "long").open("wb") as file:
+        file.truncate(2_500_000_000)
+    os.symlink("nothing", tmp_path / "link")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    read = {name: binary.read_head(str(tmp_path / name), 2) for name in names(tmp_path)}
+    assert read == {"short": b"te", "long": bytes(2), "link": b"", "folder": b"", "pipe": b""}
+    for name in ("link", "folder", "pipe", "none"):
+        assert binary.read_beside(str(tmp_path / name)) is None
+    assert binary.read_beside(str(tmp_path / "short")) == b"text"
+    with pytest.raises(ResourceError, match="long: has more than"):
+        binary.read_beside(str(tmp_path / "long"))
+    monkeypatch.setattr(binary, "UNMAPPED_BYTES", 3)
+    with pytest.raises(ResourceError, match="more than 3 bytes"):
+        binary.Source("x", b"", folder=str(tmp_path)).beside("short")
 
 
 def test_two_writers_of_one_file(tmp_path: Path) -> None:

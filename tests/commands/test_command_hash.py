@@ -41,9 +41,13 @@ def test_xxh64_is_that_of_its_package(mtkit: Run) -> None:
 def test_names_that_are_not_utf8_are_found_again(mtkit: Run, tmp_path: Path) -> None:
     (tmp_path / "odd.gguf").write_bytes(small("\udcff\x1b[1m\u2028"))
     done = mtkit("hash", "odd.gguf")
-    assert b"odd.gguf:\xff\x1b[1m\xe2\x80\xa8\n" in done.stdout
+    assert b"odd.gguf:\\xff\\x1b[1m\\u2028\n" in done.stdout
     (tmp_path / "m").write_bytes(done.stdout)
     assert mtkit("hash", "odd.gguf", "--check", "m").returncode == 0
+    (tmp_path / "raw").write_bytes(  # as other programs write it
+        done.stdout.replace(b"\\xff\\x1b[1m\\u2028", b"\xff\x1b[1m\xe2\x80\xa8")
+    )
+    assert mtkit("hash", "odd.gguf", "--check", "raw").returncode == 0
     shown = screen("hash", tmp_path / "odd.gguf").text
     assert "\\xff\\x1b[1m\\u2028" in shown.replace("\n", "")
     assert "\x1b[1m" not in shown

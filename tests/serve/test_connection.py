@@ -116,6 +116,46 @@ def test_a_slow_body_and_several_requests() -> None:
     check(test)
 
 
+@pytest.mark.parametrize("reads", [0, 100])
+def test_an_answer_that_nobody_reads_ends(reads: int) -> None:
+    """Who reads a little goes on, who reads nothing is left, and the application hears of it."""
+    ends: list[float] = []
+
+    async def endless(_: Any, receive: Any, send: Any) -> None:
+        async def write() -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            while True:
+                await send(
+                    {"type": "http.response.body", "body": bytes(1 << 16), "more_body": True}
+                )
+
+        start, writing = time.perf_counter(), asyncio.create_task(write())
+        while time.perf_counter() - start < 4:
+            with contextlib.suppress(asyncio.TimeoutError):
+                message = await asyncio.wait_for(receive(), 0.2)
+                if message["type"] == "http.disconnect":
+                    break
+        writing.cancel()
+        ends.append(time.perf_counter() - start)
+
+    async def test(port: int) -> None:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, ("127.0.0.1", port))
+            await loop.sock_sendall(client, HEAD + b"content-length: 0\r\n\r\n")
+            start = time.perf_counter()
+            while not ends and time.perf_counter() - start < 10:
+                for _ in range(reads):
+                    await asyncio.wait_for(loop.sock_recv(client, 1 << 16), 5)
+                await asyncio.sleep(0.05)
+        assert ends
+        assert (ends[0] < 3.5) == (not reads)
+
+    check(test, endless, write_seconds=0.6)
+
+
 def test_an_answer_may_take_longer() -> None:
     async def slow(_: Any, receive: Any, send: Any) -> None:
         await receive()

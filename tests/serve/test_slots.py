@@ -13,6 +13,8 @@ from serving import Asked, serving
 from mtkit.base.record import replace
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.serve.job import JobEnd, JobProgress, JobStart, Piece
+from mtkit.serve.scheduler import Scheduler
+from mtkit.serve.slot import Slot, read_slot_file, write_slot_file
 
 FIRST, SECOND = list(range(300, 400)), list(range(500, 620))
 
@@ -146,17 +148,28 @@ def test_slots_share_their_cells() -> None:
         pass
 
 
+def save(scheduler: Scheduler, slot: int, path: str) -> tuple[int, int]:
+    """Save a slot; returns tokens and bytes."""
+    tokens, parts = scheduler.run_on_slot(slot, Slot.save).result(30)
+    return tokens, write_slot_file(scheduler.context.model, path, parts)
+
+
+def restore(scheduler: Scheduler, slot: int, path: str) -> int:
+    """Restore a slot; returns its tokens."""
+    data = read_slot_file(scheduler.context.model, path)
+    return scheduler.run_on_slot(slot, lambda slot: slot.restore(data)).result(30)
+
+
 def test_a_state_that_does_not_fit_leaves_a_slot_as_it_was(tmp_path: Path) -> None:
     path = str(tmp_path / "slot")
     with serving(tiny("llama"), slots=1, n_ctx=512) as (_, scheduler):
         ask(scheduler, [*FIRST, *SECOND], slot=0)
-        scheduler.run_on_slot(0, lambda slot: slot.save(path)).result(30)
+        save(scheduler, 0, path)
     for options in ({"n_ctx": 128}, {"n_ctx": 512, "kv_type": "q8_0", "flash_attention": "on"}):
         with serving(tiny("llama"), slots=1, **options) as (_, scheduler):
             answer = ask(scheduler, FIRST).ids
-            broken = scheduler.run_on_slot(0, lambda slot: slot.restore(path))
             with pytest.raises(FormatError, match="does not fit"):
-                broken.result(30)
+                restore(scheduler, 0, path)
             again = ask(scheduler, FIRST)
             assert (again.events[0].cached, again.ids) == (99, answer)
 
@@ -165,12 +178,12 @@ def test_a_slot_is_saved_and_restored(tmp_path: Path) -> None:
     path = str(tmp_path / "slot")
     with serving(tiny("llama"), slots=2) as (_, scheduler):
         answer = ask(scheduler, FIRST, slot=1).ids
-        tokens, size = scheduler.run_on_slot(1, lambda slot: slot.save(path)).result(30)
+        tokens, size = save(scheduler, 1, path)
         assert tokens == 104
         assert size == (tmp_path / "slot").stat().st_size
         assert scheduler.run_on_slot(1, lambda slot: slot.erase()).result(30) == 104
         assert ask(scheduler, FIRST, slot=1).events[0].cached == 0
-        assert scheduler.run_on_slot(0, lambda slot: slot.restore(path)).result(30) == (104, size)
+        assert restore(scheduler, 0, path) == 104
         again = ask(scheduler, FIRST, slot=0)
         assert (again.events[0].cached, again.ids) == (99, answer)
 
@@ -186,15 +199,12 @@ def test_a_slot_is_saved_and_restored(tmp_path: Path) -> None:
             "magic": b"x" + raw[1:], "plain": raw[:-40],
         }.items():  # fmt: skip
             (tmp_path / name).write_bytes(damaged)
-            broken = scheduler.run_on_slot(
-                0, lambda slot, name=name: slot.restore(str(tmp_path / name))
-            )
             with pytest.raises(FormatError, match=r"does not fit|damaged|cut"):
-                broken.result(30)
+                restore(scheduler, 0, str(tmp_path / name))
             assert scheduler.slots[0].ids == kept
         assert ask(scheduler, FIRST, slot=0).events[0].cached == 99
         with pytest.raises(UsageError, match="no such file"):
-            scheduler.run_on_slot(0, lambda slot: slot.restore(path + "x")).result(30)
+            restore(scheduler, 0, path + "x")
         with pytest.raises(UsageError, match="no slot 7"):
             scheduler.run_on_slot(7, lambda slot: slot.erase())
 
