@@ -98,9 +98,12 @@ def convert(
         raise UsageError("is for a model, not for a tokenizer", field=field)
     if vocab_only and not isinstance(src, Tokenizer) and target in ("", "gguf"):
         from mtkit.conversion.vocabulary import convert_vocabulary, is_described
+        from mtkit.sources import hub
 
-        if is_described(os.fspath(src)):
-            return convert_vocabulary(src, dst, **shared)
+        name = os.path.expanduser(os.fspath(src))
+        folder = name if os.path.exists(name) else hub.find(name)
+        if folder is not None and is_described(folder):
+            return convert_vocabulary(folder, dst, **shared)
     return convert_tokenizer(src, dst, to=to, **shared)
 
 

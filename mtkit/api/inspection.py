@@ -64,7 +64,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
         from mtkit.inspection.adapter import inspect_adapter
 
         return inspect_adapter(name).document()
-    source = Source.open(locate(name).path)
+    source = Source.open(model_folder.undescribed_weights(name) or locate(name).path)
     kind = kind_of(source)
     if kind == "gguf":
         from mtkit.inspection.document import gguf_document

@@ -1,18 +1,20 @@
 """A LoRA adapter as PEFT saves it: adapter_config.json and adapter_model.safetensors.
 
 A linear layer W gets W + s B A, of rank r; s is alpha / r. What PEFT trains besides, or in another
-way, is refused by name: an adapter without it would be another one.
-Source: PEFT, tuners/lora/config.py, utils/save_and_load.py.
+way, is refused by name: an adapter without it would be another one. A merge takes more than a GGUF
+holds: DoRA, biases, and layers that were trained whole.
+Source: PEFT, tuners/lora/config.py, utils/save_and_load.py, utils/other.py (``get_pattern_key``).
 """
 
 from __future__ import annotations
 
 import os
+import re
 
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record
 from mtkit.checkpoints.folder_files import read_json, tensors_of
-from mtkit.checkpoints.without_effect import is_known_field
+from mtkit.checkpoints.without_effect import is_known_field, is_known_file
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.sources import locate
 
@@ -34,17 +36,25 @@ _ENDS = {
     ".lora_embedding_B": 1,
 }
 _EMBEDDING_END = ".lora_embedding_A"
+_MAGNITUDES = (".lora_magnitude_vector", ".lora_magnitude_vector.weight")
+_PAIR_BIAS = ".lora_B.bias"
+_WHOLE_ENDS = (".weight", ".bias")
+_WRAPPERS = (".base_layer.", ".modules_to_save.")
+"""Parts of names that PEFT puts around a layer."""
 _MLX_ENDS = {".lora_a": 0, ".lora_b": 1}
 _MLX_KIND = "fine_tune_type"
 """Field by which mlx-lm says what it trained."""
 _GREATEST = 3e38
 """Near that of a float32."""
-_OTHER = {
+_MERGED = {
     "modules_to_save": "whole layers that were trained, too",
     "use_dora": "DoRA, which trains the length of each row as well",
     "bias": "biases that were trained, too",
     "lora_bias": "biases of the adapter",
-    "alpha_pattern": "another alpha for some layers",
+}
+"""Field -> what it asks for, which only a merge into a folder takes; plain LoRA has it false, empty
+or "none"."""
+_OTHER = {
     "layer_replication": "layers that stand several times",
     "target_parameters": "parameters that are not linear layers",
     "trainable_token_indices": "single embeddings that were trained, too",
@@ -54,10 +64,12 @@ _OTHER = {
     "use_bdlora": "BD-LoRA",
     "arrow_config": "a mixture of adapters",
 }
-"""Field -> what it asks for; plain LoRA has it false, empty or "none"."""
+"""Likewise, of what nothing takes."""
 _PLAIN_STARTS = (None, True, False, "gaussian", "orthogonal", "eva")
 """Values of ``init_lora_weights`` that leave the base model as it is."""
 _HINT = "in Python: peft.PeftModel.from_pretrained(…).merge_and_unload() gives a whole model"
+_MERGE_HINT = "mtkit merge BASE_FOLDER --lora ADAPTER -o MERGED_FOLDER/ gives a whole model"
+_PLAIN_NAME = re.compile(r"\^?[\w.-]+")
 
 
 class Pair(Record):
@@ -66,12 +78,23 @@ class Pair(Record):
     Attributes:
         a: Of shape (rank, columns).
         b: Of shape (rows, rank).
+        alpha: The scale of the product is this by the rank.
         embeds: B A is transposed: its columns are tokens, its rows what an embedding holds.
+        magnitude: Of DoRA: the lengths that the rows of the sum get.
+        bias: What is added to the bias of the layer, times the same scale.
     """
 
     a: StoredTensor
     b: StoredTensor
+    alpha: float
     embeds: bool = False
+    magnitude: StoredTensor | None = None
+    bias: StoredTensor | None = None
+
+    @property
+    def scale(self) -> float:
+        """The factor of the product."""
+        return self.alpha / int(self.a.weight.shape[0])
 
 
 class AdapterFolder(Record):
@@ -79,11 +102,14 @@ class AdapterFolder(Record):
 
     Attributes:
         pairs: Name of a weight of the base model -> what is added, in the order of the file.
+        whole: Name of a tensor of the base model -> the one in its place.
+        alpha: That of most layers.
     """
 
     path: str
     config: Mapping[str, Any]
     pairs: Mapping[str, Pair]
+    whole: Mapping[str, StoredTensor]
     alpha: float
 
     @property
@@ -136,15 +162,24 @@ def layer_of(name: str) -> tuple[str, bool]:
     return name, False
 
 
-def field_notes(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the fields of which no effect is known."""
-    left = [name for name, value in config.items() if not is_known_field(CONFIG, name, value)]
-    if left and config.get(_MLX_KIND) is None:
-        yield f"{CONFIG}: not used, effect unknown: {', '.join(map(shown, left))}"
+def notes(path: str, config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the fields and files of which no effect is known."""
+    if config.get(_MLX_KIND) is not None:
+        return  # refused as a whole
+    fields = [name for name, value in config.items() if not is_known_field(CONFIG, name, value)]
+    with os.scandir(path) as entries:
+        files = sorted(entry.name + "/" * entry.is_dir() for entry in entries)
+    files = [name for name in files if not is_known_file(name) and name != _PICKLE]
+    for where, names in ((CONFIG, fields), ("files", files)):
+        if names:
+            yield f"{where}: not used, effect unknown: {', '.join(map(shown, names))}"
 
 
-def read(path: str) -> AdapterFolder:
+def read(path: str, *, is_merged: bool = False) -> AdapterFolder:
     """Read a folder; no weight is read.
+
+    Args:
+        is_merged: The adapter is merged into a model folder, not written as a GGUF.
 
     Raises:
         UsageError: A file is missing.
@@ -153,7 +188,7 @@ def read(path: str) -> AdapterFolder:
     """
     source = os.path.join(path, CONFIG)
     config = read_json(source)
-    _refuse_others(config, source)
+    _refuse_others(config, source, is_merged=is_merged)
     weights = os.path.join(path, WEIGHTS)
     if not os.path.isfile(weights):
         if os.path.isfile(os.path.join(path, _PICKLE)):
@@ -161,11 +196,30 @@ def read(path: str) -> AdapterFolder:
             what = f"{_PICKLE} is a pickle, which runs code when it is loaded"
             raise UnsupportedError(what, source=path, hint=hint)
         raise UsageError(f"has no {WEIGHTS}", source=path)
-    pairs = _pairs(weights)
-    return AdapterFolder(path, config, pairs, _alpha(config, pairs, source))
+    parts = _Parts(weights, is_merged=is_merged)
+    pairs = parts.pairs(_Alphas(config, source))
+    if config.get("use_dora") is True and not all(pair.magnitude for pair in pairs.values()):
+        layer = next(layer for layer, pair in pairs.items() if not pair.magnitude)
+        raise FormatError(f"has no lora_magnitude_vector of {quoted(layer)}", source=weights)
+    for module in config.get("modules_to_save") or ():
+        if not any(_is_in(name, str(module)) for name in parts.whole):
+            what = f"has no tensor of {quoted(str(module))}, which {CONFIG} says was trained"
+            raise FormatError(what, source=weights)
+    alphas = [pair.alpha for pair in pairs.values()] if config.get("use_rslora") else []
+    usual = alphas[0] if alphas else _number(config, source)
+    return AdapterFolder(path, config, pairs, parts.whole, usual)
 
 
-def _refuse_others(config: Mapping[str, Any], source: str) -> None:
+def is_norm(name: str) -> bool:
+    """Tell whether a tensor is a norm, by its name; llama.cpp's converter takes those."""
+    return "_layernorm" in name or ".norm" in name
+
+
+def _is_in(name: str, module: str) -> bool:
+    return f".{module}." in f".{name}"
+
+
+def _refuse_others(config: Mapping[str, Any], source: str, *, is_merged: bool) -> None:
     if config.get(_MLX_KIND) is not None:
         what = "is an adapter of MLX (mlx-lm); mtkit converts those of PEFT"
         hint = "mlx_lm.fuse gives a whole model"
@@ -174,9 +228,14 @@ def _refuse_others(config: Mapping[str, Any], source: str) -> None:
     if kind != "LORA":
         what = f"is {quoted(str(kind))}, mtkit converts LORA"
         raise UnsupportedError(what, source=source, field="peft_type")
-    for field, asks in _OTHER.items():
-        if config.get(field) not in (None, False, "", "none", [], {}):
-            raise UnsupportedError(f"asks for {asks}", source=source, field=field, hint=_HINT)
+    saved = config.get("modules_to_save")
+    only_norms = isinstance(saved, list) and all("norm" in str(name) for name in saved)
+    for fields, hint in ((_OTHER, _HINT), ({} if is_merged else _MERGED, _MERGE_HINT)):
+        for field, asks in fields.items():
+            if field == "modules_to_save" and only_norms:
+                continue
+            if config.get(field) not in (None, False, "", "none", [], {}):
+                raise UnsupportedError(f"asks for {asks}", source=source, field=field, hint=hint)
     start = config.get("init_lora_weights")
     if isinstance(start, (int, float, list, dict)) and type(start) is not bool:
         start = str(start)
@@ -186,51 +245,117 @@ def _refuse_others(config: Mapping[str, Any], source: str) -> None:
         raise UnsupportedError(what, source=source, field="init_lora_weights", hint=hint)
 
 
-def _pairs(path: str) -> dict[str, Pair]:
-    halves: dict[str, list[StoredTensor | None]] = {}
-    for stored in tensors_of(path):
-        name = stored.weight.name
-        end = next((end for end in _ENDS if name.endswith(end)), None)
-        if end is None:
-            what = f"has {quoted(name)}, which is no part of plain LoRA"
-            if "norm" in name:
-                what += "; llama.cpp passes over norms in an adapter"
-            raise UnsupportedError(what, source=path, hint=_HINT)
-        layer = name.removeprefix(PREFIX).removesuffix(end) + ".weight"
-        pair = halves.setdefault(layer, [None, None])
-        if pair[_ENDS[end]] is not None:
-            raise FormatError(f"has {quoted(layer)} twice", source=path)
-        pair[_ENDS[end]] = stored
-    if not halves:
-        raise FormatError("holds no adapter", source=path)
-    pairs = {}
-    for layer, (a, b) in halves.items():
-        if a is None or b is None:
-            half = "lora_A" if a is None else "lora_B"
-            raise FormatError(f"has no {half} of {quoted(layer)}", source=path)
-        shapes = a.weight.shape, b.weight.shape
-        if len(shapes[0]) != 2 or len(shapes[1]) != 2 or shapes[0][0] != shapes[1][1]:
-            what = f"the shapes {list(shapes[0])} and {list(shapes[1])} are no pair"
-            raise FormatError(what, source=path, field=quoted(layer))
-        if not shapes[0][0]:
-            raise FormatError("has the rank 0", source=path, field=quoted(layer))
-        pairs[layer] = Pair(a, b, a.weight.name.endswith(_EMBEDDING_END))
-    return pairs
+class _Parts:
+    """The tensors of an adapter, by what they are."""
+
+    def __init__(self, path: str, *, is_merged: bool) -> None:
+        self._path = path
+        self._halves: dict[str, list[StoredTensor | None]] = {}
+        self._magnitudes: dict[str, StoredTensor] = {}
+        self._biases: dict[str, StoredTensor] = {}
+        self.whole: dict[str, StoredTensor] = {}
+        for stored in tensors_of(path):
+            name = stored.weight.name.removeprefix(PREFIX)
+            for end, half in _ENDS.items():
+                if name.endswith(end):
+                    pair = self._halves.setdefault(_layer(name, end), [None, None])
+                    self._put(pair, half, stored)
+                    break
+            else:
+                if not self._take_other(name, stored, is_merged=is_merged):
+                    what = f"has {quoted(stored.weight.name)}, which is no part of plain LoRA"
+                    raise UnsupportedError(what, source=path, hint=_MERGE_HINT)
+
+    def _put(self, pair: list[StoredTensor | None], half: int, stored: StoredTensor) -> None:
+        if pair[half] is not None:
+            raise FormatError(f"has {quoted(stored.weight.name)} twice", source=self._path)
+        pair[half] = stored
+
+    def _take_other(self, name: str, stored: StoredTensor, *, is_merged: bool) -> bool:
+        """Take a tensor that is no half of a pair; tell whether it has a meaning."""
+        magnitude = next((end for end in _MAGNITUDES if name.endswith(end)), "")
+        for end, tensors in ((magnitude, self._magnitudes), (_PAIR_BIAS, self._biases)):
+            if end and name.endswith(end):
+                tensors[_layer(name, end)] = stored
+                return is_merged
+        plain = name
+        for wrapper in _WRAPPERS:
+            plain = plain.replace(wrapper, ".")
+        if "lora_" in plain or not plain.endswith(_WHOLE_ENDS):
+            return False
+        if plain in self.whole:
+            raise FormatError(f"has {quoted(plain)} twice", source=self._path)
+        self.whole[plain] = stored
+        # PEFT saves the base's own embedding beside a pair, and the converter passes over it.
+        return is_merged or is_norm(plain) or ".base_layer.weight" in name
+
+    def pairs(self, alphas: _Alphas) -> dict[str, Pair]:
+        """Return the pairs; raise ``FormatError`` where a half is missing or does not fit."""
+        path = self._path
+        if not self._halves and not self.whole:
+            raise FormatError("holds no adapter", source=path)
+        pairs = {}
+        for layer, (a, b) in self._halves.items():
+            if a is None or b is None:
+                half = "lora_A" if a is None else "lora_B"
+                raise FormatError(f"has no {half} of {quoted(layer)}", source=path)
+            shapes = a.weight.shape, b.weight.shape
+            if len(shapes[0]) != 2 or len(shapes[1]) != 2 or shapes[0][0] != shapes[1][1]:
+                what = f"the shapes {list(shapes[0])} and {list(shapes[1])} are no pair"
+                raise FormatError(what, source=path, field=quoted(layer))
+            if not shapes[0][0]:
+                raise FormatError("has the rank 0", source=path, field=quoted(layer))
+            pairs[layer] = Pair(
+                a,
+                b,
+                alphas.of(layer.removesuffix(".weight"), shapes[0][0]),
+                a.weight.name.endswith(_EMBEDDING_END),
+                self._magnitudes.pop(layer, None),
+                self._biases.pop(layer, None),
+            )
+        left = next(iter((*self._magnitudes.values(), *self._biases.values())), None)
+        if left is not None:
+            raise FormatError(f"has {quoted(left.weight.name)} without a pair", source=path)
+        return pairs
 
 
-def _alpha(config: Mapping[str, Any], pairs: Mapping[str, Pair], source: str) -> float:
-    """Return alpha as llama.cpp divides it: by the rank, where rsLoRA has the rank's root."""
+def _layer(name: str, end: str) -> str:
+    return name.removesuffix(end) + ".weight"
+
+
+class _Alphas:
+    """The alpha of each layer, as llama.cpp divides it: by the rank."""
+
+    def __init__(self, config: Mapping[str, Any], source: str) -> None:
+        self._alpha = _number(config, source)
+        self._uses_root = bool(config.get("use_rslora"))
+        self._own: dict[str, float] = {}
+        field, own = "alpha_pattern", config.get("alpha_pattern") or {}
+        if not isinstance(own, dict):
+            raise FormatError("is not a JSON object", source=source, field=field)
+        for name in own:
+            if not _PLAIN_NAME.fullmatch(name):
+                what = f"{quoted(name)} is a pattern; mtkit takes names of layers"
+                raise UnsupportedError(what, source=source, field=field, hint=_HINT)
+            self._own[name] = _number({"lora_alpha": own[name]}, source, field)
+
+    def of(self, layer: str, rank: int) -> float:
+        """Return that of a layer; the first name that fits counts, as in PEFT."""
+        fits = (
+            alpha
+            for name, alpha in self._own.items()
+            if layer == name.removeprefix("^") or layer.endswith(f".{name}")
+        )
+        alpha = next(fits, self._alpha)
+        return float(alpha * rank**0.5) if self._uses_root else alpha
+
+
+def _number(config: Mapping[str, Any], source: str, field: str = "lora_alpha") -> float:
     value = config.get("lora_alpha")
     try:
         alpha = float(value) if type(value) is int or type(value) is float else 0.0
     except OverflowError:
         alpha = 0.0
     if not 0 < abs(alpha) < _GREATEST:  # 0 is a scale of 1 in llama.cpp
-        raise FormatError("is not a number other than 0", source=source, field="lora_alpha")
-    if not config.get("use_rslora"):
-        return alpha
-    ranks = sorted({pair.a.weight.shape[0] for pair in pairs.values()})
-    if len(ranks) > 1:
-        what = f"with layers of ranks {', '.join(map(str, ranks[:4]))} a GGUF cannot hold"
-        raise UnsupportedError(what, source=source, field="use_rslora", hint=_HINT)
-    return float(alpha * ranks[0] ** 0.5)
+        raise FormatError("is not a number other than 0", source=source, field=field)
+    return alpha

@@ -378,6 +378,15 @@ class ModelFolder(Record):
     findings: tuple[Finding, ...] = ()
 
 
+def undescribed_weights(path: str) -> str | None:
+    """Return the file that lists the weights of a folder without config.json; None: no such."""
+    if not os.path.isdir(path) or os.path.exists(os.path.join(path, MODEL_CONFIG)):
+        return None
+    names = sorted(files_in(path))
+    names = [name for name in (INDEX, *filter(is_weights, names)) if name in names]
+    return os.path.join(path, names[0]) if names else None
+
+
 def sniff(path: str) -> bool:
     """Tell by a config.json with weights beside it, in whichever form."""
     if not os.path.isfile(os.path.join(path, MODEL_CONFIG)):

@@ -265,7 +265,7 @@ def adapter_findings(path: str) -> Iterator[Finding]:
 
     try:
         adapter = adapter_folder.read(path)
-        for note in adapter_folder.field_notes(adapter.config):
+        for note in adapter_folder.notes(path, adapter.config):
             yield Finding(ADAPTER_FIELD, ADAPTER_FIELD.field, note, source=path)
         plan_adapter(path)
     except MtkitError as error:

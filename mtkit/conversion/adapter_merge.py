@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Buffer
     from mtkit.checkpoints.adapter_folder import AdapterFolder
     from mtkit.checkpoints.folder_files import StoredTensor
+    from mtkit.checkpoints.model_folder import ModelFolder
     from mtkit.conversion.adapter import AdapterPlan
     from mtkit.gguf import GgufFile
     from mtkit.gguf.types import TensorType
@@ -55,6 +56,7 @@ _BLOCK = 1 << 18
 """Values that are summed at once."""
 _EMBEDDING = "token_embd.weight"
 _OTHER_BASE = "check that this is its base model"
+_IN_PYTHON = "in Python: peft.PeftModel.from_pretrained(…).merge_and_unload()"
 _LEFT_OUT = (".gguf", ".pth", ".pt", ".h5", ".msgpack", ".onnx", ".ckpt", ".npz", ".part")
 """Ends of names of files that hold weights of the base as well, in other forms."""
 
@@ -66,10 +68,34 @@ class Addend(Record):
         scale: The factor of the product.
         load: Returns B of shape (…, rows, rank) and A of shape (…, rank, columns); or the whole
             product and None.
+        replaces: The product takes the place of the matrix.
+        magnitude: Of DoRA: the lengths that the rows of the sum get.
+        owner: Path of the adapter.
     """
 
     scale: float
     load: Callable[[], tuple[Any, Any]]
+    replaces: bool = False
+    magnitude: Callable[[], Any] | None = None
+    owner: str = ""
+
+    def change(self) -> Callable[[Any, int, int], None]:
+        """Return the function that changes rows, which it gets with their numbers."""
+        import numpy as np
+
+        rows = self.rows()
+        lengths = None if self.magnitude is None else self.magnitude().reshape(-1)
+
+        def apply(sums: Any, first: int, stop: int) -> None:
+            if self.replaces:
+                sums[:] = rows(first, stop)
+                return
+            sums += rows(first, stop)
+            if lengths is not None:
+                norms = np.linalg.norm(sums, axis=1)
+                sums *= (lengths[first:stop] / norms)[:, None]
+
+        return apply
 
     def rows(self) -> Rows:
         """Return the function that gives rows, counted through the whole stack."""
@@ -151,7 +177,7 @@ def merge_into_gguf(
     widened: dict[str, int] = {}
     for name, changes in addends.items():
         tensor = file.names[name]
-        target = _target_type(tensor.type, kind)
+        target = _target_type(tensor.type, kind, len(tensor.shape))
         if target is not tensor.type:
             widened[tensor.type.name] = widened.get(tensor.type.name, 0) + 1
         read = partial(convert_data, file.tensor_data(tensor), tensor.type.name, F32)
@@ -205,8 +231,8 @@ def _plan_for_gguf(file: GgufFile, path: str) -> AdapterPlan:
     )  # fmt: skip
 
 
-def _target_type(own: TensorType, kind: str) -> TensorType:
-    if kind:
+def _target_type(own: TensorType, kind: str, rank: int) -> TensorType:
+    if kind and rank > 1:
         return TYPES[kind]
     return F16 if own.block > 1 else own
 
@@ -244,12 +270,12 @@ def _sums(
     """Yield the bytes of a matrix with what is added to it."""
     import numpy as np
 
-    functions = [addend.rows() for addend in addends]
+    changes = [addend.change() for addend in addends]
     first = 0
     for block in _row_blocks(read(), columns):
         sums, stop = block.astype(np.float32), first + len(block)
-        for rows in functions:
-            sums += rows(first, stop)
+        for change in changes:
+            change(sums, first, stop)
         encoded = encode_values(sums, kind)
         if not np.isfinite(decode_values(encoded, kind.name)).all():
             is_finite = np.isfinite(sums).all()
@@ -305,8 +331,20 @@ def _gather(
             if name not in names:
                 what = f"adapts {quoted(name)}, which {base} does not have"
                 raise UnsupportedError(what, source=path, hint=_OTHER_BASE)
-            addends.setdefault(name, []).append(addend)
+            _put(addends, name, addend)
     return addends
+
+
+def _put(addends: Addends, name: str, addend: Addend) -> None:
+    """Take what an adapter does to a tensor; what depends on the order of adapters is refused."""
+    others = addends.setdefault(name, [])
+    sums = [other for other in others if not other.replaces]
+    foreign = any(other.replaces and other.owner != addend.owner for other in others)
+    is_dora = any(other.magnitude is not None for other in (addend, *sums))
+    if foreign or (addend.replaces and others) or (sums and is_dora):
+        what = "is trained whole, or by DoRA, in one of several adapters"
+        raise UnsupportedError(what, field=quoted(name), hint="merge one adapter at a time")
+    others.append(addend)
 
 
 def _adapter_folder(path: str) -> str | None:
@@ -327,12 +365,27 @@ def _planned_addends(
 ) -> Iterator[tuple[str, Addend]]:
     for label, b in halves.items():
         name, end = label[: -len(_ENDS[1])], label[-len(_ENDS[1]) :]
-        if end == _ENDS[1]:
+        if end not in _ENDS:
+            _refuse_scale(scale, label)
+            yield label, Addend(1.0, partial(_load_norm, b), replaces=True)
+        elif end == _ENDS[1]:
             load = partial(_load_planned, halves[name + _ENDS[0]], b)
             yield name, Addend(scale * alpha / b.shape[0], load)
 
 
 _ENDS = (".lora_a", ".lora_b")
+
+
+def _load_norm(norm: NewTensor) -> tuple[Any, Any]:
+    import numpy as np
+
+    return np.frombuffer(b"".join(norm.pieces()), "<f4").reshape(1, -1), None
+
+
+def _refuse_scale(scale: float, name: str) -> None:
+    if scale != 1:
+        what = "is not a sum, so that it has no scale"
+        raise UnsupportedError(what, field=quoted(name), hint="merge it without =SCALE")
 
 
 def _load_planned(a: NewTensor, b: NewTensor) -> tuple[Any, Any]:
@@ -380,12 +433,12 @@ def merge_into_folder(base: str, adapters: Sequence[str]) -> Merge:
         path, scale = parse_adapter(text)
         source = _adapter_folder(path)
         if source is not None:
-            more = _folder_addends(adapter_folder.read(source), tensors, scale)
+            more = _folder_addends(folder, adapter_folder.read(source, is_merged=True), scale)
         else:
             more = _turned_addends(base, text, scale)
         try:
             for name, addend in more:
-                addends.setdefault(name, []).append(addend)
+                _put(addends, name, replace(addend, owner=path))
         except MtkitError as error:
             raise error.located(path) from None
     for name in addends:
@@ -402,27 +455,65 @@ _FLOATS = {kind.name: kind for name, kind in TYPES.items() if kind.block == 1}
 
 
 def _folder_addends(
-    adapter: AdapterFolder, tensors: Mapping[str, StoredTensor], scale: float
+    base: ModelFolder, adapter: AdapterFolder, scale: float
 ) -> Iterator[tuple[str, Addend]]:
     """Yield what an adapter as PEFT saves it adds to the tensors of a folder."""
+    tensors = base.tensors
     flips = adapter.config.get("fan_in_fan_out") is True
+    for name, stored in adapter.whole.items():
+        real, shape = _tensor_of(tensors, name), stored.weight.shape
+        _refuse_scale(scale, real)
+        _refuse_tied(base, real)
+        if shape != tensors[real].weight.shape:
+            what = f"is {list(shape)}, but {list(tensors[real].weight.shape)} in the base model"
+            hint = "in Python: merge_and_unload() of PEFT, for a model with other rows"
+            raise UnsupportedError(what, field=quoted(real), hint=hint)
+        yield real, Addend(1.0, partial(_load_whole, stored), replaces=True)
     for name, pair in adapter.pairs.items():
-        # A model that is saved without its head has no prefix in front of its names.
-        names = [name, f"model.{name}", name.removeprefix("model."), f"transformer.{name}"]
-        real = next((label for label in names if label in tensors), None)
-        if real is None:
-            what = f"adapts {quoted(name)}, which the base model does not have"
-            raise UnsupportedError(what, hint=_OTHER_BASE)
-        rows, rank = pair.b.weight.shape
-        shapes = [(rows, pair.a.weight.shape[1])]
-        shapes.append(shapes[0][::-1])
+        real = _tensor_of(tensors, name)
+        rows, columns = pair.b.weight.shape[0], pair.a.weight.shape[1]
+        shapes = [(rows, columns), (columns, rows)]
         shape = tensors[real].weight.shape
         if shape not in shapes:
             what = f"adds a matrix of {list(shapes[0])}, but the base model has {list(shape)}"
             raise UnsupportedError(what, field=quoted(real), hint=_OTHER_BASE)
-        is_turned = flips if shapes[0] == shapes[1] else shape == shapes[1]
+        is_turned = flips if rows == columns else shape == shapes[1]
+        is_turned = is_turned or pair.embeds
+        lengths = None
+        if pair.magnitude is not None:
+            _refuse_scale(scale, real)
+            if is_turned or pair.magnitude.weight.shape not in ((rows,), (rows, 1), (1, rows)):
+                what = "is trained by DoRA and stored turned, or an embedding"
+                raise UnsupportedError(what, field=quoted(real), hint=_IN_PYTHON)
+            lengths = pair.magnitude.floats
         load = partial(_load_pair, pair.b, pair.a, is_turned=is_turned)
-        yield real, Addend(scale * adapter.alpha / rank, load)
+        yield real, Addend(scale * pair.scale, load, magnitude=lengths)
+        if pair.bias is not None:
+            bias = _tensor_of(tensors, f"{name.removesuffix('.weight')}.bias")
+            yield bias, Addend(scale * pair.scale, partial(_load_whole, pair.bias))
+
+
+def _tensor_of(tensors: Mapping[str, StoredTensor], name: str) -> str:
+    # A model that is saved without its head has no prefix in front of its names.
+    names = [name, f"model.{name}", name.removeprefix("model."), f"transformer.{name}"]
+    real = next((label for label in names if label in tensors), None)
+    if real is None:
+        what = f"adapts {quoted(name)}, which the base model does not have"
+        raise UnsupportedError(what, hint=_OTHER_BASE)
+    return real
+
+
+def _refuse_tied(base: ModelFolder, name: str) -> None:
+    """Refuse one of the embedding and the head where a model has one matrix for both."""
+    is_either = name.endswith(("embed_tokens.weight", "wte.weight", "lm_head.weight"))
+    if is_either and base.config.get("tie_word_embeddings") is True:
+        what = "is trained whole, but the model has one matrix for embedding and head"
+        raise UnsupportedError(what, field=quoted(name), hint=_IN_PYTHON)
+
+
+def _load_whole(stored: StoredTensor) -> tuple[Any, Any]:
+    array = stored.floats()
+    return array.reshape(-1, array.shape[-1]), None
 
 
 def _load_pair(b: StoredTensor, a: StoredTensor, *, is_turned: bool) -> tuple[Any, Any]:

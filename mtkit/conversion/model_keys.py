@@ -20,6 +20,7 @@ from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.checkpoints import folder_files
 from mtkit.checkpoints.folder_files import GENERATION, MODEL_CONFIG, read_json
+from mtkit.conversion.remainder import token_notes
 from mtkit.conversion.tokenizer import write_tokenizer
 from mtkit.conversion.verification import verify
 from mtkit.errors import MtkitError, UsageError
@@ -33,7 +34,7 @@ from mtkit.tokenizer.load import in_its_folder, load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from mtkit.architectures import Architecture
@@ -284,7 +285,19 @@ def model_vocabulary(
     for key in _role_keys(config, size):
         keys.setdefault(key.name, key)
     name = str(metadata.get("general.name", ""))
+    assumptions = (*assumptions, *token_notes(folder, _ids_of(source)))
     return ModelVocabulary(tuple(keys.values()), name, written.losses, assumptions, verified)
+
+
+def _ids_of(tokenizer: Tokenizer) -> Callable[[str], int | None]:
+    """Return a function from the text of a token to its id."""
+    added = {token.content: token.id for token in tokenizer.spec.added_tokens.tokens}
+
+    def of(text: str) -> int | None:
+        number = added.get(text.encode("utf-8", "surrogatepass"))
+        return tokenizer.token_to_id(text) if number is None else number
+
+    return of
 
 
 def _refuse_outside(tokenizer: Tokenizer, size: int) -> None:

@@ -13,7 +13,7 @@ import re
 
 from mtkit.architectures import architectures_of_name
 from mtkit.architectures.tensor_match import layer_count, layer_number_names
-from mtkit.base.escape import shown
+from mtkit.base.escape import quoted, shown
 from mtkit.checkpoints.folder_files import GENERATION, MODEL_CONFIG, read_json
 from mtkit.checkpoints.model_folder import PREFIX, TEXT_PART, UNUSED
 from mtkit.checkpoints.sentence_modules import read_modules
@@ -25,11 +25,14 @@ from mtkit.checkpoints.without_effect import (
     is_named,
 )
 from mtkit.errors import MtkitError
+from mtkit.formats.tokenizer_config import ADDED_TOKENS
 from mtkit.gguf.values import decode_values
+from mtkit.tokenizer.folder import DOCUMENT
+from mtkit.tokenizer.folder import FILES as TOKEN_FILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from mtkit.architectures import Architecture
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 
 _MOST_LETTERS = 60
 """Of a name or a value in a note."""
+_MOST_NAMED = 5
+"""Tokens of a file that a note names."""
 _GELU, _SILU = "gelu", ("silu", "swish")
 _PATTERNS = {"gemma2": 2, "gpt-oss": 2, "gemma3": 6, "gemma-embedding": 6, "cohere2": 4,
              "exaone4": 4, "olmo2": 4}  # fmt: skip
@@ -124,6 +129,58 @@ def tensor_notes(
     for names in groups.values():
         more = f" and {len(names) - 1} more" if names[1:] else ""
         yield f"tensor {shown(names[0])}{more}: not in a GGUF of {architecture.name}"
+
+
+def token_notes(folder: str, ids: Callable[[str], int | None]) -> Iterator[str]:
+    """Yield the tokens that files beside a tokenizer name, but that it does not have, or elsewhere.
+
+    Args:
+        ids: Returns the id that a text has in the tokenizer.
+    """
+    for name in TOKEN_FILES:
+        missing, moved = [], []
+        for text, number in _named_tokens(folder, name):
+            own = ids(text)
+            if own is None:
+                missing.append(quoted(text))
+            elif number not in (None, own):
+                moved.append(f"{quoted(text)} ({number} there, {own} in the vocabulary)")
+        for what, texts in (("not in the vocabulary", missing), ("under another id", moved)):
+            if texts:
+                more = f" and {len(texts) - _MOST_NAMED} more" if texts[_MOST_NAMED:] else ""
+                yield f"{name}: tokens {what}: {', '.join(texts[:_MOST_NAMED])}{more}"
+
+
+def _named_tokens(folder: str, name: str) -> Iterator[tuple[str, int | None]]:
+    """Yield the tokens that a file names, each with the id that it has there."""
+    try:
+        document = read_json(os.path.join(folder, name))
+    except (MtkitError, OSError):
+        return  # missing, or what reads it says that it is damaged
+    if name == ADDED_TOKENS:
+        yield from ((text, number) for text, number in document.items() if type(number) is int)
+        return
+    if name == DOCUMENT:
+        tokens = document.get("added_tokens")
+        for token in tokens if isinstance(tokens, list) else ():
+            yield from _token(token, token.get("id") if isinstance(token, dict) else None)
+        return
+    decoder = document.get("added_tokens_decoder")
+    for number, token in decoder.items() if isinstance(decoder, dict) else ():
+        yield from _token(token, int(number) if number.isdecimal() else None)
+    for role, value in document.items():
+        if role.endswith("_token") and not role.startswith("add_"):
+            yield from _token(value, None)
+        elif role.endswith("_special_tokens"):
+            values = [*value.values()] if isinstance(value, dict) else value
+            for token in values if isinstance(values, list) else ():
+                yield from _token(token, None)
+
+
+def _token(value: Any, number: object) -> Iterator[tuple[str, int | None]]:
+    text = value.get("content") if isinstance(value, dict) else value
+    if isinstance(text, str) and text:
+        yield text, number if type(number) is int else None
 
 
 def implied_fields(

@@ -148,7 +148,12 @@ class ValueCounts:
         """
         import numpy as np
 
-        written = count_specials(out, self.kind.name, self.kind.block_bytes)
+        floats = out
+        if self.kind.name == "Q8_0":  # the scales, taken out of the blocks once
+            floats = np.ascontiguousarray(out.reshape(-1, self.kind.block_bytes)[:, :2]).reshape(-1)
+            written = _count_floats(floats, HALF, "<")
+        else:
+            written = count_specials(out, self.kind.name, self.kind.block_bytes)
         if written != NONE:
             if dtype in PLAIN:
                 own = count_specials(raw, dtype, WIDTHS[FLOATS[dtype][0]])
@@ -161,20 +166,19 @@ class ValueCounts:
             self.infinite += own.infinite
             self.overflow += max(0, lost - own.nan - own.infinite)
         if self.kind.name in ("F16", "Q8_0") and dtype != "F16":
-            self._count_rows(values, out)
+            self._count_rows(values, floats.view("<u2"))
 
-    def _count_rows(self, values: Any, out: Any) -> None:
-        """Count rows that became zero; only those that begin and end so are looked at whole."""
+    def _count_rows(self, values: Any, halves: Any) -> None:
+        """Count rows that became zero; only those that begin and end so are looked at whole.
+
+        Args:
+            halves: Bits of the F16 values, or of the scales.
+        """
         import numpy as np
 
         if not self.row or len(values) % self.row:
             return
-        if self.kind.name == "F16":
-            words = out.view("<u2").reshape(-1, self.row)
-        else:
-            scales = out.reshape(-1, self.kind.block_bytes)[:, :2]
-            scales = np.ascontiguousarray(scales).view("<u2")
-            words = scales.reshape(-1, self.row // self.kind.block)
+        words = halves.reshape(-1, self.row // self.kind.block)
         (rows,) = np.nonzero(((words[:, 0] | words[:, -1]) & 0x7FFF) == 0)
         if len(rows):
             rows = rows[~(words[rows] & 0x7FFF).any(axis=1)]

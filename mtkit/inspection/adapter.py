@@ -67,7 +67,7 @@ def inspect_adapter(path: str) -> AdapterReport:
     notes: tuple[str, ...] = ()
     try:
         config = read_json(os.path.join(path, adapter_folder.CONFIG))
-        notes = tuple(adapter_folder.field_notes(config))
+        notes = tuple(adapter_folder.notes(path, config))
         adapter_folder.read(path)
     except MtkitError as error:
         refused = error.located(path)

@@ -11,6 +11,7 @@ from adapters import linear_layers, write_adapter
 from model_folders import write_folder
 from support import Run, one_line
 
+import mtkit as library
 from mtkit.commands.habits import instead_of, near_options
 from mtkit.conversion.key_types import known_type, read_metadata, role_key
 from mtkit.errors import UsageError
@@ -318,3 +319,59 @@ def test_a_known_key_needs_no_type(model: Path, tmp_path: Path, mtkit: Run) -> N
     assert found["general.url"] == "http://x"
     text = one_line(mtkit("edit", model, "--set", "own.key=5", "-o", out), 2)
     assert "its type is needed" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "what"),
+    [
+        (("--type", "q8_0"), 4, "would be F16: a row of 144 is no multiple of 32"),
+        (("--type", "Q4_K_M"), 4, "tensors fall back to another type"),
+        (("--type", "f16"), 2, "every row fits --type f16"),
+        (("--type", "Q4_K_M", "--dry-run"), 2, "mtkit quantize GGUF --dry-run shows"),
+        (("--vocab-only",), 2, "--no-fallback does not go with --vocab-only"),
+    ],
+)
+def test_no_fallback_while_converting(
+    options: tuple[str, ...], code: int, what: str, tmp_path: Path, mtkit: Run
+) -> None:
+    sizes = {"hidden_size": 144, "intermediate_size": 288, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "head_dim": 36}  # fmt: skip
+    folder = write_folder(tmp_path / "narrow", config=sizes, optional=())
+    done = mtkit("convert", folder, tmp_path / "n.gguf", "--no-fallback", *options)
+    assert (done.returncode, what.encode() in done.stderr) == (code, True), done.stderr
+    assert not (tmp_path / "n.gguf").exists()
+
+
+def test_rows_that_fit_need_no_fallback(base: Path, tmp_path: Path, mtkit: Run) -> None:
+    done = mtkit("convert", base, tmp_path / "a.gguf", "--no-fallback", "--type", "q8_0")
+    assert done.returncode == 0, done.stderr
+
+
+def test_weights_without_a_config(base: Path, tmp_path: Path, mtkit: Run) -> None:
+    folder = tmp_path / "bare"
+    folder.mkdir()
+    for name in ("model.safetensors", "tokenizer.json"):
+        if (base / name).exists():
+            (folder / name).write_bytes((base / name).read_bytes())
+    done = mtkit("inspect", folder)
+    assert done.returncode == 0
+    assert b"model.embed_tokens.weight" in done.stdout
+    assert b"has weights but no config.json; shown is model.safetensors" in done.stderr
+    rows = mtkit("inspect", folder, base).stdout.decode().splitlines()
+    assert [row.split("\t")[1] for row in rows] == ["safetensors", "folder"]
+    assert library.inspect(folder)["kind"] == "safetensors"
+
+
+def test_the_tokenizer_of_a_model_in_the_hub(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its name, it gets the architecture and keys as well."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    model = tmp_path / "hub" / "models--some--model"
+    (model / "refs").mkdir(parents=True)
+    (model / "refs" / "main").write_text("0" * 40)
+    (model / "snapshots").mkdir()
+    (model / "snapshots" / ("0" * 40)).symlink_to(base)
+    library.convert("some/model", tmp_path / "v.gguf", vocab_only=True)
+    metadata = open_gguf(tmp_path / "v.gguf").metadata
+    assert metadata["llama.block_count"] == 2

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from adapters import LAYERS, linear_layers, write_adapter
 from hf_models import _maker, cases, folder
-from model_folders import write_folder
+from model_folders import write_folder, write_weights
 
 from mtkit.architectures import architectures, describe_config
 from mtkit.architectures.metadata import keys_of
@@ -20,7 +20,7 @@ from mtkit.checkpoints import adapter_folder
 from mtkit.checkpoints.adapter_folder import WEIGHTS
 from mtkit.checkpoints.folder_files import tensors_of
 from mtkit.conversion.adapter import convert_adapter
-from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
+from mtkit.errors import FormatError, LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.inspection.adapter import inspect_adapter
 
@@ -99,7 +99,7 @@ def base(tmp_path: Path) -> Path:
 
 def adapter_of(base: Path, **options: Any) -> Path:
     layers = linear_layers(base, options.pop("wanted", ("q_proj", "down_proj")))
-    return write_adapter(base.parent / "adapter", base, layers, **options)
+    return write_adapter(base.parent / options.pop("name", "adapter"), base, layers, **options)
 
 
 def test_names_and_scale(base: Path) -> None:
@@ -167,7 +167,8 @@ OTHERS: list[tuple[dict[str, Any], str]] = [
     ({"modules_to_save": ["lm_head"]}, "modules_to_save: asks for whole layers"),
     ({"use_dora": True}, "use_dora: asks for DoRA"),
     ({"bias": "all"}, "bias: asks for biases"),
-    ({"alpha_pattern": {"q_proj": 2}}, "alpha_pattern: asks for another alpha"),
+    ({"alpha_pattern": {r"layers\.\d+": 2}}, "alpha_pattern: 'layers\\.\\d+' is a pattern"),
+    ({"trainable_token_indices": [1]}, "trainable_token_indices: asks for single embeddings"),
     ({"init_lora_weights": "pissa_niter_4"}, "init_lora_weights: is 'pissa_niter_4', which"),
     ({"init_lora_weights": 3}, "init_lora_weights: is '3', which"),
     ({"alora_invocation_tokens": [1, 2]}, "alora_invocation_tokens: asks for an adapter that"),
@@ -183,8 +184,6 @@ def test_no_plain_lora(config: dict[str, Any], what: str, base: Path) -> None:
 
 def with_tensors(base: Path, change: dict[str, tuple[int, ...] | None]) -> Path:
     """Return an adapter whose tensors are others."""
-    from model_folders import write_weights
-
     adapter = adapter_of(base)
     shapes: dict[str, tuple[int, ...]] = {
         half.weight.name: half.weight.shape
@@ -202,7 +201,8 @@ def with_tensors(base: Path, change: dict[str, tuple[int, ...] | None]) -> Path:
 
 Q = "base_model.model.model.layers.0.self_attn.q_proj"
 TENSORS: list[tuple[dict[str, tuple[int, ...] | None], type[MtkitError], str]] = [
-    ({SAVED: (64,)}, UnsupportedError, f"has '{SAVED}', which is no part of plain LoRA"),
+    ({SAVED: (63,)}, FormatError, "'model.norm.weight': has the shape [63], the base model [64]"),
+    ({f"{Q}.weight": (64, 64)}, UnsupportedError, f"has '{Q}.weight', which is no part of plain"),
     ({f"{Q}.lora_magnitude_vector": (64,)}, UnsupportedError, "is no part of plain LoRA"),
     (
         {
@@ -257,6 +257,75 @@ def test_the_embedding(base: Path) -> None:
     assert (a.shape, b.shape) == ((4, 8000), (4, 64))
     values = np.frombuffer(file.tensor_data(a), "<f4").reshape(8000, 4)
     np.testing.assert_array_equal(values, stored[f"{name}A"].T)
+
+
+def test_norms_are_written_and_said(base: Path) -> None:
+    """As convert_lora_to_gguf.py does; llama.cpp passes over them. Gemma stores them less 1."""
+    made = convert_adapter(with_tensors(base, {SAVED: (64,)}))
+    assert open_gguf(made.path).names["output_norm.weight"].type.name == "F32"
+    assert any("llama.cpp passes over norms" in note for note in made.model.notes)
+    gemma = write_folder(base.parent / "gemma", "GemmaForCausalLM", optional=())
+    adapter = adapter_of(gemma, wanted=("up_proj",), config={"modules_to_save": ["norm"]}, name="g")
+    with pytest.raises(FormatError, match="has no tensor of 'norm'"):
+        convert_adapter(adapter)
+    halves = {one.weight.name: one.weight.shape for one in tensors_of(str(adapter / WEIGHTS))}
+    write_weights(adapter / WEIGHTS, {**halves, SAVED: (64,)}, "F32")
+    stored = {one.weight.name: one.floats() for one in tensors_of(str(adapter / WEIGHTS))}
+    file = open_gguf(convert_adapter(adapter).path)
+    norm = np.frombuffer(file.tensor_data(file.names["output_norm.weight"]), "<f4")
+    np.testing.assert_array_equal(norm, stored[SAVED] + 1)
+
+
+@pytest.mark.parametrize("root", [False, True])
+def test_layers_with_a_scale_of_their_own(base: Path, root: bool) -> None:
+    """It is in their B: alpha / rank times B A is what PEFT adds to each."""
+    config = {"alpha_pattern": {"down_proj": 5, "^model.layers.1.self_attn.q_proj": 3},
+              "use_rslora": root}  # fmt: skip
+    adapter = adapter_of(base, config=config)
+    halves = {one.weight.name: one for one in tensors_of(str(adapter / WEIGHTS))}
+    plain = adapter_of(base, name="plain", wanted=("q_proj",), rank=2)
+    halves |= {  # of rank 2, where the others have 4
+        one.weight.name: one for one in tensors_of(str(plain / WEIGHTS))
+        if "layers.0" in one.weight.name
+    }  # fmt: skip
+    write_weights(adapter / WEIGHTS, {n: one.weight.shape for n, one in halves.items()}, "F32")
+    made = convert_adapter(adapter)
+    assert "3 layers with a scale of their own" in made.model.notes[0] or root
+    file = open_gguf(made.path)
+    values = {
+        tensor.name: np.frombuffer(file.tensor_data(tensor), "<f4").reshape(tensor.shape[::-1])
+        for tensor in file.tensors
+    }
+    for layer, pair in adapter_folder.read(str(adapter)).pairs.items():
+        alpha = 5 if "down_proj" in layer else 3 if "layers.1.self" in layer else 8
+        rank = len(pair.a.floats())
+        scale = alpha / (rank**0.5 if root else rank)
+        number = layer.split(".")[2]
+        name = f"blk.{number}.{'ffn_down' if 'down' in layer else 'attn_q'}.weight"
+        added = values[f"{name}.lora_b"] @ values[f"{name}.lora_a"]
+        added = added * (file.metadata["adapter.lora.alpha"] / rank)
+        right = scale * pair.b.floats() @ pair.a.floats()
+        if "attn_q" in name:  # llama.cpp turns by other pairs of rows
+            added, right = np.sort(added, axis=0), np.sort(right, axis=0)
+        np.testing.assert_allclose(added, right, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "value", "what"), [
+    ("f16", 1e5, "too large for F16"), ("q8_0", 1e8, "too large"),
+    ("f32", float("nan"), r"not a number \(NaN\)"), ("bf16", float("-inf"), "1 value is infinite"),
+])  # fmt: skip
+def test_values_that_a_type_does_not_hold(base: Path, kind: str, value: float, what: str) -> None:
+    adapter = adapter_of(base, rank=32)
+    path = adapter / WEIGHTS
+    data = bytearray(path.read_bytes())
+    data[-4:] = np.float32(value).tobytes()
+    path.write_bytes(data)
+    with pytest.raises(LossError, match=what) as caught:
+        convert_adapter(adapter, kind=kind)
+    assert "--allow-loss values" in str(caught.value)
+    assert not list(adapter.glob("*.gguf*"))
+    made = convert_adapter(adapter, kind=kind, allow_loss=("values",))
+    assert [loss.code for loss in made.losses] == ["values"]
 
 
 def test_an_adapter_of_mlx(base: Path) -> None:

@@ -12,11 +12,12 @@ from adapters import LAYERS, linear_layers, write_adapter
 from hf_models import folder as shared_model
 from merged import delta
 from merged import merge as reference_merge
-from model_folders import write_folder
+from model_folders import write_folder, write_weights
 from support import Run, one_line
 
 from mtkit.checkpoints import model_folder
-from mtkit.checkpoints.folder_files import MODEL_CONFIG
+from mtkit.checkpoints.adapter_folder import WEIGHTS
+from mtkit.checkpoints.folder_files import MODEL_CONFIG, tensors_of
 from mtkit.conversion.adapter import convert_adapter
 from mtkit.conversion.adapter_merge import merge_into_folder, merge_into_gguf
 from mtkit.conversion.model import convert_model
@@ -204,6 +205,104 @@ def test_an_embedding_of_a_gguf(tmp_path: Path, base: Path) -> None:
     np.testing.assert_allclose(added, 2 * a @ b.T, rtol=1e-4, atol=1e-4)
 
 
+LAYER = "model.layers.0.self_attn.q_proj"
+HEAD = "lm_head.weight"
+
+
+def richer_adapter(base: Path, name: str, more: dict[str, tuple[int, ...]], **config: Any) -> Path:
+    """Return an adapter of one layer with further tensors."""
+    adapter = write_adapter(base.parent / name, base, {LAYER: (64, 64)}, config=config)
+    saved = {one.weight.name: one.weight.shape for one in tensors_of(str(adapter / WEIGHTS))}
+    saved |= {f"base_model.model.{label}": shape for label, shape in more.items()}
+    write_weights(adapter / WEIGHTS, saved, "F32")
+    return adapter
+
+
+def stored_in(adapter: Path) -> dict[str, Any]:
+    halves = tensors_of(str(adapter / WEIGHTS))
+    return {one.weight.name.removeprefix("base_model.model."): one.floats() for one in halves}
+
+
+@pytest.mark.parametrize("kind", ["F32", "BF16"])
+def test_what_peft_trains_besides(kind: str, tmp_path: Path) -> None:
+    """DoRA, whole layers, biases: the sums as PEFT's merge_and_unload defines them."""
+    optional = ("lm_head.weight", "bias")
+    base = write_folder(tmp_path / "base", kind=kind, optional=optional)
+    adapter = richer_adapter(
+        base, "rich",
+        {f"{LAYER}.lora_magnitude_vector": (64,), f"{LAYER}.lora_B.bias": (64,),
+         "lm_head.modules_to_save.weight": (8000, 64), "model.norm.weight": (64,),
+         "model.layers.1.self_attn.k_proj.base_layer.bias": (32,)},
+        use_dora=True, lora_bias=True, bias="all", modules_to_save=["lm_head", "norm"],
+    )  # fmt: skip
+    old, parts = weights_of(base), stored_in(adapter)
+    made = weights_of(write_merge(tmp_path / "made", merge_into_folder(str(base), [str(adapter)])))
+    summed = (
+        old[f"{LAYER}.weight"]
+        + 2 * parts[f"{LAYER}.lora_B.weight"] @ parts[f"{LAYER}.lora_A.weight"]
+    )
+    lengths = np.linalg.norm(summed, axis=1, keepdims=True)
+    right = dict(old) | {
+        f"{LAYER}.weight": parts[f"{LAYER}.lora_magnitude_vector"][:, None] / lengths * summed,
+        f"{LAYER}.bias": old[f"{LAYER}.bias"] + 2 * parts[f"{LAYER}.lora_B.bias"],
+        HEAD: parts["lm_head.modules_to_save.weight"],
+        "model.norm.weight": parts["model.norm.weight"],
+        "model.layers.1.self_attn.k_proj.bias": parts[
+            "model.layers.1.self_attn.k_proj.base_layer.bias"
+        ],
+    }
+    for name, array in right.items():
+        rtol = 1e-5 if kind == "F32" else 2**-8
+        np.testing.assert_allclose(made[name], array, rtol=rtol, atol=1e-5, err_msg=name)
+
+
+REFUSED: list[tuple[dict[str, tuple[int, ...]], dict[str, Any], str, str]] = [
+    ({HEAD: (8000, 64)}, {}, "=2", f"'{HEAD}': is not a sum, so that it has no scale"),
+    ({HEAD: (8001, 64)}, {}, "", r"is \[8001, 64\], but \[8000, 64\] in the base model"),
+    ({}, {"modules_to_save": ["lm_head"]}, "", "has no tensor of 'lm_head'"),
+    ({}, {"use_dora": True}, "", f"has no lora_magnitude_vector of '{LAYER}.weight'"),
+    ({f"{LAYER}.lora_magnitude_vector": (64,)}, {"use_dora": True}, "=2", "it has no scale"),
+    ({"x.lora_magnitude_vector": (64,)}, {}, "", "x.lora_magnitude_vector' without a pair"),
+    ({f"{LAYER}.lora_B.bias": (64,)}, {"lora_bias": True}, "", "q_proj.bias', which the base"),
+    ({f"{LAYER}.lora_zebra": (64,)}, {}, "", "lora_zebra', which is no part of plain LoRA"),
+    ({}, {"layer_replication": [[0, 1]]}, "", "asks for layers that stand several times"),
+]
+
+
+@pytest.mark.parametrize(("more", "config", "scale", "what"), REFUSED)
+def test_what_cannot_be_merged(
+    more: dict[str, tuple[int, ...]], config: dict[str, Any], scale: str, what: str, base: Path
+) -> None:
+    adapter = richer_adapter(base, "adapter", more, **config)
+    with pytest.raises(MtkitError, match=what):
+        merge_into_folder(str(base), [f"{adapter}{scale}"])
+
+
+def test_what_has_an_order_is_merged_alone(base: Path, tmp_path: Path) -> None:
+    whole = richer_adapter(base, "whole", {HEAD: (8000, 64)})
+    dora = richer_adapter(base, "dora", {f"{LAYER}.lora_magnitude_vector": (64,)}, use_dora=True)
+    for pair in ((whole, whole), (whole, dora), (dora, whole)):
+        with pytest.raises(UnsupportedError, match="merge one adapter at a time"):
+            merge_into_folder(str(base), list(map(str, pair)))
+    plain = convert_model(base, tmp_path / "base.gguf", kind="f16").path
+    for adapter in (whole, dora):
+        with pytest.raises(UnsupportedError, match="mtkit merge BASE_FOLDER --lora ADAPTER -o"):
+            merge_into_gguf(plain, [str(adapter)])
+    tied = write_folder(tmp_path / "tied", config={"tie_word_embeddings": True})
+    with pytest.raises(UnsupportedError, match="one matrix for embedding and head"):
+        merge_into_folder(str(tied), [str(whole)])
+
+
+def test_norms_take_the_place_of_those_of_a_gguf(base: Path, tmp_path: Path) -> None:
+    adapter = richer_adapter(base, "norms", {"model.norm.weight": (64,)})
+    plain = convert_model(base, tmp_path / "base.gguf", kind="f16").path
+    made = open_gguf(str(write_merge(tmp_path / "m.gguf", merge_into_gguf(plain, [str(adapter)]))))
+    norm = made.names["output_norm.weight"]
+    assert norm.type is F32
+    values = np.frombuffer(made.tensor_data(norm), "<f4")
+    np.testing.assert_array_equal(values, stored_in(adapter)["model.norm.weight"])
+
+
 @pytest.mark.parametrize("form", ["folder", "gguf"])
 def test_what_does_not_fit_is_named(form: str, base: Path, tmp_path: Path) -> None:
     model = str(base)
@@ -231,7 +330,7 @@ def test_what_does_not_fit_is_named(form: str, base: Path, tmp_path: Path) -> No
     with pytest.raises(UnsupportedError, match="is an adapter of 'qwen2', but the model is 'llama"):
         merge(model, [lora])
     dora = adapter_of(base, "dora", ("q_proj",), config={"use_dora": True})
-    with pytest.raises(UnsupportedError, match="DoRA"):
+    with pytest.raises(MtkitError, match=r"DoRA|lora_magnitude_vector"):
         merge(model, [str(dora)])
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from random import Random
 
 import pytest
-from folder_additions import change_json, try_one, what_is_said
+from adapters import linear_layers, write_adapter
+from folder_additions import ROWS, change_json, try_one, what_is_said, what_is_used
 from hf_models import folder as golden_folder
 from hf_models import names, own_cases
 from model_folders import write_folder
@@ -25,13 +27,40 @@ DRAWS = 60
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_folder(tmp_path_factory.mktemp("base") / "model", tokenizer="bbpe-8k")
+    path = tmp_path_factory.mktemp("base") / "model"
+    return write_folder(path, tokenizer="bbpe-8k", config={"vocab_size": ROWS})
+
+
+@pytest.fixture(scope="module")
+def adapter(base: Path) -> Path:
+    return write_adapter(base.parent / "adapter", base, linear_layers(base, ("q_proj",)))
 
 
 @pytest.mark.parametrize("seed", range(DRAWS))
-def test_a_drawn_addition_is_named(base: Path, tmp_path: Path, seed: int) -> None:
-    addition, text = try_one(Random(seed), base, tmp_path / "model")
+def test_a_drawn_addition_is_named(base: Path, adapter: Path, tmp_path: Path, seed: int) -> None:
+    source = base if seed % 4 else adapter
+    addition, text = try_one(Random(seed), source, tmp_path / "model")
     assert any(name in text for name in addition.names), (addition, text)
+
+
+TOKENS = [
+    ("added_tokens.json", {"zebra": 5}, "added_tokens.json: tokens not in the vocabulary: 'zebra'"),
+    ("added_tokens.json", {"<|im_end|>": 5}, "'<|im_end|>' (5 there, 8191 in the vocabulary)"),
+    ("special_tokens_map.json", {"extra_special_tokens": ["zebra"]}, "not in the vocabulary"),
+    ("special_tokens_map.json", {"sep_token": {"content": "zebra"}}, "vocabulary: 'zebra'"),
+    ("tokenizer_config.json", {"extra_special_tokens": {"z_token": "zebra"}}, "has alone: zebra"),
+    ("tokenizer_config.json", {"added_tokens_decoder": {"8190": {"content": "<|im_end|>"}}},
+     "'<|im_end|>' (8190 there, 8191 in the vocabulary)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "fields", "what"), TOKENS)
+def test_a_token_that_is_only_named(
+    file: str, fields: dict[str, object], what: str, base: Path, tmp_path: Path
+) -> None:
+    path = shutil.copytree(base, tmp_path / "model")
+    change_json(path / file, **fields)
+    assert what in what_is_used(path)
 
 
 def test_a_sound_folder_has_no_remainder(base: Path) -> None:

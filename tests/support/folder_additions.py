@@ -1,4 +1,4 @@
-"""Model folders with one drawn thing in them that nothing else has: a field, a file, a tensor.
+"""Model and adapter folders with one drawn thing that nothing else has: a field, a file, a token …
 
 Whatever is drawn has a name made of letters that no published file has, so that a text that names
 it can mean nothing else. ``tools.folder_additions`` draws as many as it is asked for.
@@ -16,7 +16,8 @@ from mtkit.base.record import Record
 from mtkit.checkpoints.folder_files import GENERATION, MODEL_CONFIG, WEIGHTS
 from mtkit.checkpoints.folder_files import tensors_of as stored_in
 from mtkit.checkpoints.safetensors import NewWeight, file_chunks
-from mtkit.conversion.model import plan_gguf
+from mtkit.conversion.adapter import plan_adapter
+from mtkit.conversion.model import plan_gguf, prepare_gguf
 from mtkit.errors import MtkitError
 
 if TYPE_CHECKING:
@@ -51,6 +52,15 @@ MARKS: dict[str, tuple[str, ...]] = {
 """A value that is an object -> what names it."""
 USED = ("sliding_window",)
 """Fields that a Gemma has keys for."""
+TOKENS = 8192
+"""Tokens of the tokenizer; the embedding has ``ROWS`` rows."""
+ROWS = TOKENS + 64
+ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+ADAPTER_PLACES = (
+    "base_model.model.model.NAME.weight", "NAME.lora_A.weight", "base_model.model.NAME.lora_B.bias",
+    "base_model.model.model.layers.0.mlp.up_proj.NAME", "base_model.model.model.NAME.norm.weight",
+    "base_model.model.model.layers.0.NAME.base_layer.weight", "NAME",
+)  # fmt: skip
 LETTERS = "bcdfghjkqvwxz"
 
 
@@ -58,7 +68,7 @@ class Addition(Record):
     """What was drawn.
 
     Attributes:
-        kind: "field", "inner field", "file", "tensor" or "value".
+        kind: "field", "inner field", "file", "tensor", "value" or "token"; of an adapter "adapter".
         names: Any of them has to be named.
     """
 
@@ -81,8 +91,10 @@ def draw_value(rng: Random) -> Any:
 
 def add_something(rng: Random, path: Path) -> Addition:
     """Put a drawn thing into a folder."""
-    kind = rng.choice(("field", "inner field", "file", "tensor", "value"))
     name = draw_name(rng)
+    if (path / ADAPTER).exists():
+        return add_to_adapter(rng, path, name)
+    kind = rng.choice(("field", "inner field", "file", "tensor", "value", "token"))
     if kind == "field":
         where = rng.choice(JSON_FILES)
         change_json(path / where, **{name: draw_value(rng)})
@@ -90,12 +102,10 @@ def add_something(rng: Random, path: Path) -> Addition:
         where = MODEL_CONFIG
         scaling = {"rope_type": "linear", "factor": 2.0, name: draw_value(rng)}
         change_json(path / where, rope_scaling=scaling)
+    elif kind == "token":
+        where = add_token(rng, path, name)
     elif kind == "file":
-        where = rng.choice(SUFFIXES)
-        if where == "/":
-            (path / name).mkdir()
-        else:
-            (path / f"{name}{where}").write_bytes(rng.randbytes(rng.randint(0, 64)))
+        where = add_file(rng, path, name)
     elif kind == "tensor":
         where = rng.choice(PLACES)
         add_tensor(path / WEIGHTS, f"{where}{name}.weight")
@@ -107,6 +117,59 @@ def add_something(rng: Random, path: Path) -> Addition:
         named = MARKS.get(str(value), (where,))
         return Addition(kind, where, named)
     return Addition(kind, where, (name,))
+
+
+def add_file(rng: Random, path: Path, name: str) -> str:
+    """Add a file or a folder; return the end of its name."""
+    end = rng.choice(SUFFIXES)
+    if end == "/":
+        (path / name).mkdir()
+    else:
+        (path / f"{name}{end}").write_bytes(rng.randbytes(rng.randint(0, 64)))
+    return end
+
+
+def add_token(rng: Random, path: Path, name: str) -> str:
+    """Add a token to one of the files that name tokens; return which, and how."""
+    place = rng.choice(("tokenizer.json", "tokenizer_config.json", "added_tokens.json"))
+    number = rng.choice((TOKENS, TOKENS + 1, TOKENS + 40, TOKENS + 100, 5))
+    token = {"content": name, "special": rng.random() < 0.5, "lstrip": False, "rstrip": False,
+             "single_word": False, "normalized": False}  # fmt: skip
+    if rng.random() < 0.25:
+        role = rng.choice(("eos_token", "bos_token", "pad_token", "additional_special_tokens",
+                           "extra_special_tokens", "mask_token"))  # fmt: skip
+        place = rng.choice(("tokenizer_config.json", "special_tokens_map.json"))
+        change_json(path / place, **{role: [name] if role.endswith("tokens") else name})
+        return f"{place}: {role}"
+    if place == "added_tokens.json":
+        change_json(path / place, **{name: number})
+    elif place == "tokenizer_config.json":
+        document = (
+            json.loads((path / place).read_text(encoding="utf-8"))
+            if (path / place).exists()
+            else {}
+        )
+        tokens = {**document.get("added_tokens_decoder", {}), str(number): token}
+        change_json(path / place, added_tokens_decoder=tokens)
+    else:
+        document = json.loads((path / place).read_text(encoding="utf-8"))
+        tokens = [*document["added_tokens"], {"id": number, **token}]
+        change_json(path / place, added_tokens=tokens)
+    return f"{place}: {number}"
+
+
+def add_to_adapter(rng: Random, path: Path, name: str) -> Addition:
+    """Put a field, a file or a tensor into the folder of an adapter."""
+    kind = rng.choice(("field", "file", "tensor"))
+    where = kind
+    if kind == "field":
+        change_json(path / ADAPTER, **{name: draw_value(rng)})
+    elif kind == "file":
+        where = add_file(rng, path, name)
+    else:
+        where = rng.choice(ADAPTER_PLACES).replace("NAME", name)
+        add_tensor(path / ADAPTER_WEIGHTS, where)
+    return Addition("adapter", where, (name,))
 
 
 def change_json(path: Path, **fields: Any) -> None:
@@ -130,9 +193,22 @@ def add_tensor(path: Path, name: str) -> None:
 def what_is_said(path: Path) -> str:
     """Return what a conversion says of a folder: its notes, or why it refuses."""
     try:
+        if (path / ADAPTER).exists():
+            return "\n".join(plan_adapter(str(path)).notes())
         return "\n".join(plan_gguf(str(path)).folder_notes)
     except MtkitError as error:
         return str(error)
+
+
+def what_is_used(path: Path) -> str:
+    """Return the tokens of the GGUF that a folder becomes, and what is said of it."""
+    try:
+        prepared = prepare_gguf(str(path), allow_loss=("ids", "ids-possible"))
+    except MtkitError as error:
+        return str(error)
+    texts = [str(loss) for loss in prepared.vocabulary.losses]
+    tokens = prepared.draft.keys["tokenizer.ggml.tokens"].value
+    return "\n".join((*prepared.vocabulary.assumptions, *texts, *map(str, tokens)))
 
 
 def try_one(rng: Random, base: Path, path: Path) -> tuple[Addition, str]:
@@ -140,4 +216,7 @@ def try_one(rng: Random, base: Path, path: Path) -> tuple[Addition, str]:
     shutil.rmtree(path, ignore_errors=True)
     shutil.copytree(base, path)
     addition = add_something(rng, path)
-    return addition, what_is_said(path).replace(str(path), "FOLDER")
+    text = what_is_said(path)
+    if addition.kind == "token" and addition.names[0] not in text:
+        text = what_is_used(path)
+    return addition, text.replace(str(path), "FOLDER")

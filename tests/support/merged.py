@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def delta(adapter: Path, name: str) -> Any:
     """Return what an adapter adds to a weight: float32; None where it is not in it."""
-    found = adapter_folder.read(str(adapter))
+    found = adapter_folder.read(str(adapter), is_merged=True)
     pair = found.pairs.get(name)
     if pair is None:
         return None

@@ -59,6 +59,9 @@ OPTIONS = {
         "--outtype",
         values=_type_names,
     ),
+    "no_fallback": Option(
+        "--no-fallback", "Refuse if a tensor does not fit the type, as in mtkit quantize."
+    ),
     "vocab_only": Option("--vocab-only", "Convert only the tokenizer of a model folder."),
     "split_max_size": Option(
         "--split-max-size",
@@ -118,6 +121,7 @@ def convert(
     dst: str | None = None,
     to: str = "",
     kind: str = "auto",
+    no_fallback: bool = False,
     vocab_only: bool = False,
     split_max_size: str | None = None,
     dense_modules: bool = False,
@@ -196,6 +200,7 @@ def convert(
         target=target,
         to=to,
         kind=kind,
+        no_fallback=no_fallback,
         allow_loss=allowed,
         options=WriteOptions(
             add_bos=bos,

@@ -33,6 +33,7 @@ class Request(Record):
     target: str | None
     to: str
     kind: str
+    no_fallback: bool
     allow_loss: tuple[str, ...]
     options: WriteOptions
     max_bytes: int | None
@@ -55,6 +56,7 @@ class Request(Record):
         """Return the options of whole models that are set."""
         options = {
             "--type": self.kind.lower() != "auto",
+            "--no-fallback": self.no_fallback,
             "--split-max-size": self.max_bytes is not None,
             "--dense-modules": self.dense_modules,
             "--split-max-tensors": self.max_tensors is not None,
@@ -161,6 +163,12 @@ def to_gguf(folder: str, request: Request) -> Conversion:
         raise UsageError(f"--type {request.kind} uses no importance matrix", hint=hint)
     if request.imatrix and request.imatrix_from:
         raise UsageError("give one of --imatrix and --imatrix-from")
+    if request.no_fallback and kind in ("auto", "f32", "f16", "bf16"):
+        hint = "choose a type that quantizes, such as --type Q8_0"
+        raise UsageError(f"--no-fallback: every row fits --type {request.kind}", hint=hint)
+    if request.no_fallback and request.dry_run and not is_plain:
+        hint = "mtkit quantize GGUF --dry-run shows what falls back"
+        raise UsageError(f"--no-fallback with --dry-run knows no --type {request.kind}", hint=hint)
     if adapter_folder.sniff(folder):
         from mtkit.conversion.adapter import convert_adapter
 
@@ -169,7 +177,8 @@ def to_gguf(folder: str, request: Request) -> Conversion:
             raise UsageError(f"--type {request.kind}: an adapter has one of {', '.join(TYPES)}")
         return convert_adapter(
             folder, request.target, base=request.base, kind=kind, name=request.options.name,
-            about=request.about, force=request.force, dry_run=request.dry_run,
+            about=request.about, allow_loss=request.allow_loss, force=request.force,
+            dry_run=request.dry_run,
         )  # fmt: skip
     if request.base is not None:
         raise UsageError("--base is for a LoRA adapter", source=folder)
@@ -181,6 +190,8 @@ def to_gguf(folder: str, request: Request) -> Conversion:
         size = "--split-max-size" if request.max_bytes is not None else "--split-max-tensors"
         hint = "split the file afterwards with mtkit split"
         raise UsageError(f"{size} does not go with {other}", hint=hint)
+    if request.no_fallback and kind == "q8_0":
+        _refuse_fallbacks(folder, kind)
     if is_plain and (not request.verify or request.dry_run):
         return convert_model(
             folder, request.target, kind=kind, max_bytes=request.max_bytes,
@@ -189,6 +200,18 @@ def to_gguf(folder: str, request: Request) -> Conversion:
             progress=byte_progress("convert"), **request.write_options(),
         )  # fmt: skip
     return _in_steps(folder, request, kind if is_plain else "")
+
+
+def _refuse_fallbacks(folder: str, kind: str) -> None:
+    """Refuse a model with rows that are no whole number of blocks, which would become F16."""
+    from mtkit.conversion.model import plan_gguf
+    from mtkit.errors import UnsupportedError, format_count
+
+    left = [tensor for tensor in plan_gguf(folder, kind).tensors() if tensor.type.name == "F16"]
+    if left:
+        width = left[0].shape[0]
+        what = f"{format_count(len(left), 'tensor')} would be F16: a row of {width} is no multiple"
+        raise UnsupportedError(f"{what} of 32", source=folder, hint="--type f16 or bf16 fits all")
 
 
 def _in_steps(folder: str, request: Request, plain: str) -> Conversion:
@@ -284,7 +307,7 @@ def _quantize(source: str, path: str, number: int, request: Request) -> list[str
     quantization = quantize(
         source, path, number, kinds=converter_kinds(FILE_TYPES[number], open_gguf(source)),
         imatrix=request.imatrix, imatrix_from=texts, force=request.force,
-        progress=Progress(f"quantize {request.kind}").show,
+        fallback=not request.no_fallback, progress=Progress(f"quantize {request.kind}").show,
         imatrix_progress=Progress("imatrix").show, name=request.target or path,
     )  # fmt: skip
     mix = ", ".join(f"{count} {kind}" for kind, count in quantization.counts.items())

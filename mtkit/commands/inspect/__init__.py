@@ -57,6 +57,7 @@ def _overview_document(rows: Sequence[tuple[Any, ...]]) -> dict[str, object]:
 
 def _file_row(path: str, most: int | None) -> tuple[Any, ...]:
     from mtkit.checkpoints import kind_of
+    from mtkit.checkpoints.model_folder import undescribed_weights
     from mtkit.sources.locate import locate
     from mtkit.sources.remote import MOST_BYTES, is_remote, open_source
 
@@ -66,7 +67,9 @@ def _file_row(path: str, most: int | None) -> tuple[Any, ...]:
     adapter = find_adapter(path)
     if adapter is not None:
         return path, "adapter", *_adapter_cells(adapter)
-    source = open_source(path if is_remote(path) else locate(path).path, most=most or MOST_BYTES)
+    weights = undescribed_weights(os.path.expanduser(path))
+    place = path if is_remote(path) else weights or locate(path).path
+    source = open_source(place, most=most or MOST_BYTES)
     kind = kind_of(source)
     if kind == "gguf":
         from mtkit.inspection.gguf import inspect_gguf
@@ -274,7 +277,7 @@ def inspect(
 
         show_adapter(str(find_adapter(path)), as_json=as_json)
     else:
-        _show_file(open_file(path, download=download, most=most), view)
+        _show_file(open_file(_weights_of(path), download=download, most=most), view)
 
 
 command = Command(inspect, OPTIONS)
@@ -301,6 +304,19 @@ class _View(Record):
             "tensors": "tensors" in self.sections, "in_full": self.in_full,
             "pattern": self.pattern, "sort": self.sort, "as_json": self.as_json,
         }  # fmt: skip
+
+
+def _weights_of(path: str | None) -> str | None:
+    """Return the weights of a folder without config.json, and say so; else the path."""
+    from mtkit.checkpoints.model_folder import undescribed_weights
+    from mtkit.commands.output import warn
+
+    weights = undescribed_weights(os.path.expanduser(path)) if path else None
+    if path is None or weights is None:
+        return path
+    what = f"has weights but no config.json; shown is {os.path.basename(weights)}"
+    warn(path, [f"{what}; name its tokenizer's file to see that"])
+    return weights
 
 
 def _planned_gguf(folder: str) -> Source:
