@@ -278,6 +278,10 @@ def _typer_call(command: Command | Group, name: str, args: list[str]) -> Callabl
     """Return what runs a command whose arguments typer reads."""
     from mtkit.commands.application import application
 
+    if hasattr(command, "parameters"):
+        from mtkit.commands.habits import read_line
+
+        args = read_line(name, command, args)
     frame = application(command)
     return lambda: frame(
         args,

@@ -82,6 +82,19 @@ def read_text_file(path: str) -> str:
     return read_bytes_file(path).decode("utf-8", "replace")
 
 
+def read_template(file: str | None, text: str | None) -> str | None:
+    """Return the chat template of a file, of a name of llama.cpp's, or the text itself."""
+    if file is not None and text is not None:
+        raise UsageError("excludes --chat-template-file", field="--chat-template")
+    if text is not None and re.fullmatch(r"[\w.-]+", text):  # a name
+        from mtkit.llama.shared_library import builtin_templates
+
+        if text not in builtin_templates():
+            what = f"{text!r} is neither one of llama.cpp's templates nor a template"
+            raise UsageError(what, field="--chat-template", hint="use --chat-template-file FILE")
+    return read_text_file(file) if file is not None else text
+
+
 def read_bytes_file(path: str) -> bytes:
     """Return a file's content; - is standard input."""
     from mtkit.base.binary import Source

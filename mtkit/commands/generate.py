@@ -14,10 +14,10 @@ OPTIONS = {
     "list_devices": Option(
         "--devices", "List the compute devices and exit.", also="--list-devices"
     ),
-    "echo": Option("--echo", "Print the prompt first."),
+    "echo": Option("--echo", "Print the prompt first.", also="--display-prompt"),
     "ids": Option("--ids", "Print ids instead of text."),
     "as_jsonl": Option("--jsonl", "Print one JSON line per token."),
-    "quiet": Option("-q --quiet", "Print no timings."),
+    "quiet": Option("-q --quiet", "Print no timings.", also="--no-perf --no-show-timings"),
     "verbose": Option("-v --verbose", "Show model, context, sampler and llama.cpp's log."),
 }
 
@@ -28,6 +28,7 @@ def generate(
     settings: GenerateSettings,
     prompt: str | None = None,
     files: list[str] | None = None,
+    download: bool = False,
     list_devices: bool = False,
     echo: bool = False,
     ids: bool = False,
@@ -61,7 +62,7 @@ def generate(
 
     is_resumed = settings.load_session is not None
     prompt_bytes = read_prompt(text, prompt, files, command="generate", may_be_none=is_resumed)
-    path = find_model(settings.model, quiet=quiet)
+    path = find_model(settings.model, quiet=quiet, download=download)
     settings = replace(settings, model=path, logprobs=as_json or as_jsonl)
     form = "json" if as_json else "jsonl" if as_jsonl else "text"
     if not quiet:

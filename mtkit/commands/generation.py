@@ -153,11 +153,8 @@ class GenerationScreen(Watcher):
         log.is_shown = False  # what llama.cpp says from now on would stand in the text
         context = runner.context
         assert context is not None
-        if context.n_ctx > runner.model.n_ctx_train > 0 and not self._quiet:
-            write_note(
-                f"warning: the context of {format_count(context.n_ctx, 'token')} is longer than "
-                f"the {runner.model.n_ctx_train} that the model was trained with"
-            )
+        if not self._quiet:
+            warn_untrained(context.n_ctx, runner.model.n_ctx_train)
         if self._verbose:
             s = context.settings
             write_note(
@@ -207,6 +204,15 @@ def fold_line(line: str, indent: int) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def warn_untrained(n_ctx: int, trained: int) -> None:
+    """Warn of a context beyond the trained one; 0: that is not known."""
+    if n_ctx > trained > 0:
+        write_note(
+            f"warning: the context of {format_count(n_ctx, 'token')} is longer than "
+            f"the {trained} that the model was trained with"
+        )
 
 
 def warn_unused(sampler: SamplerSettings) -> None:

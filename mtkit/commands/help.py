@@ -136,23 +136,23 @@ _WORDS = {
     "merge": "join concat",
     "hash": "gguf-hash gguf_hash llama-gguf-hash checksum sha256 sha256sum sha1sum digest",
     "inspect --plan": "plan memory mem ram vram estimate fit size",
-    "token": "lookup id piece search find grep",
+    "token": "lookup id piece find grep",
     "compare": "cmp",
-    "convert": "export transform transcode conv import"
+    "convert": "export transform transcode conv"
     " convert-hf-to-gguf convert_hf_to_gguf convert_hf_to_gguf.py to-gguf gguf-new",
-    "generate": "run complete completion-text predict continue infer main cli llama-cli simple"
-    " llama-run llama-simple llama-completion llama-lookup llama-speculative",
-    "serve": "server llama-server api up start",
+    "generate": "complete completion-text predict continue infer simple"
+    " llama-simple llama-completion llama-lookup llama-speculative",
+    "serve": "server llama-server api up start load",
     "quantize": "quantise quant llama-quantize requantize",
     "trim": "prune shrink",
     "corpus encode": "preprocess preprocess_data tokenize-corpus",
-    "chat": "talk ask converse repl interactive conversation",
+    "chat": "run talk ask converse repl interactive conversation main cli llama-cli llama-run",
     "perplexity": "ppl llama-perplexity evaluate eval score",
     "imatrix": "llama-imatrix importance",
     "logits": "probs probabilities next top",
     "template": "chat-template chat_template apply-chat-template jinja render prompt",
     "formats": "format types supported",
-    "config": "settings set get default defaults env configure",
+    "config": "settings set default defaults env configure",
     "generate --devices": "devices gpus --list-devices",
     "--version": "version",
     "--help": "usage man commands",
@@ -187,17 +187,24 @@ _NEEDS = {
 }
 """What stands for the arguments where none are given."""
 _FILE_ALONE = {
+    "corpus encode": "-o TRAIN.bin",
     "convert": "--to gguf",
     "quantize": "--type Q4_K_M -o NEW.gguf",
     "template": '--user "TEXT"',
 }
 """What is needed next to a file."""
 _ELSEWHERE = {
-    "ls list models ps scan-cache cache scan": "mtkit inspect FOLDER shows the models in a folder,"
+    "ls list models scan-cache cache scan": "mtkit inspect FOLDER shows the models in a folder,"
     " mtkit config the defaults",
-    "download pull fetch clone": "mtkit inspect ORG/NAME --download downloads a tokenizer;"
-    " hf download ORG/NAME downloads a model",
-    "push upload login logout whoami repo": "mtkit only reads the local HuggingFace cache;"
+    "download pull fetch clone get": "mtkit inspect ORG/NAME --download downloads a tokenizer;"
+    " mtkit chat -m ORG/NAME:QUANT --download a GGUF; hf download ORG/NAME a whole repository",
+    "search": "huggingface.co/models has models;"
+    " mtkit chat -m ORG/NAME:QUANT --download runs one; mtkit token TEXT looks up a token",
+    "import": "mtkit chat -m FILE.gguf runs a file where it is;"
+    " mtkit convert FILE --to gguf makes one of a model folder or tokenizer",
+    "unload status log logs ps stop": "nothing of mtkit runs in the background: mtkit serve -m"
+    " MODEL.gguf runs until Ctrl-C, says what it does on stderr, and has its state at /health",
+    "push upload login logout whoami repo auth": "mtkit only reads the local HuggingFace cache;"
     " use hf, the command of huggingface_hub",
     "embed embedding embeddings llama-embedding": "mtkit serve -m MODEL.gguf answers"
     " /v1/embeddings",
@@ -205,14 +212,16 @@ _ELSEWHERE = {
     " sentencepiece write",
     "export-lora llama-export-lora lora peft adapter merge_and_unload": "mtkit merge BASE --lora"
     " ADAPTER -o MERGED.gguf merges a LoRA adapter, mtkit convert ADAPTER makes a GGUF of one,"
-    " mtkit generate --lora runs with one",
+    " mtkit generate --lora ADAPTER.gguf runs with one",
     "create modelfile": "mtkit has no Modelfiles: mtkit chat takes settings as options, mtkit edit"
     " stores a chat template",
     "llmexport llmexport.py mnnconvert": "mtkit writes tokenizers for MNN, not models:"
     " mtkit convert FOLDER --vocab-only --to mtok",
-    "llm_demo": "mtkit runs GGUF models: mtkit chat -m MODEL.gguf",
+    "llama-mtmd-cli llama-llava-cli llava-cli": "mtkit does not support images; mtkit chat -m"
+    " MODEL.gguf runs the part of a model for text",
+    "llm_demo": "mtkit chat -m MODEL.gguf runs GGUF models",
     "transformers-cli": "mtkit --version -v shows the engine and Python",
-    "rm delete remove cp copy stop": "mtkit does not manage files:"
+    "rm delete remove cp copy": "mtkit does not manage files:"
     " mtkit edit and mtkit convert write new ones, mtkit inspect shows them",
     "benchmark llama-bench speed": "mtkit bench measures a tokenizer;"
     " mtkit generate prints the tokens per second of a run",
@@ -222,7 +231,26 @@ _ELSEWHERE = {
 }
 _PROGRAMS = ("ollama", "hf", "huggingface-cli", "lms")
 """Programs whose own commands follow."""
-_OTHERS = ("--no-tensors", "--modelfile", "--split", "--merge")
+_SHOWS = {
+    "--template": "dump template",
+    "--system": "dump template",
+    "--parameters": "dump metadata",
+    "--license": "dump metadata",
+}
+"""What ``ollama show`` shows."""
+_RUNS: dict[str, tuple[int, list[str]]] = {
+    "--format": (1, ["--json-schema", '{"type": "object"}']),
+    "--verbose": (0, ["--timings"]),
+    "--think": (0, ["--reasoning", "on"]),
+    "--think=false": (0, ["--reasoning", "off"]),
+    "--hidethinking": (0, []),
+    "--nowordwrap": (0, []),
+    "--insecure": (0, []),
+    "--keepalive": (1, []),
+}
+"""Option of ``ollama run`` -> number of its values, and what does here what it does."""
+_HUBS = ("https://huggingface.co/", "huggingface.co/", "https://hf.co/", "hf.co/")
+_OTHERS = ("--no-tensors", "--modelfile", "--split", "--merge", "--path")
 """Options of other programs that a command implies here."""
 _TAKES_MODEL = ("generate", "chat", "serve", "logits", "perplexity", "imatrix")
 _TAKES_TOKENIZER = ("encode", "decode", "explain", "count", "token", "bench")
@@ -252,6 +280,8 @@ def unknown_command(name: str, args: Sequence[str], commands: Sequence[str]) -> 
             _line(args[0], args[1:]) if own else unknown_command(args[0], args[1:], commands).hint
         )
         return UsageError(what, hint=hint)
+    if lower == "server" and args[:1] in (["stop"], ["status"]):
+        return UsageError(what, hint=elsewhere["stop"])
     if lower in synonyms:
         return UsageError(what, hint=_line(synonyms[lower], args, word=lower))
     line = _option(name, args) if kind == "option" else _file(name, args)
@@ -293,7 +323,11 @@ def _line(right: str, args: Sequence[str], word: str = "") -> str:
     """Return a command line with the arguments, or with placeholders."""
     if right == "split" and "--merge" in args:
         right = "merge"
-    args = [arg for arg in args if arg not in _OTHERS]
+    shows = next((_SHOWS[arg] for arg in args if arg in _SHOWS), "") if word == "show" else ""
+    right = shows or right
+    args = [arg for arg in args if arg not in (*_OTHERS, *(_SHOWS if shows else ()))]
+    if right in ("chat", "generate", "serve"):
+        right, args = _run_line(right, args, word)
     pair = len(args) > 1 and not any(arg.startswith("-") for arg in args[-2:])
     if right == "split" and pair:
         args = [*args[:-1], "-o", args[-1]]
@@ -301,15 +335,34 @@ def _line(right: str, args: Sequence[str], word: str = "") -> str:
         args = [args[0], "--set", f"{args[1]}={args[2]}", "--in-place"]
     elif right == "edit" and pair and any(arg.startswith("--general-") for arg in args):
         args = [args[-2], "--set", "general.name=NAME", "-o", args[-1]]
-    if right.startswith("--"):
+    if right == "formats" or right.startswith("--"):
         args = ()
-    elif right == "generate" and args and (_is_model(args[0]) or _names_model(word, args[0])):
-        text = [arg for arg in args[1:] if not arg.startswith("-")]
-        right, args = ("generate" if text else "chat"), [*args[1:], "-m", args[0]]
     arguments = join(args) if args else " ".join(_NEEDS.get(right, ()))
     if len(args) == 1 and right in _FILE_ALONE:
         arguments += f" {_FILE_ALONE[right]}"
     return f"run: mtkit {right} {arguments}".rstrip()
+
+
+def _run_line(right: str, args: Sequence[str], word: str) -> tuple[str, list[str]]:
+    """Return the command and the words of a line that runs a model, which may stand first."""
+    words: list[str] = []
+    rest = list(args)
+    while rest:
+        arg = rest.pop(0)
+        skipped, instead = _RUNS.get(arg, (0, [arg])) if word == "run" else (0, [arg])
+        del rest[:skipped]
+        hub = next((hub for hub in _HUBS if arg.startswith(hub)), "")
+        words += [arg.removeprefix(hub)] if hub else instead
+    if word == "server" and words[:1] == ["start"]:
+        del words[0]
+    if words and (_is_model(words[0]) or _names_model(word, words[0])):
+        text = [arg for arg in words[1:] if not arg.startswith("-")]
+        if right == "generate" and not text:
+            right = "chat"
+        words = [*words[1:], "-m", words[0]]
+    if right == "chat" and {"-no-cnv", "--no-conversation"} & {*words}:
+        right = "generate"
+    return right, words
 
 
 def _option(name: str, args: Sequence[str]) -> str:
@@ -341,8 +394,8 @@ def _file(name: str, args: Sequence[str]) -> str:
 
 
 def _names_model(word: str, name: str) -> bool:
-    """Tell whether a word is a name of a model, as after ``ollama run``."""
-    return word in ("run", "llama-run") and not name.startswith("-") and " " not in name
+    """Tell whether a word is a name of a model, as after ``ollama run`` and ``lms load``."""
+    return word in ("run", "llama-run", "load") and not name.startswith("-") and " " not in name
 
 
 def _is_tokenizer(name: str) -> bool:

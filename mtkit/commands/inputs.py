@@ -40,13 +40,13 @@ def open_file(name: str | None, *, download: bool | None = None, most: int | Non
     return Source.open(locate_file(name, download=download).path)
 
 
-def find_model(name: str | None, *, quiet: bool = False) -> str:
+def find_model(name: str | None, *, quiet: bool = False, download: bool | None = None) -> str:
     """Return the path of the model that a name stands for."""
     from mtkit.errors import UsageError
     from mtkit.sources.locate import MODEL, locate
 
     try:
-        file = locate(name, MODEL)
+        file = locate(name, MODEL, download=download)
     except UsageError:
         if find_folder(name) is None:
             raise

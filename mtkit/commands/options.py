@@ -216,6 +216,11 @@ SHARED: Mapping[str, Option] = {
     "verbose": Option("-v --verbose", "Show llama.cpp's log."),
 }
 """Parameter -> option."""
+CHAT_TEMPLATE = Option(
+    "--chat-template",
+    "Name of one of llama.cpp's chat templates, or a template as text.",
+    "NAME|TEXT",
+)
 NO_TENSOR_FIRST = Option("--no-tensor-first-split", "Put only the metadata in the first shard.")
 FORCE_FILES = Option("--force", "Replace existing files.")
 """``force`` of a command that writes several files."""

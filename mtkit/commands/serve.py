@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 
-from mtkit.commands.arguments import read_text_file
+from mtkit.commands.arguments import read_template
 from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_model
-from mtkit.commands.options import Option
+from mtkit.commands.options import CHAT_TEMPLATE
 from mtkit.settings import ServeSettings
 
 TYPE_CHECKING = False
@@ -17,20 +16,8 @@ if TYPE_CHECKING:
 
     from mtkit.serve.pool import ModelPool
 
-_AS_ALWAYS = (
-    "--jinja --metrics --webui --ui --cont-batching -cb --embedding --embeddings --rerank "
-    "--reranking --prefill-assistant"
-)
-"""llama-server's switches for what is done here in any case."""
-
-
 OPTIONS = {
-    "chat_template": Option(
-        "--chat-template",
-        "Name of one of llama.cpp's chat templates, or a template as text.",
-        "NAME|TEXT",
-    ),
-    "_as_always": Option(_AS_ALWAYS, "", is_hidden=True),
+    "chat_template": CHAT_TEMPLATE,
 }
 
 
@@ -39,8 +26,8 @@ def serve(
     settings: ServeSettings,
     template: str | None = None,
     chat_template: str | None = None,
+    download: bool = False,
     quiet: bool = False,
-    _as_always: bool = False,
 ) -> None:
     """Serve GGUF models over HTTP to OpenAI, Anthropic and Ollama clients.
 
@@ -57,7 +44,7 @@ def serve(
     """
     from mtkit.base.record import replace
     from mtkit.commands.terminal import Progress
-    from mtkit.errors import MissingExtra, UsageError
+    from mtkit.errors import MissingExtra
     from mtkit.llama import log
 
     try:
@@ -67,16 +54,10 @@ def serve(
             f"{error.name} is not installed", hint="pip install 'mtkit[serve,generate]'"
         ) from None
     log.is_shown = settings.verbose
-    settings = replace(settings, models=_find_models(settings.models, quiet=quiet))
-    if template is not None and chat_template is not None:
-        raise UsageError("excludes --chat-template-file", field="--chat-template")
-    own = read_text_file(template) if template is not None else chat_template
-    if chat_template is not None and re.fullmatch(r"[\w.-]+", chat_template):  # a name
-        from mtkit.llama.shared_library import builtin_templates
-
-        if chat_template not in builtin_templates():
-            what = f"{chat_template!r} is neither one of llama.cpp's templates nor a template"
-            raise UsageError(what, field="--chat-template", hint="use --chat-template-file FILE")
+    settings = replace(
+        settings, models=_find_models(settings.models, quiet=quiet, download=download)
+    )
+    own = read_template(template, chat_template)
 
     def listening(address: str, pool: ModelPool) -> None:
         log.is_shown = False
@@ -97,13 +78,13 @@ def serve(
 command = Command(serve, OPTIONS, ServeSettings)
 
 
-def _find_models(texts: Sequence[str], *, quiet: bool) -> tuple[str, ...]:
+def _find_models(texts: Sequence[str], *, quiet: bool, download: bool) -> tuple[str, ...]:
     """Return ``[NAME=]FILE`` for each model."""
     from mtkit.serve.load import split_model
 
     models = []
     for name, file in map(split_model, texts) if texts else [(None, None)]:
-        path = find_model(file, quiet=quiet)
+        path = find_model(file, quiet=quiet, download=download)
         models.append(f"{name}={path}" if name else path)
     return tuple(models)
 
@@ -117,6 +98,7 @@ def show_note(text: str) -> None:
 
 def show_start(settings: ServeSettings, pool: ModelPool) -> None:
     """Show the models, the slots and who can reach the server."""
+    from mtkit.commands.generation import warn_untrained
     from mtkit.commands.terminal import Screen, count_part, join_parts, part, sticky
     from mtkit.serve.access import hosts_of, is_loopback
 
@@ -126,6 +108,7 @@ def show_start(settings: ServeSettings, pool: ModelPool) -> None:
         f"{count_part(settings.slots, 'slot')} of {count_part(served.scheduler.n_slot, 'token')}"
     )
     screen.line(*join_parts([part("name", served.name), sticky(slots)]))
+    warn_untrained(served.scheduler.n_slot, pool.first.header.n_ctx_train or 0)
     for model in pool.models[1:]:
         screen.line(*join_parts([part("name", model.name), sticky("loaded on demand")]))
     if all(map(is_loopback, hosts_of(settings))):

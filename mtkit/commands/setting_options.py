@@ -96,6 +96,10 @@ def _whole_or_auto(text: str | int) -> int | None:
     return None if text in ("auto", "0") else parse_whole(text)
 
 
+def _layers(text: str | int) -> int:
+    return -1 if text in ("all", "auto") else parse_whole(text)
+
+
 _PARSERS: dict[str, Callable[[str | int], int | None]] = {
-    "threads": _threads, "N|auto": _whole_or_auto,
+    "threads": _threads, "N|auto": _whole_or_auto, "gpu_layers": _layers,
 }  # fmt: skip

@@ -33,14 +33,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-_MMAP, _NO_MMAP = 1, 0
+_NO_MMAP, _MMAP, _MLOCK, _MMAP_MLOCK = range(4)
+"""LLAMA_LOAD_MODE_*."""
 
 
 def model_parameters(lib: Any, settings: LoadSettings) -> tuple[Any, list[Any]]:
     """Return llama.cpp's parameters of a model, and the arrays that they point to."""
     params = lib.llama_model_default_params()
     params.n_gpu_layers = settings.gpu_layers
-    if settings.mmap is not None:
+    if settings.mlock:
+        params.load_mode = _MLOCK if settings.mmap is False else _MMAP_MLOCK
+    elif settings.mmap is not None:
         params.load_mode = _MMAP if settings.mmap else _NO_MMAP
     params.check_tensors = settings.check_tensors
     params.use_extra_bufts = settings.repack

@@ -1,13 +1,31 @@
-"""Keywords of mtkit.generate and mtkit.Model, by python -m tools.generate."""
+"""Keywords of ``mtkit.generate``, made of mtkit.settings by python -m tools.generate."""
 
 from typing import TypedDict
 
 from mtkit.memory_plan.cache import KvType
 from mtkit.settings import Flash, Waiting
 
-class AnswerKeywords(TypedDict, total=False):
-    """Those of one answer; docs/settings.md says what they do."""
+class GenerateKeywords(TypedDict, total=False):
+    """All may be left out; docs/settings.md says what they do."""
 
+    n_ctx: int | None
+    n_batch: int
+    n_ubatch: int
+    kv_type: KvType
+    flash_attention: Flash
+    swa_full: bool
+    threads: int | None
+    wait: Waiting
+    gpu_layers: int
+    devices: tuple[str, ...]
+    tensor_split: tuple[float, ...]
+    mmap: bool | None
+    mlock: bool
+    check_tensors: bool
+    repack: bool
+    backends: str | None
+    trial: bool
+    lora: tuple[str, ...]
     n_predict: int
     stops: tuple[str, ...]
     parse_special: bool
@@ -35,30 +53,6 @@ class AnswerKeywords(TypedDict, total=False):
     logit_bias: tuple[tuple[int | str, float], ...]
     ignore_eos: bool
     seed: int | None
-    add_special: bool
-    special: bool
-    logprobs: bool
-
-class ModelKeywords(AnswerKeywords, total=False):
-    """Those of a model; docs/settings.md says what they do."""
-
-    n_ctx: int | None
-    n_batch: int
-    n_ubatch: int
-    kv_type: KvType
-    flash_attention: Flash
-    swa_full: bool
-    threads: int | None
-    wait: Waiting
-    gpu_layers: int
-    devices: tuple[str, ...]
-    tensor_split: tuple[float, ...]
-    mmap: bool | None
-    check_tensors: bool
-    repack: bool
-    backends: str | None
-    trial: bool
-    lora: tuple[str, ...]
     draft: str | None
     draft_profile: str | None
     draft_max: int
@@ -75,10 +69,9 @@ class ModelKeywords(AnswerKeywords, total=False):
     sx_seed_prompt: bool
     sx_learn: bool
     exact: bool
-
-class GenerateKeywords(ModelKeywords, total=False):
-    """Those of one call; docs/settings.md says what they do."""
-
+    add_special: bool
+    special: bool
+    logprobs: bool
     check_tokenizer: bool
     load_session: str | None
     save_session: str | None

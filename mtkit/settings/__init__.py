@@ -35,7 +35,7 @@ class LoadSettings(Settings, heading="Computing"):
         "auto", "How threads wait for each other: auto, active, passive, default.", metavar="POLICY"
     )
     gpu_layers: int = setting(
-        0, "Layers to offload to GPUs; -1: all.", -1, _MOST, option="-ngl --gpu-layers",
+        0, "Layers to offload to GPUs; -1 or all: all.", -1, _MOST, option="-ngl --gpu-layers",
         also="--n-gpu-layers",
     )  # fmt: skip
     devices: tuple[str, ...] = setting(
@@ -45,6 +45,9 @@ class LoadSettings(Settings, heading="Computing"):
         (), "Share of the model for each GPU.", 0, 1 << 30, also="-ts", metavar="A,B"
     )
     mmap: bool | None = setting(None, "Memory-map the file, or read it.", option="--mmap/--no-mmap")
+    mlock: bool = setting(
+        False, "Lock the model in memory, as far as the system allows it (ulimit -l)."
+    )
     check_tensors: bool = setting(False, "Check the weights for NaN and infinity while loading.")
     repack: bool = setting(
         True, "Repack the weights for this CPU.",
@@ -271,18 +274,20 @@ class DraftSettings(Settings, heading="Drafting"):
     """How tokens are drafted for the model to verify together (speculative decoding)."""
 
     draft: str | None = setting(
-        None, "Draft model: file, folder or ORG/NAME.", also="-md --model-draft",
-        metavar="GGUF",
+        None, "Draft model: file, folder or ORG/NAME.",
+        also="-md --model-draft --spec-draft-model -hfd -hfrd --hf-repo-draft", metavar="GGUF",
     )  # fmt: skip
     draft_profile: str | None = setting(
         None, "Drafting settings that mtkit sx tune found.", metavar="FILE"
     )
     draft_max: int = setting(
-        8, "Maximum number of tokens to draft at once; 0: none.", 0, 62, also="--draft-n"
-    )
+        8, "Maximum number of tokens to draft at once; 0: none.", 0, 62,
+        also="--draft-n --spec-draft-n-max",
+    )  # fmt: skip
     draft_p_min: float = setting(
-        0.0, "Stop drafting when the best token's probability is below P.", 0, 1, metavar="P"
-    )
+        0.0, "Stop drafting when the best token's probability is below P.", 0, 1,
+        also="--spec-draft-p-min", metavar="P",
+    )  # fmt: skip
     draft_auto: bool = setting(
         True, "Draft as many tokens as pays off on this machine, perhaps none.",
         off="Always draft the maximum number of tokens.",
@@ -333,8 +338,8 @@ class ModelSettings(Settings):
     """How a model is opened."""
 
     model: str | None = setting(
-        None, "Model: file, folder or ORG/NAME; default: the bundled one.", option="-m --model",
-        metavar="GGUF",
+        None, "Model: file, folder or ORG/NAME[:QUANT]; default: the bundled one.",
+        option="-m --model", also="-hf -hfr --hf-repo", metavar="GGUF",
     )  # fmt: skip
     context: ContextSettings = ContextSettings()
     load: LoadSettings = LoadSettings()
@@ -358,8 +363,9 @@ class AnswerSettings(ModelSettings, heading="Text"):
         option="-n --n-predict", also="--predict --tokens",
     )  # fmt: skip
     stops: tuple[str, ...] = setting(
-        (), "Stop at this text. Repeatable.", option="--stop", metavar="TEXT"
-    )
+        (), "Stop at this text. Repeatable.", option="--stop", also="-r --reverse-prompt",
+        metavar="TEXT",
+    )  # fmt: skip
     parse_special: bool = setting(
         False, "Parse special tokens in the text.", option="--parse-special/--no-parse-special",
         also="--allow-special",
@@ -412,11 +418,11 @@ class GenerateSettings(TextAnswerSettings, heading="Text"):
 class ServeSettings(ModelSettings, heading="Serving"):
     """How a model is served; the sampler's settings are the defaults of requests."""
 
-    model: str | None = setting(None, "Model: file, folder or ORG/NAME.", option=None)
+    model: str | None = setting(None, "Model: file, folder or ORG/NAME[:QUANT].", option=None)
     models: tuple[str, ...] = setting(
-        (), "Model: file, folder or ORG/NAME, or NAME=FILE for one of several; requests choose by "
-        "name. Repeatable; default: the bundled one.", option="-m --model", metavar="[NAME=]GGUF",
-        heading="Options",
+        (), "Model: file, folder or ORG/NAME[:QUANT], or NAME=FILE for one of several; requests "
+        "choose by name. Repeatable; default: the bundled one.", option="-m --model",
+        also="-hf -hfr --hf-repo", metavar="[NAME=]GGUF", heading="Options",
     )  # fmt: skip
     host: str = setting(
         "127.0.0.1", "Address to listen on, or several separated by commas; a non-local one needs "
@@ -428,7 +434,7 @@ class ServeSettings(ModelSettings, heading="Serving"):
         256, option="-np --slots", also="--parallel",
     )  # fmt: skip
     kv_unified: bool = setting(
-        False, "Let an answer use all of --ctx that is free; implied by --ctx auto."
+        False, "Let an answer use all of --ctx that is free; implied by --ctx auto.", also="-kvu"
     )
     context_shift: bool = setting(False, "When a slot is full, drop half of its text and continue.")
     queue: int = setting(64, "Maximum number of requests that wait for a slot.", 0, 1 << 16)
@@ -476,7 +482,7 @@ class ServeSettings(ModelSettings, heading="Serving"):
         None, "Variables for the chat template, as a JSON object.", metavar="JSON"
     )
     reasoning: Thinking = setting(
-        "auto", "Switch reasoning on or off, if the chat template can; auto: on.",
+        "auto", "Switch reasoning on or off, if the chat template can; auto: on.", also="-rea",
         metavar="auto|on|off",
     )  # fmt: skip
     reasoning_budget: int = setting(

@@ -11,10 +11,19 @@ Source: huggingface_hub, constants.py (``HF_HUB_CACHE``), file_download.py
 from __future__ import annotations
 
 import os
+import re
 
 from mtkit.errors import MissingExtra, UsageError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 MAIN = "main"
+_SHARD = re.compile(r"-\d{5}-of-\d{5}\.gguf$")
+_USUAL = "Q4_K_M"
+_FEW = 8
+"""File names in a message."""
 TOKENIZER_FILES = (
     "tokenizer*.json",
     "special_tokens_map.json",
@@ -45,8 +54,6 @@ MODEL_FILES = (
 
 def parse(name: str) -> tuple[str, str] | None:
     """Return repository and revision; None for what cannot be a name on the hub."""
-    import re
-
     part = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
     match = re.fullmatch(rf"({part}(?:/{part})?)(?:@([A-Za-z0-9_][\w./-]*))?", name, re.ASCII)
     if match is None or "--" in match[1] or ".." in name:
@@ -98,6 +105,88 @@ def find(name: str) -> str | None:
     return snapshot if os.path.isdir(snapshot) else None
 
 
+def split_quant(name: str) -> tuple[str, str]:
+    """Return the repository of ``ORG/NAME:QUANT``, and QUANT: a type, or the name of a file."""
+    repository, _, quant = name.partition(":")
+    return (repository, quant) if "/" in repository else (name, "")
+
+
+def find_gguf(name: str) -> str | None:
+    """Return the GGUF in the cache that ``ORG/NAME[:QUANT]`` stands for; None: there is none."""
+    from glob import escape, glob
+
+    repository, quant = split_quant(name)
+    folder = find(repository)
+    if folder is None:
+        return None
+    paths = glob(os.path.join(escape(folder), "**", "*.gguf"), recursive=True)
+    file = choose_gguf([os.path.relpath(path, folder) for path in paths], quant)
+    return os.path.join(folder, file) if file is not None else None
+
+
+def choose_gguf(names: Iterable[str], quant: str = "") -> str | None:
+    """Return the file of a type, or of that name; without one Q4_K_M, or else the first.
+
+    A set of shards is its first one. Source: llama.cpp, common/arg.cpp (-hf).
+    """
+    models = sorted(
+        (
+            name
+            for name in names
+            if name.endswith(".gguf")
+            and "mmproj" not in name.lower()
+            and not (_SHARD.search(name) and "-00001-of-" not in name)
+        ),
+        key=lambda name: (name.count("/"), name),
+    )
+    if not quant:
+        return (choose_gguf(models, _USUAL) or models[0]) if models else None
+    for name in models:
+        stem = _SHARD.sub("", name).removesuffix(".gguf").lower()
+        if quant.lower() in (name.lower(), os.path.basename(name).lower()):
+            return name
+        if re.search(rf"(?:^|[-._/]){re.escape(quant.lower())}$", stem):
+            return name
+    return None
+
+
+def download_gguf(name: str) -> str:
+    """Fetch the GGUF that ``ORG/NAME[:QUANT]`` stands for into the cache; return its path.
+
+    The client shows its progress.
+    """
+    repository, quant = split_quant(name)
+    parsed = parse(repository)
+    if parsed is None:
+        raise UsageError("is not the name of a model repository", source=name, hint="ORG/NAME")
+    _client(name)
+    from huggingface_hub import HfApi, hf_hub_download
+
+    repository, revision = parsed
+    try:
+        names = HfApi().list_repo_files(repository, revision=revision)
+        file = _choose_of(names, quant, repository)
+        start = _SHARD.sub("", file)
+        shards = [other for other in names if other != file and _SHARD.sub("", other) == start]
+        paths: list[str] = [
+            hf_hub_download(repository, part, revision=revision) for part in (file, *shards)
+        ]
+    except UsageError:
+        raise
+    except Exception as error:  # noqa: BLE001  as in download
+        raise _not_fetched(name, error) from None
+    return paths[0]
+
+
+def _choose_of(names: Iterable[str], quant: str, repository: str) -> str:
+    file = choose_gguf(names, quant)
+    if file is None:
+        models = [os.path.basename(name) for name in names if name.endswith(".gguf")]
+        what = f"has no GGUF {quant}".rstrip()
+        raise UsageError(what, source=repository, hint=", ".join(models[:_FEW]))
+    return file
+
+
 def holds(path: str) -> bool:
     """Tell whether a file lies in the cache, where nothing else may be written."""
     folder = os.path.join(os.path.abspath(cache_folder()), "")
@@ -117,12 +206,9 @@ def download(name: str, *, weights: bool = False) -> str:
     parsed = parse(name)
     if parsed is None:
         raise UsageError("is not the name of a model repository", source=name, hint="ORG/NAME")
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError:
-        raise MissingExtra(
-            "downloading needs huggingface_hub", source=name, hint='pip install "mtkit[hub]"'
-        ) from None
+    _client(name)
+    from huggingface_hub import snapshot_download
+
     repository, revision = parsed
     try:
         folder: str = snapshot_download(
@@ -131,6 +217,20 @@ def download(name: str, *, weights: bool = False) -> str:
             allow_patterns=[*TOKENIZER_FILES, *(MODEL_FILES if weights else ())],
         )
     except Exception as error:  # noqa: BLE001  the client's errors have several roots; all say why
-        what = str(error).removeprefix("Got: ").split("\n")[0][:200] or type(error).__name__
-        raise UsageError(f"cannot be downloaded: {what}", source=name) from None
+        raise _not_fetched(name, error) from None
     return folder
+
+
+def _client(name: str) -> None:
+    """Check that the hub's client is installed."""
+    try:
+        import huggingface_hub  # noqa: F401
+    except ImportError:
+        raise MissingExtra(
+            "downloading needs huggingface_hub", source=name, hint='pip install "mtkit[hub]"'
+        ) from None
+
+
+def _not_fetched(name: str, error: Exception) -> UsageError:
+    what = str(error).removeprefix("Got: ").split("\n")[0][:200] or type(error).__name__
+    return UsageError(f"cannot be downloaded: {what}", source=name)

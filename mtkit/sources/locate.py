@@ -75,6 +75,7 @@ MODEL = FileKind(
     ("*.gguf",),
     "is a folder without a .gguf file",
     "name a .gguf file, a folder, or a repository in the local HuggingFace cache",
+    "--download fetches it",
     'to download: hf download {name} --include "*.gguf"',
 )
 
@@ -109,8 +110,8 @@ def locate(
 
     Args:
         name: A path, a folder, ORG/NAME, "-" if the kind allows it; None for the user's default.
-        download: Fetch the tokenizer of a repository that the hub's local cache lacks, or has
-            other files of; None: the command has no such option, which affects the error's hint.
+        download: Fetch the tokenizer or GGUF of a repository that the hub's local cache lacks, or
+            has other files of; None: the command has no such option, as the error's hint says.
     """
     hint, origin = kind.hint, ""
     if name is None:
@@ -177,20 +178,22 @@ def _find_in_caches(
     if is_remote(name):
         what = "is a URL, which only mtkit inspect, check and dump read"
         raise UsageError(what, source=name, hint="download the file")
+    if kind is MODEL and (file := hub.find_gguf(name)) is not None:
+        return file, None
     path = hub.find(name) or stores.find(name)
     is_part = path and os.path.isdir(path) and in_folder(path, kind.files) is None
     if path is not None and not (download and is_part):
         return path, None
-    if hub.parse(name) is None:
+    if hub.parse(hub.split_quant(name)[0] if kind is MODEL else name) is None:
         raise UsageError("no such file", source=name, hint=hint)
     if download:
-        return _download(name, kind), None
+        return hub.download_gguf(name) if kind is MODEL else _download(name, kind), None
     if kind.takes_encodings:
         encoding, path = _find_encoding(name)
         if path is not None:
             return path, {"encoding": encoding, "published": True}
     how = (download is None and kind.elsewhere) or kind.fetch
-    fetch = how.format(name=name if "/" in name else "ORG/NAME")
+    fetch = how.format(name=hub.split_quant(name)[0] if "/" in name else "ORG/NAME")
     if "/" not in name:
         is_name = hint == kind.hint and not os.path.splitext(name)[1]
         raise UsageError("no such file", source=name, hint=f"{hint}; {fetch}" if is_name else hint)

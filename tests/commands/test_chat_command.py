@@ -104,10 +104,21 @@ def test_a_conversation(tmp_path: Path) -> None:
     child.expect("/save FILE")
     child.sendline("/nothing")
     child.expect("there is no command /nothing")
+    for line, shown in (
+        ("/?", "/save FILE"),
+        ("/set parameter temperature 0.5", "temp 0.5"),
+        ("/set top_k 30", "top-k 30"),
+        ("/show", "system message: Be brief."),
+        ("/show info", "temperature 0"),
+        ("/show system", "system message: Be brief."),
+        ("/set verbose", "timings are hidden"),
+    ):
+        child.sendline(line)
+        child.expect(shown)
     child.sendline(f"/save {saved}")
     child.expect("saved to")
     child.sendline("/reset")
-    child.expect("forgotten")
+    child.expect("forgotten, except the system message")
     child.sendline("/system")
     child.expect("system message: Be brief.")
     child.sendline("/system Be long.")

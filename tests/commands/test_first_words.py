@@ -80,11 +80,11 @@ dump model.gguf                 : mtkit dump metadata model.gguf
 metadata model.gguf             : mtkit dump metadata model.gguf
 tensors model.gguf              : mtkit dump tensors model.gguf
 vocab model.gguf                : mtkit dump vocab model.gguf
-parse --path model.gguf         : mtkit inspect --path model.gguf
+parse --path model.gguf         : mtkit inspect model.gguf
 generate hi -t tokenizer.json   : -t is the number of threads here
 generate hi -c 8x               : '8x' is neither a whole number nor a size like 8k
 estimate model.gguf             : mtkit inspect --plan model.gguf
-run model.gguf hi               : mtkit generate hi -m model.gguf
+run model.gguf hi               : mtkit chat hi -m model.gguf
 run model.gguf                  : mtkit chat -m model.gguf
 run models                      : mtkit chat -m models
 generate model.gguf             : mtkit generate -m model.gguf
@@ -112,7 +112,7 @@ edit model.gguf --set general.name=@text.txt -o x.gguf : --set-file general.name
 pull llama3                     : hf download
 download gpt2                   : hf download
 list                            : mtkit inspect FOLDER
-ps                              : mtkit inspect FOLDER
+ps                              : mtkit serve -m MODEL.gguf
 scan-cache                      : mtkit inspect FOLDER
 login                           : hf
 inspect model.gguf --ctx-size 8k : --plan

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from mtkit.commands.arguments import read_bytes_file, read_prompt, read_text_file
+from mtkit.commands.arguments import read_bytes_file, read_prompt, read_template
 from mtkit.commands.command import Command
 from mtkit.commands.inputs import check_no_file, find_model
-from mtkit.commands.options import Option
+from mtkit.commands.options import CHAT_TEMPLATE, Option
 from mtkit.settings import ChatSettings
 
 TYPE_CHECKING = False
@@ -27,11 +27,16 @@ OPTIONS = {
         "--reasoning",
         "Switch reasoning on or off, if the chat template can; auto: the template's default.",
         "auto|on|off",
+        "-rea",
     ),
+    "single_turn": Option("-st --single-turn", "", is_hidden=True),
+    "chat_template": CHAT_TEMPLATE,
     "no_history": Option(
         "--no-history", "Neither read nor save the input history.", variable="MTKIT_NO_HISTORY"
     ),
-    "timings": Option("--timings", "Print tokens per second after each answer."),
+    "timings": Option(
+        "--timings", "Print tokens per second after each answer.", also="--show-timings --perf"
+    ),
 }
 
 
@@ -39,14 +44,17 @@ def chat(
     message: str | None = None,
     *,
     settings: ChatSettings,
+    download: bool = False,
     prompt: str | None = None,
     files: list[str] | None = None,
     system: str | None = None,
     template: str | None = None,
+    chat_template: str | None = None,
     reasoning: str = "auto",
     no_history: bool = False,
     as_json: bool = False,
     timings: bool = False,
+    single_turn: bool = False,
     quiet: bool = False,
     verbose: bool = False,
     on_line: Collection[str] = (),
@@ -66,15 +74,17 @@ def chat(
     """
     from mtkit.base.record import replace
     from mtkit.commands.chat import screen as chat_screen
-    from mtkit.commands.generation import warn_unused
+    from mtkit.commands.generation import warn_untrained, warn_unused
     from mtkit.errors import UsageError
     from mtkit.llama import log
 
     check_no_file(message, prompt, "chat")
     log.is_shown = verbose
-    path = find_model(settings.model, quiet=True)  # the banner says it
+    path = find_model(settings.model, quiet=True, download=download)  # the banner says it
     settings = replace(settings, model=path)
     is_talk = message is None and prompt is None and not files and sys.stdin.isatty()
+    if is_talk and single_turn:
+        raise UsageError("a single turn has a message", field="-st", hint="-p TEXT")
     if is_talk:
         from mtkit.commands.chat.screen import default_sampler
         from mtkit.gguf import open_gguf
@@ -85,7 +95,7 @@ def chat(
         settings = replace(settings, sampler=sampler)
     if not quiet:
         warn_unused(settings.sampler)
-    own = read_text_file(template) if template is not None else None
+    own = read_template(template, chat_template)
     piped = None
     if prompt is not None or files:
         message = read_prompt(message, prompt, files, command="chat").decode("utf-8", "replace")
@@ -97,6 +107,8 @@ def chat(
         settings, own, system, thinks=_THINKS[reasoning]
     ) as dialogue:
         log.is_shown = False
+        if not quiet:
+            warn_untrained(dialogue.runner.n_ctx, dialogue.runner.model.n_ctx_train)
         if message is not None or piped is not None:
             _answer_once(dialogue, settings, message, piped, system, as_json=as_json, path=path)
         else:

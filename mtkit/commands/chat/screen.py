@@ -72,12 +72,12 @@ def default_sampler(
 def change_sampler(settings: SamplerSettings, name: str, value: str) -> SamplerSettings:
     """Return settings of which one is changed, as typed."""
     names = {
-        spelling.lstrip("-"): setting
+        spelling.lstrip("-").replace("-", "_"): setting
         for setting in settings.declared.values()
         if isinstance(setting.default, (int, float)) or setting.name == "seed"
         for spelling in (*(setting.options or ()), *setting.also)
     }
-    setting = names.get(name)
+    setting = names.get(name.replace("-", "_"))
     if setting is None:
         raise UsageError(f"there is no setting {name}", hint=f"such as {', '.join(_SPELLED)}")
     kind = float if isinstance(setting.default, float) else int
@@ -145,9 +145,11 @@ _DEFAULT_CTX = 4096
 _HISTORY_LINES = 1000
 _BLOCK = '"""'
 _HELP = """\
-/help            this list
+/help, /?        this list
 /system TEXT     set the system message; without TEXT: show it
-/reset, /clear   forget the conversation
+/show            show the model, the system message and the sampling
+/read FILE       put a text file before the next message
+/reset, /clear   forget the conversation, but not the system message
 /regen           answer the last message again
 /set NAME VALUE  change the sampling: /set temp 0.2, /set top-k 20; /set shows it
 /timings         show tokens per second after each answer, or hide them
@@ -208,6 +210,8 @@ class Conversation:
         self._settings = settings
         self._quiet, self._timings = quiet, timings
         self._own_files: set[str] = set()
+        self._before = ""
+        """Text of files for the next message."""
 
     def run(self) -> None:
         """Talk until the input ends."""
@@ -236,6 +240,7 @@ class Conversation:
 
     def _answer(self, text: str) -> None:
         dialogue = self._dialogue
+        text, self._before = self._before + text, ""
         before = signal.signal(signal.SIGINT, dialogue.stop)
         dialogue.messages.append({"role": "user", "content": text})
         count = len(dialogue.messages)
@@ -263,18 +268,25 @@ class Conversation:
             write_note(
                 f"the context is full: the oldest {dialogue.forgotten} messages were left out"
             )
-        if dialogue.end == "interrupted":
-            write_note("stopped")
+        if dialogue.end in _ENDS:
+            write_note(_ENDS[dialogue.end])
 
     def _obey(self, text: str) -> None:
-        name, _, rest = text.partition(" ")
+        name, _, rest = _usual(text).partition(" ")
         rest = rest.strip()
         dialogue = self._dialogue
         if name == "/help":
             sys.stderr.writelines(fold_line(line, 17) + "\n" for line in _HELP.splitlines())
         elif name in ("/reset", "/clear"):
             dialogue.reset()
-            write_note("forgotten")
+            has_system = any(message["role"] == "system" for message in dialogue.messages)
+            write_note(f"forgotten{', except the system message' if has_system else ''}")
+        elif name == "/show":
+            _show_model(dialogue.runner, self._settings.sampler)
+            write_note(describe_sampler(self._settings.sampler))
+            self._obey("/system")
+        elif name == "/read":
+            self._read(_path(rest))
         elif name == "/regen":
             self._answer_again()
         elif name == "/set":
@@ -302,6 +314,13 @@ class Conversation:
             write_note(f"{len(dialogue.messages)} messages")
         else:
             raise UsageError(f"there is no command {name}", hint="/help lists them")
+
+    def _read(self, path: str) -> None:
+        from mtkit.commands.arguments import read_text_file
+
+        content = read_text_file(path)
+        self._before += f"{content.rstrip()}\n\n"
+        write_note(f"the next message begins with {path}: {len(content)} characters")
 
     def _answer_again(self) -> None:
         messages = self._dialogue.messages
@@ -349,8 +368,44 @@ class Conversation:
         write_note(f"saved to {path}")
 
 
+_ENDS = {
+    "interrupted": "stopped",
+    "length": "the answer was cut at its maximum of tokens (-n)",
+    "context": "the answer was cut where the context is full (--ctx)",
+}
+"""Why an answer ended before the model was done -> what to say."""
+_USUAL = {
+    "/?": "/help",
+    "/set parameter ": "/set ",
+    "/set system ": "/system ",
+    "/set verbose": "/timings",
+    "/set quiet": "/timings",
+    "/show info": "/show",
+    "/show parameters": "/set",
+    "/show system": "/system",
+    "/exit": "/quit",
+}
+"""Beginnings of Ollama's and llama-cli's commands -> those that do the same here."""
+
+
+def _usual(text: str) -> str:
+    """Return a command as it is called here."""
+    for other, own in _USUAL.items():
+        if text == other or (other.endswith(" ") and text.startswith(other)):
+            return own + text.removeprefix(other)
+    return text
+
+
 def _show_banner(runner: Runner, sampler: SamplerSettings) -> None:
     """Say which model it is, how it chooses, and how to stop and leave."""
+    from mtkit.commands.terminal import Screen, join_parts, part, sticky
+
+    _show_model(runner, sampler)
+    keys = ("/help lists the commands", "Ctrl-C stops an answer", "Ctrl-D leaves")
+    Screen(stderr=True).line(*join_parts([part("dim", sticky(key)) for key in keys]))
+
+
+def _show_model(runner: Runner, sampler: SamplerSettings) -> None:
     from mtkit.commands.terminal import Screen, count_part, join_parts, part, sticky
     from mtkit.inspection.gguf import file_type_name
     from mtkit.sources.locate import MODEL, shipped
@@ -367,8 +422,6 @@ def _show_banner(runner: Runner, sampler: SamplerSettings) -> None:
         kind = file_type_name(runner.header.file)
         warmth = sticky(f"temperature {sampler.temperature:g}")
         screen.line(*join_parts([part("name", title), kind, context, warmth]))
-    keys = ("/help lists the commands", "Ctrl-C stops an answer", "Ctrl-D leaves")
-    screen.line(*join_parts([part("dim", sticky(key)) for key in keys]))
 
 
 def _path(text: str) -> str:
