@@ -24,6 +24,9 @@ CALLS = {
     "codex": ("exec_command", {"cmd": f"cat {agent_requests.FILE}"}),
     "opencode": ("read", {"filePath": agent_requests.FILE}),
     "cline": ("read_files", {"files": [{"path": agent_requests.FILE}]}),
+    "qwen_code": ("read_file", {"file_path": agent_requests.FILE}),
+    "langchain": ("read_file", {"path": agent_requests.FILE}),
+    "pydantic_ai": ("read_file", {"path": agent_requests.FILE}),
 }
 """The call by which each of them reads a file."""
 
@@ -82,6 +85,35 @@ def test_an_agent_reads_a_file(made: Any, agent: Any, monkeypatch: pytest.Monkey
     assert second.startswith(begun)  # what was computed is remembered
     assert agent_requests.WORD in second.removeprefix(begun)
     assert json.dumps(arguments) in second.removeprefix(begun)
+
+
+@pytest.mark.parametrize("agent", agent_requests.AGENTS, ids=lambda one: str(one.__name__))
+def test_a_session_outlives_a_stop_and_a_full_context(
+    made: Any, agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, served = made
+    chat_ids, prompts = served.chat_ids, []
+
+    async def watched(conversation: Any) -> Any:
+        prompts.append(await served.chat_text(conversation))
+        return await chat_ids(conversation)
+
+    monkeypatch.setattr(served, "chat_ids", watched)
+    path, body = agent(reads=True)
+    texts = [agent_requests.WORD]
+    for number in range(12):
+        # stopped in the middle, and before its first token
+        answer = {5: "A bi", 8: ""}.get(number, f"Answer {number}.")
+        texts += [answer, f"Question {number}?"]
+        body = agent_requests.further(body, answer, texts[-1])
+    asked = {**body, "grammar": 'root ::= "!"'}
+    assert '"!"' in json.dumps(streamed(app, path, asked))
+    long = post(app, path, agent_requests.further(asked, "!", "and on " * 9000))
+    assert long.status_code == 400
+    assert ("prompt is too long" if "messages?" in path else "context_length_exceeded") in long.text
+    assert '"!"' in json.dumps(streamed(app, path, asked))
+    places = [prompts[-1].index(text) for text in texts if text]
+    assert places == sorted(places)
 
 
 THINKS = """

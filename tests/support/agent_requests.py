@@ -1,7 +1,8 @@
 """Requests of the shapes that coding agents send, with texts of our own.
 
-Recorded from Claude Code 2.1.197, Codex 0.171.0, opencode 1.18.33 and Cline 3.0.65 on loopback;
-kept are the fields, the kinds of blocks and items, and what their schemas are made of.
+Recorded on loopback from Claude Code 2.1.197, Codex 0.171.0, opencode 1.18.33, Cline 3.0.65, Qwen
+Code 0.15.10, and the agents of LangChain 1.5 and pydantic-ai 2.68; kept are the fields, the kinds
+of blocks and items, and what their schemas are made of.
 """
 
 from __future__ import annotations
@@ -200,4 +201,65 @@ def cline(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
     return "/v1/chat/completions", body
 
 
-AGENTS = (claude_code, codex, opencode, cline)
+def qwen_code(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of a request of Qwen Code; as ``claude_code``."""
+    schemas = {
+        "tool_search": _schema(
+            {"query": _BRIEF, "max_results": {"type": "integer", "maximum": 20, "default": 5}},
+            "query", **_CLOSED),
+        "skill": {**_schema({"skill": _TEXT}, "skill", **_CLOSED),
+                  "$schema": "http://json-schema.org/draft-07/schema#"},
+        "read_file": _schema(
+            {"file_path": _TEXT, "offset": {"description": "A line.", "type": "number"}},
+            "file_path"),
+    }  # fmt: skip
+    texts = ["You are an agent.", "The folder is /project."]
+    body = _chat(texts, schemas, ("read_file", {"file_path": FILE}), reads)
+    asked = [{"type": "text", "text": f"What is in {FILE}?"}]
+    body["messages"][1:2] = [
+        {"role": "user", "content": [{"type": "text", "text": texts[1]}]},
+        {"role": "assistant", "content": "Thanks for the context!"},
+        {"role": "user", "content": asked},
+    ]
+    del body["tool_choice"]
+    return "/v1/chat/completions", {**body, "max_tokens": 8000}
+
+
+def langchain(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of a request of LangChain's agent; as ``claude_code``."""
+    line = {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}
+    schemas = {"read_file": _schema({"path": _TEXT, "limit": line}, "path")}
+    texts = ["You are an agent.", f"What is in {FILE}?"]
+    body = _chat(texts, schemas, ("read_file", {"path": FILE}), reads)
+    del body["tool_choice"]
+    return "/v1/chat/completions", {**body, "max_completion_tokens": 600}
+
+
+def pydantic_ai(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of a request of pydantic-ai; as ``claude_code``."""
+    schema = {**_CLOSED, **_schema({"path": {"type": "string"}}, "path")}
+    items: list[dict[str, Any]] = [{"role": "user", "content": f"What is in {FILE}?"}]
+    if reads:
+        items += [
+            {"type": "function_call", "name": "read_file", "call_id": "0a1b2c3d4",
+             "arguments": json.dumps({"path": FILE})},
+            {"type": "function_call_output", "call_id": "0a1b2c3d4", "output": WORD},
+        ]  # fmt: skip
+    return "/v1/responses", {
+        "model": "m", "stream": True, "input": items, "instructions": "You are an agent.",
+        "max_output_tokens": 600, "temperature": 0.3, "tool_choice": "auto",
+        "tools": [{"type": "function", "name": "read_file", "description": "A tool.",
+                   "strict": True, "parameters": schema}],
+    }  # fmt: skip
+
+
+AGENTS = (claude_code, codex, opencode, cline, qwen_code, langchain, pydantic_ai)
+
+
+def further(body: dict[str, Any], answer: str, question: str) -> dict[str, Any]:
+    """Return a request one turn further: what there is of an answer, and the next question."""
+    name = "input" if "input" in body else "messages"
+    turns = [
+        {"role": "assistant", "content": answer}, {"role": "user", "content": question}
+    ]  # fmt: skip
+    return {**body, name: [*body[name], *turns]}
