@@ -19,13 +19,19 @@ from mtkit.checkpoints import safetensors
 from mtkit.checkpoints.folder_files import (
     INDEX,
     MODEL_CONFIG,
+    TORCH_INDEX,
+    TORCH_WEIGHTS,
     WEIGHTS,
     StoredTensor,
     files_in,
+    is_safetensors,
+    is_torch,
     is_weights,
+    read_header,
     read_json,
     tensors_in,
 )
+from mtkit.checkpoints.quantization import plain_tensors
 from mtkit.checkpoints.tensor_names import common_prefix, has_parts, text_names
 from mtkit.checkpoints.weight_forms import unread_weights
 from mtkit.errors import FormatError, UnsupportedError, UsageError, format_count
@@ -48,9 +54,9 @@ NO_WEIGHTS = Rule("folder-weights", "note", TRANSFORMERS, "weights",
                   "The folder has no weights: you can encode with its tokenizer, but not run or "
                   "convert the model.", advice=f"looked for {WEIGHTS} and {INDEX}")
 PICKLE = Rule("folder-pickle", "warning", CONVERSION, "weights",
-              "The weights are not safetensors but a pickle, which can run any code when "
-              "loaded; mtkit never loads one. Use save_pretrained of transformers to write "
-              "model.safetensors.")
+              "The weights are a pickle of a training program, which can run any code when "
+              "loaded; mtkit reads only pytorch_model.bin and its shards. Use save_pretrained of "
+              "transformers to write model.safetensors.")
 FORM = Rule("folder-form", "warning", CONVERSION, "weights",
             "The weights are in a form that mtkit does not read, so there is no model to convert. "
             "mtkit convert --vocab-only converts the tokenizer alone.")
@@ -69,6 +75,9 @@ QUANTIZED = Rule("folder-quantized", "warning", CONVERSION, "quantization_config
                  "The weights cannot be converted because another tool quantized them (GPTQ, "
                  "AWQ, bitsandbytes, FP8, MLX). Convert the original model.",
                  advice="take the model that was quantized, in BF16 or F16")
+QUANTIZED_PARTS = Rule("folder-quantized-parts", "error", CONVERSION, "tensor",
+                       "The parts of a quantized weight (packed numbers, scales, zero points) do "
+                       "not fit each other, or one is missing. Download the folder again.")
 SHARD = Rule("folder-shard", "error", TRANSFORMERS, "weights",
              "A shard is missing; the names of the others say how many there are. Download what "
              "is missing.", advice="download the folder again")
@@ -86,11 +95,12 @@ RULES = (
     PREFIX,
     TEXT_PART,
     QUANTIZED,
+    QUANTIZED_PARTS,
     SHARD,
     TENSOR_TWICE,
     UNUSED,
 )
-_NUMBERED = re.compile(r"(model.*-)(\d{5})-of-(\d{5})\.safetensors$")
+_NUMBERED = re.compile(r"((?:pytorch_)?model.*-)(\d{5})-of-(\d{5})(\.safetensors|\.bin)$")
 _MOST_SHARDS = 1000
 
 
@@ -101,6 +111,7 @@ class Survey(Record):
         tensors: Name -> tensor, of the files that can be read.
         files: Files of weights -> bytes; None: the file is missing.
         missing: Tensor of a file that is missing or damaged -> the file.
+        stored: Name -> tensor as it lies in its file, where others are computed of several.
     """
 
     path: str
@@ -109,6 +120,7 @@ class Survey(Record):
     files: Mapping[str, int | None]
     missing: Mapping[str, str]
     findings: tuple[Finding, ...]
+    stored: Mapping[str, StoredTensor] = {}
 
     @property
     def n_bytes(self) -> int:
@@ -124,7 +136,7 @@ class Survey(Record):
     def types(self) -> dict[str, tuple[int, int, int]]:
         """Type -> number of tensors, of parameters and of bytes; most bytes first."""
         sums: dict[str, tuple[int, int, int]] = {}
-        for stored in self.tensors.values():
+        for stored in self.stored.values():
             weight = stored.weight
             count, parameters, n_bytes = sums.get(weight.type, (0, 0, 0))
             sums[weight.type] = count + 1, parameters + weight.n_elements, n_bytes + weight.n_bytes
@@ -151,11 +163,29 @@ def survey_folder(path: str, packed: Collection[str] = ()) -> Survey:
     weight_map = index.weight_map if index else {}
     missing = {tensor: name for tensor, name in weight_map.items() if headers.get(name) is None}
     _note_unread(path, names, files, config, findings)
-    if QUANTIZED not in {finding.rule for finding in findings.entries} and _is_mlx(tensors):
-        _add_quantized(os.path.join(path, MODEL_CONFIG), MLX, findings)
     tensors = _without_prefix(path, tensors, findings)
     tensors = _text_part(path, config, tensors, findings)
-    return Survey(path, config, tensors, files, missing, tuple(findings.entries))
+    plain = _plain(path, config, tensors, findings)
+    return Survey(path, config, plain, files, missing, tuple(findings.entries), tensors)
+
+
+def _plain(
+    path: str,
+    config: Mapping[str, Any],
+    tensors: dict[str, StoredTensor],
+    findings: Findings,
+) -> Mapping[str, StoredTensor]:
+    """Return tensors that another program quantized as plain numbers, as far as they are read."""
+    try:
+        return plain_tensors(config, tensors)
+    except UnsupportedError as error:
+        if quantization(config) != MXFP4:  # which the architecture decides
+            method = quantization(config) or MLX
+            _add_quantized(os.path.join(path, MODEL_CONFIG), method, findings, error)
+    except FormatError as error:
+        finding = Finding(QUANTIZED_PARTS, error.field, error.what, None, "", error.source or path)
+        findings.add(finding)
+    return tensors
 
 
 def _headers(
@@ -167,12 +197,20 @@ def _headers(
         if INDEX in names and whole is not None:
             _compare_weights(path, whole, findings)
         return None, {WEIGHTS: whole}
-    index = _index(os.path.join(path, INDEX), findings) if INDEX in names else None
-    headers: dict[str, Header | None] = dict(index.files) if index else {}
-    if not headers:
-        for name in _without_index(path, names, findings):
-            headers[name] = _header(os.path.join(path, name), findings)
-    return index, headers
+    for is_kind, whole_name, index_name in (
+        (is_safetensors, WEIGHTS, INDEX), (is_torch, TORCH_WEIGHTS, TORCH_INDEX)
+    ):  # fmt: skip
+        if whole_name in names:
+            return None, {whole_name: _header(os.path.join(path, whole_name), findings)}
+        index = _index(os.path.join(path, index_name), findings) if index_name in names else None
+        headers: dict[str, Header | None] = dict(index.files) if index else {}
+        if not headers:
+            kinds = [name for name in names if is_kind(name)]
+            for name in _without_index(path, kinds, findings):
+                headers[name] = _header(os.path.join(path, name), findings)
+        if headers:
+            return index, headers
+    return None, {}
 
 
 def _compare_weights(path: str, whole: Header, findings: Findings) -> None:
@@ -204,14 +242,6 @@ def _compare_weights(path: str, whole: Header, findings: Findings) -> None:
 def _is_same(stored: StoredTensor, others: Mapping[str, StoredTensor]) -> bool:
     other = others.get(stored.weight.name)
     return other is not None and stored.equals(other)
-
-
-def _is_mlx(tensors: Mapping[str, StoredTensor]) -> bool:
-    """Tell matrices that mlx-lm packed: 32 bits hold several numbers, scales lie beside them."""
-    return any(
-        stored.weight.type == "U32" and f"{name.removesuffix('weight')}scales" in tensors
-        for name, stored in tensors.items()
-    )
 
 
 def _without_prefix(
@@ -252,23 +282,26 @@ def _config(path: str, packed: Collection[str], findings: Findings) -> Mapping[s
         findings.add(Finding(CONFIG_JSON, MODEL_CONFIG, error.what, source=source))
         return {}
     method = quantization(config)
-    if method and not (method == MXFP4 and class_of(config) in packed):
+    if method == MXFP4 and class_of(config) not in packed:
         _add_quantized(source, method, findings)
     return config
 
 
-def _add_quantized(source: str, method: str, findings: Findings) -> None:
-    what, advice = f"the weights are quantized ({shown(method)})", ""
-    if method == MLX:
-        advice = f"{QUANTIZED.advice}, or run mlx_lm.convert with --dequantize"
+def _add_quantized(
+    source: str, method: str, findings: Findings, error: UnsupportedError | None = None
+) -> None:
+    what = f"the weights are quantized ({shown(method)})"
+    if error is not None and error.what != method:
+        what = f"{what}: {error.field} {error.what}" if error.field else f"{what}: {error.what}"
     field = QUANTIZED.field if method != MLX else "quantization"
-    findings.add(Finding(QUANTIZED, field, what, None, advice, source))
+    hint = error.hint if error is not None else ""
+    findings.add(Finding(QUANTIZED, field, what, None, hint, source))
 
 
 def _index(path: str, findings: Findings) -> Index | None:
     """Read the index and the headers of its files; keep what is wrong with them."""
     try:
-        index = safetensors.read_index(Source.open(path), strict=False)
+        index = safetensors.read_index(Source.open(path), strict=False, read=read_header)
     except BrokenRule as error:
         findings.add(replace(error.finding, source=path))
         return None
@@ -280,13 +313,12 @@ def _index(path: str, findings: Findings) -> Index | None:
 def _without_index(path: str, names: Collection[str], findings: Findings) -> Iterator[str]:
     numbered = set()
     for name in names:
-        if name.startswith("model") and name.endswith(safetensors.SUFFIX):
-            yield name
-            part = _NUMBERED.match(name)
-            if part and int(part[3]) <= _MOST_SHARDS:
-                numbered.add((part[1], part[3]))
-    for start, count in sorted(numbered):
-        shards = (f"{start}{n:05d}-of-{count}.safetensors" for n in range(1, int(count) + 1))
+        yield name
+        part = _NUMBERED.match(name)
+        if part and int(part[3]) <= _MOST_SHARDS:
+            numbered.add((part[1], part[3], part[4]))
+    for start, count, end in sorted(numbered):
+        shards = (f"{start}{n:05d}-of-{count}{end}" for n in range(1, int(count) + 1))
         for name in shards:
             if name not in names:
                 findings.add(Finding(SHARD, SHARD.field, f"{shown(name)} is missing", source=path))
@@ -295,7 +327,7 @@ def _without_index(path: str, names: Collection[str], findings: Findings) -> Ite
 def _header(path: str, findings: Findings) -> Header | None:
     """Read the header of a file; keep what is wrong with it."""
     try:
-        header = safetensors.read(Source.open(path), strict=False)
+        header = read_header(Source.open(path), strict=False)
     except BrokenRule as error:
         findings.add(replace(error.finding, source=path))
         return None
@@ -369,6 +401,7 @@ class ModelFolder(Record):
         tensors: Name -> tensor, in the order of the files and of the data in them.
         files: Files of weights that are read.
         findings: What the survey reports besides: nothing that prevents a conversion.
+        stored: Name -> tensor as it lies in its file.
     """
 
     path: str
@@ -376,6 +409,7 @@ class ModelFolder(Record):
     tensors: Mapping[str, StoredTensor]
     files: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    stored: Mapping[str, StoredTensor] = {}
 
 
 def undescribed_weights(path: str) -> str | None:
@@ -392,7 +426,7 @@ def sniff(path: str) -> bool:
     if not os.path.isfile(os.path.join(path, MODEL_CONFIG)):
         return False
     names = files_in(path)
-    if any(name == INDEX or is_weights(name) for name in names):
+    if any(name in (INDEX, TORCH_INDEX) or is_weights(name) for name in names):
         return True
     has_gguf = any(name.endswith(".gguf") for name in names)
     return not has_gguf and bool(unread_weights(path, names))
@@ -422,4 +456,6 @@ def read(path: str, packed: Collection[str] = ()) -> ModelFolder:
                 offset=finding.offset,
                 hint=finding.advice or finding.rule.advice,
             )
-    return ModelFolder(path, survey.config, survey.tensors, tuple(survey.files), survey.findings)
+    return ModelFolder(
+        path, survey.config, survey.tensors, tuple(survey.files), survey.findings, survey.stored
+    )

@@ -84,6 +84,7 @@ class Weight(Record):
 
     Attributes:
         offset: Of the data, in bytes behind the header.
+        strides: Bytes from one number to the next of each axis; empty: they lie one after another.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Weight(Record):
     shape: tuple[int, ...]
     offset: int
     n_bytes: int
+    strides: tuple[int, ...] = ()
 
     @property
     def n_elements(self) -> int:
@@ -276,10 +278,13 @@ def sniff_index(source: Source) -> bool:
     return source.name.endswith(INDEX_SUFFIX) and bytes(source.data[:64]).lstrip()[:1] == b"{"
 
 
-def read_index(source: Source, *, strict: bool = True) -> Index:
+def read_index(source: Source, *, strict: bool = True, read: Callable[..., Header] = read) -> Index:
     """Read an index and the headers of the files beside it.
 
     A missing file is a finding (``INDEX_FILE``) even where reading is strict.
+
+    Args:
+        read: Reads the header of a file.
     """
     document = _index_document(source)
     weight_map, metadata = document["weight_map"], document.get("metadata") or {}

@@ -46,7 +46,7 @@ _EITHER = "%s, which only transformers 4 reads"
 FORMS = (
     Form(
         ("*pytorch_model*.bin", "*.pth", "*.pt", "*.th", "*.pkl", "*.joblib",
-         "pytorch_model*.bin.index.json"),
+         "*pytorch_model*.bin.index.json"),
         _PICKLE,
         _BY_PICKLE,
         is_pickle=True,

@@ -18,6 +18,7 @@ from mtkit.checkpoints.folder_files import (
     INDEX,
     MODEL_CONFIG,
     POOLING_MODULES,
+    TORCH_INDEX,
     WEIGHTS,
 )
 from mtkit.checkpoints.tensor_names import PARTS
@@ -42,7 +43,7 @@ class NoEffect(Record):
 
 
 READ_FILES: dict[str, tuple[str, ...]] = {
-    "the model": (MODEL_CONFIG, WEIGHTS, INDEX, "model*.safetensors"),
+    "the model": (MODEL_CONFIG, WEIGHTS, INDEX, TORCH_INDEX, "model*.safetensors"),
     "the tokenizer": (
         "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "chat_template*",
         "additional_chat_templates/", "tekken*.json", "*.model", "*.model.v*", "*.tiktoken",
@@ -247,7 +248,8 @@ TENSORS = (
 """Tensors of a folder that no GGUF has. A head is compared with the embedding before."""
 READ_FIELDS: dict[str, tuple[str, ...]] = {
     MODEL_CONFIG: (
-        "architectures", "model_type", "text_config", "quantization_config", "_name_or_path",
+        "architectures", "model_type", "text_config", "quantization_config", "quantization",
+         "_name_or_path",
         "tie_word_embeddings", "vocab_size", "*_token_id",
     ),
     GENERATION: (

@@ -19,6 +19,7 @@ from mtkit.checkpoints import (
     legacy_imatrix,
     model_folder,
     safetensors,
+    torch_file,
 )
 from mtkit.checkpoints.folder_files import tensors_in
 from mtkit.checks import (
@@ -315,6 +316,7 @@ RULES = (
     *programs.PROGRAM_RULES,
     *safetensors.RULES,
     *safetensors.INDEX_RULES,
+    *torch_file.RULES,
     *model_folder.RULES,
     *folder.FOLDER_RULES,
     *special_ids.RULES,

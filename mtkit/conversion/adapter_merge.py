@@ -446,6 +446,11 @@ def merge_into_folder(base: str, adapters: Sequence[str]) -> Merge:
             kind = shown(tensors[name].weight.type)
             what = f"has the type {kind}; merging needs F32, F16 or BF16"
             raise UnsupportedError(what, source=base, field=f"tensor {quoted(name)}")
+    other = next((stored for stored in tensors.values() if not stored.is_plain), None)
+    if other is not None:
+        what = "holds no plain safetensors; merging needs them"
+        hint = "convert the folder to GGUF and merge into that"
+        raise UnsupportedError(what, source=other.path, hint=hint)
     files, left_out = _folder_files(base, tensors, addends)
     notes = [f"left out: {', '.join(map(shown, left_out))}"] if left_out else []
     return Merge(tuple(files), len(addends), tuple(notes))

@@ -16,6 +16,7 @@ from mtkit.architectures.config import class_of
 from mtkit.base.binary import Source
 from mtkit.base.escape import printable
 from mtkit.base.record import Record, replace
+from mtkit.checkpoints.folder_files import ComputedTensor
 from mtkit.checkpoints.model_folder import survey_folder
 from mtkit.conversion.model import plan_gguf, prepare_gguf
 from mtkit.conversion.model_tensors import PACKED, TYPES, Values, make_data
@@ -170,9 +171,13 @@ def _read_vocabulary(path: str) -> tuple[Vocabulary | None, MtkitError | None]:
 
 def weight_rows(report: FolderReport) -> Iterator[WeightRow]:
     """Yield the tensors of a folder as they are shown."""
-    names = report.names
+    names, targets = report.names, dict[int, tuple[str, ...]]()
     for name, stored in report.survey.tensors.items():
-        yield WeightRow(stored.weight, os.path.basename(stored.path), names.get(name, ()))
+        parts = stored.parts if isinstance(stored, ComputedTensor) else ()
+        targets.update({id(part): names.get(name, ()) for part in (stored, *parts)})
+    for stored in report.survey.stored.values():
+        target = targets.get(id(stored), ())
+        yield WeightRow(stored.weight, os.path.basename(stored.path), target)
 
 
 def folder_document(report: FolderReport, rows: Sequence[WeightRow]) -> dict[str, object]:

@@ -126,7 +126,7 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
         head = heads.compare_heads(architecture, config, folder.tensors)
         narrows = False
         if kind == "auto":
-            weights = [(s.weight.type, s.weight.shape) for s in folder.tensors.values()]
+            weights = [(s.weight.type, s.weight.shape) for s in folder.stored.values()]
             kind = usual_type(weights)
             matrices = {name for name, shape in weights if len(shape) >= 2}
             narrows = kind == "f16" and not matrices & {"F16", "BF16"}

@@ -16,6 +16,7 @@ from mtkit.architectures.table import ANY_LAYER
 from mtkit.base.binary import give_back
 from mtkit.base.escape import shown
 from mtkit.base.record import Record
+from mtkit.checkpoints.folder_files import ComputedTensor
 from mtkit.checkpoints.safetensors import NewWeight
 from mtkit.errors import FormatError, UsageError
 from mtkit.gguf.arrays import GgufArray
@@ -102,16 +103,27 @@ def usual_type(shapes: Iterable[tuple[str, Sequence[int]]]) -> str:
 
 
 class Values(Record):
-    """The numbers of a tensor in their mapped file."""
+    """The numbers of a tensor in their mapped file.
+
+    Attributes:
+        computed: The tensor, where they are computed from others; then ``data`` is empty.
+    """
 
     data: memoryview
     type: str
     shape: Shape
+    computed: ComputedTensor | None = None
 
     @classmethod
     def of(cls, tensor: StoredTensor) -> Values:
         """Return the values of a tensor of a folder."""
-        return cls(tensor.data, tensor.weight.type, tensor.weight.shape)
+        computed = tensor if isinstance(tensor, ComputedTensor) else None
+        data = tensor.data if computed is None else memoryview(b"")
+        return cls(data, tensor.weight.type, tensor.weight.shape, computed)
+
+    def blocks(self) -> Iterable[memoryview]:
+        """Return its data, in pieces of whole rows where it is computed."""
+        return self.computed.blocks() if self.computed else (self.data,)
 
 
 def new_tensors(
@@ -155,7 +167,8 @@ def make_data(
     def parts(counts: ValueCounts | None) -> Iterator[Buffer]:
         if change.keeps_order:
             for source in sources:
-                yield from convert_data(source.data, source.type, kind, counts)
+                for block in source.blocks():
+                    yield from convert_data(block, source.type, kind, counts)
             return
         arrays = [values_array(source, floating=change.computes) for source in sources]
         dtype = "F32" if arrays[0].dtype == "<f4" else change.stores or sources[0].type
@@ -180,11 +193,10 @@ def values_array(tensor: Values, *, floating: bool) -> Any:
     """Return a tensor as an array of its type's bits; of float32 if ``floating`` or quantized."""
     import numpy as np
 
+    data = tensor.computed.data if tensor.computed else tensor.data
     if tensor.type not in DTYPES or floating:
-        return decode_values(np.frombuffer(tensor.data, np.uint8), tensor.type).reshape(
-            tensor.shape
-        )
-    return np.frombuffer(tensor.data, DTYPES[tensor.type]).reshape(tensor.shape)
+        return decode_values(np.frombuffer(data, np.uint8), tensor.type).reshape(tensor.shape)
+    return np.frombuffer(data, DTYPES[tensor.type]).reshape(tensor.shape)
 
 
 def array_bytes(array: Any) -> memoryview:

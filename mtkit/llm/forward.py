@@ -69,13 +69,13 @@ class Weights:
 
     def vector(self, name: str, size: int) -> Any:
         """Return a tensor of one axis: float32 of shape (size,)."""
-        return _read_floats(self._find(name, (size,)), 0, size)
+        return self._find(name, (size,)).values(0, size)
 
     def block(self, name: str, shape: tuple[int, int], start: int, stop: int) -> Any:
         """Return rows of a matrix: float32 of shape (stop - start, columns)."""
         _, columns = shape
         stored = self._find(name, shape)
-        return _read_floats(stored, start * columns, stop * columns).reshape(-1, columns)
+        return stored.values(start * columns, stop * columns).reshape(-1, columns)
 
     def rows(self, name: str, shape: tuple[int, int], numbers: Sequence[int]) -> Any:
         """Return single rows of a matrix: float32 of shape (rows, columns)."""
@@ -101,15 +101,6 @@ class Weights:
         if self.has(f"{name}.bias"):
             out += self.vector(f"{name}.bias", size)
         return out
-
-
-def _read_floats(stored: StoredTensor, start: int, stop: int) -> Any:
-    import numpy as np
-
-    count = stored.weight.n_elements
-    size = len(stored.data) // count if count else 0
-    raw = np.frombuffer(stored.data[start * size : stop * size], np.uint8)
-    return decode_values(raw, stored.weight.type)
 
 
 class RoundedWeights(Weights):

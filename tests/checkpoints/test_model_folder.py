@@ -24,7 +24,7 @@ def without(path: Path, *names: str) -> None:
 
 def pickled(path: Path) -> None:
     without(path, INDEX, SECOND)
-    (path / "model-00001-of-00002.safetensors").rename(path / "pytorch_model.bin")
+    (path / "model-00001-of-00002.safetensors").rename(path / "model.pth")
 
 
 def cut(path: Path) -> None:

@@ -49,7 +49,7 @@ def added(path: Path, name: str, data: bytes = b"") -> Path:
 
 def pickled(path: Path) -> Path:
     write_folder(path)
-    (path / WEIGHTS).rename(path / "pytorch_model.bin")
+    (path / WEIGHTS).rename(path / "model.pth")
     return path
 
 
@@ -118,6 +118,9 @@ BROKEN: list[tuple[str, Callable[[Path], Path]]] = [
      lambda path: edited(write_folder(path), quantization={"group_size": 32, "bits": 4})),
     ("folder-quantized",
      lambda path: edited(write_folder(path), quantization_config={"quant_method": "gptq"})),
+    ("folder-quantized-parts", lambda path: edited(
+        write_folder(path, change=lambda names: names.update({"a.qweight": (8, 8)})),
+        quantization_config={"quant_method": "gptq", "bits": 4})),
     ("folder-unused",
      lambda path: added(write_folder(path), "consolidated.safetensors", b"\2\0\0\0\0\0\0\0{}")),
     ("folder-architecture", lambda path: edited(write_folder(path), architectures=["NoSuchLM"])),

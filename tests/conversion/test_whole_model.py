@@ -36,7 +36,7 @@ def drop(*names: str) -> Change:
 
 
 def as_pickle(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    (folder / "model.safetensors").rename(folder / "model.pth")
 
 
 def as_pointer(folder: Path) -> None:

@@ -65,6 +65,19 @@ def own_cases() -> dict[str, dict[str, Any]]:
 
 
 @cache
+def form_cases() -> dict[str, dict[str, Any]]:
+    """Return folders with weights in other forms (``folders``), and such weights (``weights``)."""
+    path = TESTS / "data" / "hf_forms.json.xz"
+    found: dict[str, dict[str, Any]] = json.loads(lzma.decompress(path.read_bytes()))
+    return found
+
+
+def form_folder(name: str) -> Path:
+    """Return the folder of such a case, which is written once."""
+    return _written(name, form_cases()["folders"][name], _WRITER)
+
+
+@cache
 def more_cases() -> dict[str, dict[str, Any]]:
     """Return the descriptions of embedding models, classifiers, rerankers and others."""
     found: dict[str, dict[str, Any]] = json.loads(shared("hf-models/more/cases.json").read_bytes())
@@ -94,12 +107,16 @@ def names() -> list[str]:
 def folder(name: str) -> Path:
     """Return the folder of a case, which is written once."""
     scripts = {name.startswith(MORE): "more/make_models.py", name in own_cases(): _WRITER}
-    module = _maker(scripts.get(True, "make_models.py"))
-    version = hashlib.sha256(json.dumps(case(name)).encode()).hexdigest()[:8]
+    return _written(name, case(name), scripts.get(True, "make_models.py"))
+
+
+def _written(name: str, description: dict[str, Any], script: str) -> Path:
+    module = _maker(script)
+    version = hashlib.sha256(json.dumps(description).encode()).hexdigest()[:8]
     out: Path = CACHE / "hf-models" / version / name
     if not out.is_dir():
         part = out.with_name(f"{name}.{os.getpid()}")
-        module.write_case(part, name, case(name))
+        module.write_case(part, name, description)
         moved = part / name
         try:
             moved.rename(out)

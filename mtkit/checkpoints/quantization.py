@@ -1,0 +1,69 @@
+"""By what method the weights of a folder are quantized, and what reads each.
+
+The settings are ``quantization_config`` of config.json, of MLX ``quantization``.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.config import MLX, MXFP4, quantization
+from mtkit.checkpoints import quantized, quantized_blocks
+from mtkit.checkpoints.quantized import Tensors
+from mtkit.errors import UnsupportedError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from mtkit.checkpoints.folder_files import StoredTensor
+
+METHODS: dict[str, Callable[[Tensors], None]] = {
+    "fp8": quantized.read_fp8,
+    "fbgemm_fp8": quantized.read_fp8,
+    "modelopt": quantized.read_modelopt,
+    "compressed-tensors": quantized.read_compressed,
+    "gptq": quantized.read_gptq,
+    "awq": quantized.read_awq,
+    "bitnet": quantized.read_bitnet,
+    "bitsandbytes": quantized_blocks.read_bitsandbytes,
+    MLX: quantized_blocks.read_mlx,
+}
+"""``quant_method`` → what puts plain tensors in the place of packed ones."""
+
+
+def plain_tensors(
+    config: Mapping[str, Any], tensors: Mapping[str, StoredTensor]
+) -> dict[str, StoredTensor]:
+    """Return the tensors of a folder as plain numbers; those of MXFP4 stay as they are.
+
+    Raises:
+        FormatError: The tensors of a weight do not fit each other.
+        UnsupportedError: The method, or a setting of it, is none that is read.
+    """
+    method = quantization(config)
+    if not method and _is_mlx(tensors):
+        method = MLX
+    if method == MXFP4:
+        return dict(tensors)
+    settings = config.get("quantization_config") or config.get("quantization")
+    work = Tensors(tensors, settings if isinstance(settings, dict) else {})
+    if method:
+        if method not in METHODS:
+            raise UnsupportedError(method)
+        METHODS[method](work)
+        quantized.drop_unused(work)
+    quantized.read_float8(work)
+    if method and tensors and not work.count:
+        raise UnsupportedError(
+            "but no tensor is packed",
+            hint="if the weights are plain, take these settings out of config.json",
+        )
+    return work.left
+
+
+def _is_mlx(tensors: Mapping[str, StoredTensor]) -> bool:
+    """Tell matrices that mlx-lm packed: 32 bits hold several numbers, scales lie beside them."""
+    return any(
+        stored.weight.type == "U32" and f"{name.removesuffix('weight')}scales" in tensors
+        for name, stored in tensors.items()
+    )
