@@ -93,9 +93,13 @@ def describe_config(document: Mapping[str, Any], source: str) -> tuple[Architect
     """
     try:
         architecture = architecture_of(document)
-        return architecture, architecture.filled(Config(document, source))
+        config = architecture.filled(Config(document, source))
+        if architecture.rows_of is not None:
+            rows = architecture.rows_of(config)
+            architecture = with_loader_rows(replace(architecture, rows=rows))
     except MtkitError as error:
         raise error.located(source) from None
+    return architecture, config
 
 
 def packed_classes() -> list[str]:

@@ -31,6 +31,7 @@ class Change:
         stores: Type in the GGUF, whose bytes it gives; empty: as for every tensor.
         slack: Tolerated difference, in units in the last place, between math libraries.
         moves_rows: It moves whole rows, so it applies to the B of an adapter as well.
+        narrows: The tensor gets the type of matrices, though one of its name stays F32 elsewhere.
     """
 
     computes = False
@@ -38,6 +39,7 @@ class Change:
     stores = ""
     slack = 0
     moves_rows = False
+    narrows = False
 
     def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
         """Return the shapes in the folder of ``count`` tensors with these shapes in the GGUF."""
@@ -237,6 +239,49 @@ class Permuted(Change):
         heads = dims[self._heads]
         pairs = array.reshape(heads, len(array) // heads // 2, 2, *array.shape[1:])
         return [pairs.swapaxes(1, 2).reshape(array.shape)]
+
+
+class SplitHeads(Split):
+    """One tensor of query, key and value that are three in the GGUF, with pairs as ``Permuted``."""
+
+    def __init__(self) -> None:
+        super().__init__(-2)
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Cut, and bring pairs together."""
+        query, key, value = super().forward(arrays, shapes, dims)
+        pairs = (Permuted("head"), query), (Permuted("head_kv"), key)
+        return [*(change.forward([part], shapes, dims)[0] for change, part in pairs), value]
+
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Take pairs apart, and join."""
+        query, key, value = arrays
+        pairs = (Permuted("head"), query), (Permuted("head_kv"), key)
+        parts = [change.back([part], shapes, dims)[0] for change, part in pairs]
+        return super().back([*parts, value], shapes, dims)
+
+
+class Joined(Change):
+    """Rows of several tensors of the folder, of equal shapes, one behind the other."""
+
+    keeps_order = False
+
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
+        """Return the shape of each."""
+        rows, *more = shapes[0]
+        return [(rows // count, *more)] * count
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Join."""
+        import numpy as np
+
+        return [np.concatenate(arrays)]
+
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Cut."""
+        import numpy as np
+
+        return list(np.split(arrays[0], len(shapes)))
 
 
 class GroupedQkv(Change):

@@ -78,6 +78,12 @@ def _gating(config: Config) -> int | None:
     return _GATING[function] if function is not None else None
 
 
+def _scoring(number: int) -> dict[str, Any]:
+    """Return the field of config.json that says how experts are weighed."""
+    names = {value: name for name, value in _GATING.items()}
+    return {"scoring_func": names[number]} if number in names else {}
+
+
 def _rope(field: str, value: Any) -> dict[str, Any]:
     return {"rope_scaling": {field: value}}
 
@@ -147,7 +153,7 @@ DECODER = (
     ),
     u32("expert_group_count", "n_group"),
     u32("expert_group_used_count", "topk_group"),
-    computed("expert_gating_func", "u32", _gating),
+    computed("expert_gating_func", "u32", _gating, _scoring),
     u32("attention.key_length", "head_dim"),
     u32("attention.value_length", "head_dim"),
 )  # fmt: skip

@@ -47,6 +47,7 @@ _LOADERS = {
         more="cls.weight cls.bias cls.output.weight cls.output.bias",
     ),
     "bloom": LoaderTensors(f"{_GPT} token_embd_norm"),
+    "codeshell": LoaderTensors(_GPT),
     "ernie4_5": LoaderTensors(takes="attn_output"),
     "ernie4_5-moe": LoaderTensors(takes="attn_output"),
     "falcon": LoaderTensors("attn_norm output_norm", "attn_norm_2"),
@@ -57,6 +58,10 @@ _LOADERS = {
     "gptneox": LoaderTensors(_GPT, head=True),
     "granite": LoaderTensors(takes="attn_output ffn_down ffn_gate ffn_up"),
     "granitemoe": LoaderTensors(takes="attn_output"),
+    "jais": LoaderTensors(f"{_GPT} ffn_gate"),
+    "jais2": LoaderTensors(
+        "attn_k attn_norm attn_output attn_q attn_v ffn_down ffn_norm ffn_up output_norm"
+    ),
     "lfm2": LoaderTensors(more="dense_2.weight dense_2.bias"),
     "lfm2moe": LoaderTensors("exp_probs_b", more="dense_2.weight dense_2.bias"),
     "llama": LoaderTensors(takes="attn_output ffn_down ffn_gate ffn_up", more="rope_freqs.weight"),
@@ -66,6 +71,7 @@ _LOADERS = {
     "olmo2": LoaderTensors(head=True),
     "olmoe": LoaderTensors(head=True),
     "orion": LoaderTensors("attn_norm ffn_norm output_norm", head=True),
+    "pangu-embedded": LoaderTensors("attn_output"),
     "phi2": LoaderTensors("attn_norm attn_output ffn_down ffn_up output output_norm", head=True),
     "phimoe": LoaderTensors("attn_norm attn_output ffn_norm output output_norm", head=True),
     "qwen2": LoaderTensors(takes="output"),

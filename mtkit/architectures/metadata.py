@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 
 TOKENIZER = "tokenizer."
-"""Keys that begin with it have no architecture's name in front."""
+_WHOLE = (TOKENIZER, "diffusion.")
+"""Keys that begin so have no architecture's name in front."""
 
 
 class KeyRow(Record):
     """A key of a GGUF.
 
     Attributes:
-        name: Behind the architecture's name and a dot; whole where it begins with ``tokenizer.``.
+        name: Behind the architecture's name and a dot; whole where it begins as in ``_WHOLE``.
         value: From a config to the key's value; None: the key is not written.
         back: The field of config.json that is written from the key as it is, or what gives several
             fields by the key's value; empty: none is written.
@@ -110,7 +111,7 @@ def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iter
     values = {row.name: (row.type, row.value(config)) for row in rows}
     for name, (kind, value) in values.items():
         if value is not None:
-            is_whole = name.startswith(TOKENIZER)
+            is_whole = name.startswith(_WHOLE)
             yield Key(name if is_whole else f"{architecture}.{name}", kind, value)
 
 

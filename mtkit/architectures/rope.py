@@ -156,7 +156,7 @@ _UNSCALED = "dynamic"
 """It scales texts longer than those of the training alone."""
 _WITH_FACTOR = ("linear", "yarn")
 _WITH_FACTORS = ("longrope", "su")
-_SCALING_KEY = "rope.scaling.type"
+_SCALING_KEY, _XD_KEY = "rope.scaling.type", "rope.scaling.alpha"
 
 
 def check_rope(architecture: Architecture, config: Config) -> None:
@@ -183,6 +183,8 @@ def _refusal(architecture: Architecture, rope: Config, kind: str) -> str:
         if rope.number("factor") is None:
             return " without a factor"
         return "" if any(row.name == _SCALING_KEY for row in architecture.keys) else cannot
+    if kind == "xdrope":
+        return "" if any(row.name == _XD_KEY for row in architecture.keys) else cannot
     if kind in _WITH_FACTORS:
         if not rope.get(LONG) or not rope.get(SHORT):
             return f" without {SHORT} and {LONG}"

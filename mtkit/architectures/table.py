@@ -31,11 +31,13 @@ ANY_LAYER, ANY_EXPERT = "{i}", "{e}"
 ANY_NEXT_LAYER = "{n}"
 """That for the number among the layers behind the last one, where a folder counts them anew."""
 COUNTS = {
-    ANY_EXPERT: "expert_count",
-    "{h}": "attention.head_count",
-    "{k}": "attention.head_count_kv",
+    ANY_EXPERT: ("expert_count", 1),
+    "{c}": ("expert_count", 2),
+    "{h}": ("attention.head_count", 1),
+    "{k}": ("attention.head_count_kv", 1),
 }
-"""Placeholder in a folder's name -> the key that counts the tensors merged into one."""
+"""Placeholder in a folder's name -> the key that counts the tensors merged into one, and how many
+of these share a tensor."""
 
 
 class Row(Record):
@@ -95,6 +97,7 @@ class Architecture(Record):
         copies: Names that one tensor may have in a folder; the rows have the first. Of several
             copies the first counts.
         zeros: Ends of names in the folder that no GGUF has, as they hold zeros.
+        rows_of: Gives the rows of a folder, where config.json says what becomes of values.
         adds_eos: Whether EOS ends every text where the tokenizer's files do not say so.
         config: Gives the fields of config.json that no row of ``keys`` gives back.
     """
@@ -116,6 +119,7 @@ class Architecture(Record):
     renamed: Callable[[str], str] | None = None
     copies: tuple[str, ...] = ()
     zeros: tuple[str, ...] = ()
+    rows_of: Callable[[Config], Rows] | None = None
     adds_eos: bool = False
     config: Writer | None = None
 

@@ -81,11 +81,10 @@ def match_of(row: Row, dims: Dims, layer: int, most: int) -> Match:
 
 def _each_name(name: str, dims: Dims, most: int) -> list[str]:
     """Return the names of all experts, or heads, where a name stands for several."""
-    for part, key in COUNTS.items():
+    for part, (key, sharing) in COUNTS.items():
         if part in name:
-            return [
-                name.replace(part, str(number)) for number in range(_bounded_count(dims, key, most))
-            ]
+            count = _bounded_count(dims, key, most * sharing) // sharing
+            return [name.replace(part, str(number)) for number in range(count)]
     return [name]
 
 

@@ -12,6 +12,7 @@ import os
 
 from mtkit.architectures import describe_config, packed_classes
 from mtkit.architectures.config import MXFP4, quantization
+from mtkit.architectures.resemblance import with_resemblance
 from mtkit.architectures.rope import rope_notes
 from mtkit.architectures.tensor_match import folder_matches
 from mtkit.base.binary import Source
@@ -121,7 +122,11 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
     check_type(kind)
     folder = model_folder.read(path, packed_classes())
     source = os.path.join(path, folder_files.MODEL_CONFIG)
-    architecture, config = describe_config(heads.model_document(path, folder.config), source)
+    try:
+        architecture, config = describe_config(heads.model_document(path, folder.config), source)
+    except UnsupportedError as error:
+        shapes = {name: stored.weight.shape for name, stored in folder.tensors.items()}
+        raise with_resemblance(error, folder.config, shapes) from None
     try:
         head = heads.compare_heads(architecture, config, folder.tensors)
         narrows = False

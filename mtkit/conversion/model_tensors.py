@@ -73,14 +73,16 @@ KEPT_EXACT = frozenset(
 Source: llama.cpp, conversion/base.py (``prepare_tensors``)."""
 
 
-def tensor_type(name: str, shape: Shape, target: TensorType) -> TensorType:
-    """Return the type that a tensor gets."""
+def tensor_type(
+    name: str, shape: Shape, target: TensorType, *, narrows: bool = False
+) -> TensorType:
+    """Return the type that a tensor gets; ``narrows`` as in ``Change``."""
     if len(shape) <= 1 or not name.endswith(".weight") or name.endswith("_norm.weight"):
         return F32
     kind = name.removesuffix(".weight")
     if kind.startswith("blk."):
         kind = kind.split(".", 2)[2]
-    if kind in KEPT_EXACT:
+    if kind in KEPT_EXACT and not narrows:
         return F32
     # A row that is no multiple of the block cannot be quantized.
     return F16 if shape[-1] % target.block else target
@@ -139,7 +141,8 @@ def new_tensors(
         sources = [Values.of(tensors[name]) for name in match.folder]
         for number, (name, shape) in enumerate(zip(match.gguf, match.gguf_shapes, strict=True)):
             stores = match.row.change.stores
-            kind = PACKED[stores] if stores else tensor_type(name, shape, target)
+            narrows = match.row.change.narrows
+            kind = PACKED[stores] if stores else tensor_type(name, shape, target, narrows=narrows)
             kind = BF16 if name in wide else kind
             record = (losses, name, shape[-1] if shape else 1) if losses else None
             pieces = make_data(

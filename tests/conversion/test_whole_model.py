@@ -56,8 +56,18 @@ def said(**fields: Any) -> Change:
 REFUSED: dict[str, tuple[type[MtkitError], str, Change]] = {
     "unknown": (
         UnsupportedError,
-        "does not convert; the nearest that are known: Qwen3ForCausalLM",
+        r'those of LlamaForCausalLM: .* replace\(LLAMA, classes=\("Qwen3OmniForCausalLM",\)\) to ',
         said(architectures=["Qwen3OmniForCausalLM"]),
+    ),
+    "unknown, and narrow": (
+        UnsupportedError,
+        "does not convert; it resembles",
+        said(architectures=["NarrowLM"], intermediate_size=64),
+    ),
+    "unknown, like none": (
+        UnsupportedError,
+        "does not convert; the nearest that are known: Qwen3ForCausalLM",
+        said(architectures=["Qwen3OmniForCausalLM"], hidden_size=48),
     ),
     "none named": (FormatError, "architectures", said(architectures=[])),
     "quantized": (UnsupportedError, "gptq", said(quantization_config={"quant_method": "gptq"})),
