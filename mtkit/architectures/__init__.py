@@ -35,6 +35,10 @@ _ENDS = re.compile(r"(ForCausalLM|LMHeadModel|ForConditionalGeneration|Model)$")
 """Endings of class names, which say how a model is used, not what it is."""
 
 
+_CLASSES = {"mistral4": "Mistral4ForCausalLM"}
+"""``model_type`` of a text part -> its class, where config.json names that of another."""
+
+
 @cache
 def architectures() -> dict[str, Architecture]:
     """Return class of transformers -> architecture, of all families."""
@@ -79,7 +83,9 @@ def architecture_of(document: Mapping[str, Any]) -> Architecture:
         FormatError: It names none.
         UnsupportedError: It is none that mtkit converts.
     """
-    architecture = architecture_of_class(class_named(document))
+    inner = document.get("text_config")
+    kind = inner.get("model_type") if isinstance(inner, dict) else None
+    architecture = architecture_of_class(_CLASSES.get(str(kind)) or class_named(document))
     is_packed = bool(architecture.packed) and quantization(document) == MXFP4
     return replace(architecture, rows=architecture.packed) if is_packed else architecture
 

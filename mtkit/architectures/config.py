@@ -29,7 +29,7 @@ MLX = "by MLX"
 class Config:
     """The fields of a config.json.
 
-    Those of a ``text_config`` stand beside the others, as they do in the models that have none, and
+    Those of a ``text_config``, or what has its place, stand beside the others, as they do in the models that have none, and
     hide those of the same names unless they are null. A field that is null counts as missing.
 
     Attributes:
@@ -48,8 +48,9 @@ class Config:
         self.fields = dict(document)
         self.read: set[str] = set() if read is None else read
         self._within = within
-        inner = self.fields.pop("text_config", None)
-        for name, value in inner.items() if isinstance(inner, dict) else ():
+        inner = _text_fields(self.fields)
+        self.fields.pop("text_config", None)
+        for name, value in inner.items():
             if value is not None or name not in self.fields:
                 self.fields[name] = value
         self.source = source
@@ -153,6 +154,20 @@ class Config:
         """Return an error about the first of the fields that is not missing."""
         field = next((name for name in names if self.fields.get(name) is not None), names[0])
         return FormatError(what, source=self.source, field=shown(field))
+
+
+def _text_fields(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of the part that reads and writes text, where it has an object of its own.
+
+    Source: llama.cpp, conversion/base.py (``ModelBase.load_hparams``).
+    """
+    thinker = document.get("thinker_config")
+    places = (
+        document.get("language_config"),
+        thinker.get("text_config") if isinstance(thinker, dict) else None,
+        document.get("text_config"),
+    )
+    return next((fields for fields in places if isinstance(fields, dict)), {})
 
 
 def class_of(config: Mapping[str, Any]) -> str:

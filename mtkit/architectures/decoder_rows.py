@@ -237,6 +237,11 @@ RERANK = "rerank_ids"
 POOLING = KeyRow("pooling_type", "u32", _pooling)
 
 
+SUPPRESSED = "suppress_tokens"
+"""Field for the tokens that generation_config.json forbids."""
+SUPPRESS = KeyRow("tokenizer.ggml.suppress_tokens", "i32[]", lambda config: config.get(SUPPRESSED))
+
+
 IN_LAYER = "model.layers.{i}."
 """Prefix of the names in a layer."""
 EMBEDDINGS = join_rows(

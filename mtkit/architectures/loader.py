@@ -53,6 +53,7 @@ _LOADERS = {
     "falcon": LoaderTensors("attn_norm output_norm", "attn_norm_2"),
     "gemma-embedding": LoaderTensors(more=_DENSE),
     "gemma3": LoaderTensors(more=_DENSE),
+    "glm-dsa": LoaderTensors(takes="indexer.k_norm"),
     "gpt-oss": LoaderTensors("attn_output", head=True),
     "gpt2": LoaderTensors(_GPT),
     "gptneox": LoaderTensors(_GPT, head=True),

@@ -112,6 +112,8 @@ def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iter
     for name, (kind, value) in values.items():
         if value is not None:
             is_whole = name.startswith(_WHOLE)
+            # A number of the model may be one of each layer.
+            kind = "i32[]" if kind == "u32" and isinstance(value, list) else kind
             yield Key(name if is_whole else f"{architecture}.{name}", kind, value)
 
 

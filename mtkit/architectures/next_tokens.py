@@ -48,6 +48,11 @@ def is_next(dims: Dims) -> bool:
     return dims.layer >= _hidden_layers(dims)
 
 
+def has_next(dims: Dims) -> bool:
+    """Tell whether a model has layers that predict further tokens."""
+    return dims.key(_KEY, 0) > 0
+
+
 def hidden_layers(dims: Dims) -> dict[str, Any]:
     """Return the field of config.json that counts the other layers."""
     return {"num_hidden_layers": _hidden_layers(dims)}

@@ -154,6 +154,8 @@ def long_rope_scaling(tensor: Callable[[str], Any]) -> dict[str, Any]:
 _PLAIN = ("", "default", "mrope")
 _UNSCALED = "dynamic"
 """It scales texts longer than those of the training alone."""
+_PROPORTIONAL = "proportional"
+"""A part of each head is rotated as in a head of full width."""
 _WITH_FACTOR = ("linear", "yarn")
 _WITH_FACTORS = ("longrope", "su")
 _SCALING_KEY, _XD_KEY = "rope.scaling.type", "rope.scaling.alpha"
@@ -189,6 +191,8 @@ def _refusal(architecture: Architecture, rope: Config, kind: str) -> str:
         if not rope.get(LONG) or not rope.get(SHORT):
             return f" without {SHORT} and {LONG}"
         return "" if LONG_ROPE[0].name in tensors else cannot
+    if kind == _PROPORTIONAL:
+        return "" if architecture.name.startswith("gemma4") else cannot
     if kind == "llama3":
         return "" if "rope_freqs.weight" in tensors else cannot
     return ", which llama.cpp does not compute"

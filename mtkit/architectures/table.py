@@ -46,6 +46,7 @@ class Row(Record):
     Attributes:
         folder: Names in the folder; one with ``{e}`` stands for those of all experts (``COUNTS``).
         layers: Whether a layer has it; None: every layer.
+        exact: Whether the tensors of the GGUF are F32 in every file.
     """
 
     folder: tuple[str, ...]
@@ -54,6 +55,7 @@ class Row(Record):
     change: Change = SAME
     optional: bool = False
     layers: Callable[[Dims], bool] | None = None
+    exact: bool = False
 
 
 Rows = tuple[Row, ...]
@@ -98,6 +100,8 @@ class Architecture(Record):
             copies the first counts.
         zeros: Ends of names in the folder that no GGUF has, as they hold zeros.
         rows_of: Gives the rows of a folder, where config.json says what becomes of values.
+        special_tokens: Role in the key of a GGUF -> text of the token that has it where the
+            tokenizer's files say nothing else.
         adds_eos: Whether EOS ends every text where the tokenizer's files do not say so.
         config: Gives the fields of config.json that no row of ``keys`` gives back.
     """
@@ -120,6 +124,7 @@ class Architecture(Record):
     copies: tuple[str, ...] = ()
     zeros: tuple[str, ...] = ()
     rows_of: Callable[[Config], Rows] | None = None
+    special_tokens: Mapping[str, str] = {}
     adds_eos: bool = False
     config: Writer | None = None
 
@@ -186,6 +191,11 @@ def block(folder: str, *rows: Rows, gguf: str = "blk.{i}.") -> Rows:
 def optional(*rows: Rows) -> Rows:
     """Return rows whose tensors a model may lack."""
     return tuple(replace(row, optional=True) for group in rows for row in group)
+
+
+def exact(*rows: Rows) -> Rows:
+    """Return rows whose tensors are F32 in every GGUF."""
+    return tuple(replace(row, exact=True) for group in rows for row in group)
 
 
 def in_layers(layers: Callable[[Dims], bool], *rows: Rows) -> Rows:

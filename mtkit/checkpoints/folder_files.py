@@ -195,6 +195,14 @@ def read_json(path: str) -> dict[str, Any]:
     return document
 
 
+def optional_json(folder: str, name: str) -> dict[str, Any]:
+    """Return an object beside the weights; empty where it is missing or damaged."""
+    try:
+        return read_json(os.path.join(folder, name))
+    except MtkitError:
+        return {}
+
+
 def tensors_of(path: str) -> Iterator[StoredTensor]:
     """Yield the tensors of a file, in the order of their data."""
     source = Source.open(path)

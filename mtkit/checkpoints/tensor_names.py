@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 PREFIXES = (
     "_orig_mod.", "module.", "base_model.model.", "language_model.", "_forward_module.",
     "_fsdp_wrapped_module.", "pretrained_model.", "model.language_model.", "text_model.", "llm.",
+    "thinker.",
 )  # fmt: skip
 PARTS = (
     "vision_config", "audio_config", "thinker_config", "vision_tower", "vision_encoder",
@@ -31,7 +32,7 @@ _STARTS = (
 _SIGNS = (
     "visual.", "vision.", "audio.", "talker.", "vision_", "audio_", "token2wav.", "code2wav.",
     "projector.", "pre_mm_projector_norm", "image_newline", "view_seperator", "patch_embed",
-    "patch_merger.", "patch_merge_mlp.", "model.connector.",
+    "patch_merger.", "patch_merge_mlp.", "model.connector.", "sam_model", "qwen2_model",
 )  # fmt: skip
 _TWICE = ("model.model.", "model.lm_head.")
 """Two names of which one shows that ``model.`` stands in front of a whole model."""

@@ -143,6 +143,8 @@ def _is_of_type(value: Any, kind: str) -> bool:
     """Tell whether a value of metadata has a type; all types of numbers count as one."""
     if kind.endswith("[]"):
         return isinstance(value, list) and all(_is_of_type(element, kind[:-2]) for element in value)
+    if kind == "u32" and isinstance(value, list):  # a number of each layer
+        return all(_is_of_type(element, kind) for element in value)
     types: dict[str, Any] = {"string": str, "bool": (bool, int)}
     return isinstance(value, types.get(kind, (int, float)))
 

@@ -13,13 +13,14 @@ import os
 
 from mtkit.architectures.changes import SAME, PickedRows
 from mtkit.architectures.config import class_of
-from mtkit.architectures.decoder_rows import RERANK, SENTENCE_POOLING
+from mtkit.architectures.decoder_rows import RERANK, SENTENCE_POOLING, SUPPRESSED
 from mtkit.architectures.table import Row
 from mtkit.architectures.tensor_match import Match
 from mtkit.base.binary import read_head
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import folder_files, sentence_modules
+from mtkit.checkpoints.folder_files import GENERATION, optional_json
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
 from mtkit.gguf.writer import Key
 from mtkit.sources import hub
@@ -56,6 +57,7 @@ _MOST_CARD_BYTES = 1 << 20
 def model_document(path: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return config.json with what the files beside it say of the model's use."""
     document = {**config, SENTENCE_POOLING: sentence_modules.pooling_of(path)}
+    document[SUPPRESSED] = optional_json(path, GENERATION).get(SUPPRESSED)
     if is_reranker(path, config):
         document["architectures"] = [_DECODERS[0]]
         document[RERANK] = _answer_ids(path)

@@ -36,6 +36,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     (_TEXTS, "string"),
     (r"tokenizer\.ggml\.\w+_token_id", "u32"),
     (r"tokenizer\.ggml\.eog_token_ids", "u32[]"),
+    (r"tokenizer\.ggml\.suppress_tokens", "i32[]"),
     (r"tokenizer\.ggml\.token_type_count", "u32"),
     (r"tokenizer\.ggml\.(tokens|merges)", "string[]"),
     (r"tokenizer\.ggml\.scores", "f32[]"),

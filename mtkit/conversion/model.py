@@ -259,8 +259,9 @@ def prepare_gguf(
     by_name = model_keys.general_keys(path, tensors, options.name, about)
     name = str(by_name[NAME_KEY].value)
     vocabulary = model_vocabulary(
-        path, plan.config, plan.vocab, replace(options, name=name), allow_loss
-    )
+        path, plan.config, plan.vocab, replace(options, name=name), allow_loss,
+        plan.architecture.special_tokens,
+    )  # fmt: skip
     # llama.cpp derives rules of some tokenizers from the name: the writer may have added to it.
     name = vocabulary.name or name
     by_name[NAME_KEY] = Key(NAME_KEY, "string", name)

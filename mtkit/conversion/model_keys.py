@@ -19,11 +19,11 @@ from mtkit.base.binary import Source
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.checkpoints import folder_files
-from mtkit.checkpoints.folder_files import GENERATION, MODEL_CONFIG, read_json
+from mtkit.checkpoints.folder_files import GENERATION, MODEL_CONFIG, optional_json
 from mtkit.conversion.remainder import token_notes
 from mtkit.conversion.tokenizer import write_tokenizer
 from mtkit.conversion.verification import verify
-from mtkit.errors import MtkitError, UsageError
+from mtkit.errors import UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.draft import Draft
@@ -83,10 +83,10 @@ def name_keys(
     path = Path(os.path.abspath(folder))
     signed = -total if is_adapter else total  # gguf takes a negative count for an adapter's
     card = folder_files.read_card(folder)
-    hub_name = _folder_fields(folder, MODEL_CONFIG).get("_name_or_path")
+    hub_name = optional_json(folder, MODEL_CONFIG).get("_name_or_path")
     fields = {"_name_or_path": hub_name} if isinstance(hub_name, str) else {}
     metadata = gguf.Metadata.apply_metadata_heuristic(gguf.Metadata(), card, fields, path, signed)
-    for field, value in _folder_fields(folder, GENERATION).items():
+    for field, value in optional_json(folder, GENERATION).items():
         if type(value) in _SAMPLING.get(field, ()):
             setattr(metadata, f"sampling_{_GGUF_NAMES.get(field, field)}", value)
     metadata.name = name or metadata.name or path.name
@@ -114,14 +114,6 @@ def general_keys(
     if name:  # the command line comes before a file of metadata
         keys[NAME_KEY] = Key(NAME_KEY, "string", name)
     return keys
-
-
-def _folder_fields(folder: str, name: str) -> Mapping[str, Any]:
-    """Return an object beside the weights; empty where it is missing or damaged."""
-    try:
-        return read_json(os.path.join(folder, name))
-    except MtkitError:
-        return {}
 
 
 def _count_parameters(tensors: Iterable[NewTensor]) -> tuple[int, int, int, int]:
@@ -260,9 +252,18 @@ class ModelVocabulary(Record):
 
 
 def model_vocabulary(
-    folder: str, config: Config, size: int, options: WriteOptions, allow_loss: Collection[str] = ()
+    folder: str,
+    config: Config,
+    size: int,
+    options: WriteOptions,
+    allow_loss: Collection[str] = (),
+    special_tokens: Mapping[str, str] = {},
 ) -> ModelVocabulary:
-    """Write the tokenizer of a folder and verify it."""
+    """Write the tokenizer of a folder and verify it.
+
+    Args:
+        special_tokens: Role in the key of a GGUF -> text, as an architecture has them.
+    """
     from mtkit.formats import gguf
 
     path = in_folder(folder, SENTENCEPIECE) or in_folder(folder, TOKENIZER.files)
@@ -282,7 +283,9 @@ def model_vocabulary(
     # In fairseq's order, llama.cpp's converter names unused rows one number behind.
     is_shifted = os.path.basename(path) == FAIRSEQ_FILE and source.id_to_token(0) == "<s>"
     fill_vocabulary(keys, size, path, -1 if is_shifted else 0)
-    for key in _role_keys(config, size):
+    texts = {role: source.token_to_id(text) for role, text in special_tokens.items()}
+    by_text = (_role_key(role, number) for role, number in texts.items() if number is not None)
+    for key in (*_role_keys(config, size), *by_text):
         keys.setdefault(key.name, key)
     name = str(metadata.get("general.name", ""))
     assumptions = (*assumptions, *token_notes(folder, _ids_of(source)))

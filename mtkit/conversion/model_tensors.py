@@ -143,7 +143,7 @@ def new_tensors(
             stores = match.row.change.stores
             narrows = match.row.change.narrows
             kind = PACKED[stores] if stores else tensor_type(name, shape, target, narrows=narrows)
-            kind = BF16 if name in wide else kind
+            kind = F32 if match.row.exact else BF16 if name in wide else kind
             record = (losses, name, shape[-1] if shape else 1) if losses else None
             pieces = make_data(
                 sources, match.row.change, match.forward, number, kind, progress, record

@@ -26,6 +26,8 @@ LOSSES = ("ids", "ids-possible")
 """Of the fixtures' tokenizers, which are not those of the models."""
 COMPUTED = ("ssm_a", "A_log")
 """Ends of tensors whose last bit depends on whose exponential function it is (docs/models.md)."""
+FILLED_UP = "model.embed_tokens_per_layer.weight"
+"""Gemma 3n has fewer ids there, and comes back with zeros for the others."""
 LEFT_OUT = {"pooler.dense.weight", "pooler.dense.bias"}
 """BERT's pooler has no place in a GGUF."""
 RENAMED = {
@@ -133,6 +135,9 @@ def test_a_folder_comes_back(name: str, tmp_path: Path) -> None:
     assert sorted(after) == sorted(before.keys() - LEFT_OUT)
     for key, other in after.items():
         stored = before[key]
+        if key == FILLED_UP:
+            assert bytes(other.data).startswith(bytes(stored.data))
+            continue
         assert (stored.weight.type, stored.weight.shape) == (other.weight.type, other.weight.shape)
         assert stored.data == other.data or key.endswith(COMPUTED), key
 

@@ -1,8 +1,11 @@
-"""DeepSeek V2 and V3, whose keys and values are compressed (MLA).
+"""DeepSeek V2 and V3 and what is built like them, whose keys and values are compressed (MLA).
+
+Kimi K2, the text part of Kimi K2.5 and Kimi-VL, GLM-4.7-Flash; Youtu, which has no experts.
 
 llama.cpp runs them with one head of keys that all queries share, so the matrix that widens keys and
 values is two in the GGUF.
-Source: llama.cpp, conversion/deepseek.py (``DeepseekV2Model``); transformers, models/deepseek_v2,
+Source: llama.cpp, conversion/deepseek.py (``DeepseekV2Model``), conversion/glm.py
+(``Glm4MoeLiteModel``); transformers, models/deepseek_v2,
 models/deepseek_v3.
 """
 
@@ -24,7 +27,10 @@ from mtkit.architectures.decoder_rows import (
     only,
     shared_expert,
 )
+from mtkit.architectures.expert_rows import shared_width
+from mtkit.architectures.families.glm4_moe import GLM_TOKENS
 from mtkit.architectures.metadata import always, computed, f32, u32, with_keys
+from mtkit.architectures.next_tokens import NEXT_DIMS, NEXT_ROWS, has_next, hidden_layers, next_keys
 from mtkit.architectures.table import (
     Architecture,
     beyond_layers,
@@ -35,6 +41,7 @@ from mtkit.architectures.table import (
     row,
     tied_head,
 )
+from mtkit.base.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +66,7 @@ def _mscale_fields(value: float) -> dict[str, Any]:
     return {"rope_scaling": {"mscale": scale, "mscale_all_dim": scale}}
 
 
-_KEYS = (
+KEYS = (
     *with_keys(
         DECODER,
         always("attention.head_count_kv", "u32", 1),
@@ -90,14 +97,15 @@ _KEYS = (
     u32("rope.dimension_count", "qk_rope_head_dim"),
     computed("rope.scaling.yarn_log_multiplier", "f32", _mscale, _mscale_fields),
 )
-_DIMS: Mapping[str, Callable[[Dims], int]] = {
+DIMS: Mapping[str, Callable[[Dims], int]] = {
     "q_rank": lambda dims: dims.key("attention.q_lora_rank"),
     "kv_rank": lambda dims: dims.key("attention.kv_lora_rank"),
     "q_mla": lambda dims: dims["head"] * dims.key("attention.key_length_mla"),
     "nope": lambda dims: dims.key("attention.key_length_mla") - dims["rope"],
     "value_mla": lambda dims: dims.key("attention.value_length_mla"),
     "out_mla": lambda dims: dims["head"] * dims["value_mla"],
-    "ff_shexp": lambda dims: dims["ff_exp"] * dims.key("expert_shared_count"),
+    "ff_shexp": shared_width,
+    **NEXT_DIMS,
 }
 
 
@@ -109,8 +117,7 @@ def _shares(dims: Dims) -> bool:
     return is_sparse(dims) and dims.key("expert_shared_count") > 0
 
 
-_ROWS = decoder(
-    NORMS,
+LATENT = join_rows(
     in_layers(
         _compresses_queries,
         row("self_attn.q_a_proj", "attn_q_a", "q_rank embd"),
@@ -131,6 +138,9 @@ _ROWS = decoder(
         bias=False,
     ),
     row("self_attn.o_proj", "attn_output", "embd out_mla"),
+)
+"""Attention whose keys and values are compressed."""
+FEED_FORWARDS = join_rows(
     in_layers(is_dense, FEED_FORWARD),
     in_layers(
         is_sparse,
@@ -139,13 +149,17 @@ _ROWS = decoder(
     ),
     in_layers(_shares, shared_expert("mlp.shared_experts")),
 )
-_CORRECTION = block(
+_ROWS = decoder(NORMS, LATENT, FEED_FORWARDS)
+CORRECTION = block(
     IN_LAYER,
     in_layers(
         is_sparse,
         plain("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", "expert"),
     ),
 )
+ROWS = join_rows(_ROWS, CORRECTION, block(IN_LAYER, NEXT_ROWS))
+"""Those of DeepSeek V3, with layers that predict further tokens."""
+NEXT_KEYS = with_keys(KEYS, *next_keys())
 
 
 def _skips(name: str, config: Config) -> bool:
@@ -155,13 +169,15 @@ def _skips(name: str, config: Config) -> bool:
 _SCORING = {1: "softmax", 2: "sigmoid"}
 
 
-def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    """Return the fields that the metadata of a GGUF do not have."""
     fields = {
         "hidden_act": "silu",
         "attention_bias": dims.has("blk.0.attn_output.bias"),
         "num_key_value_heads": dims["head"],
         "qk_nope_head_dim": dims["nope"],
         "norm_topk_prob": bool(dims.keys.get("expert_weights_norm")),
+        **hidden_layers(dims),
     }
     if not _compresses_queries(dims):
         fields["q_lora_rank"] = None
@@ -172,7 +188,7 @@ def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
 def _v2_config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     groups = dims.key("expert_group_count", 1) > 1
     return {
-        **_config(dims, tensor),
+        **config(dims, tensor),
         "topk_method": "group_limited_greedy" if groups else "greedy",
     }
 
@@ -181,7 +197,7 @@ DEEPSEEK_2 = Architecture(
     "deepseek2",
     ("DeepseekV2ForCausalLM",),
     "deepseek_v2",
-    _KEYS,
+    KEYS,
     _ROWS,
     checks=(only("moe_layer_freq", 1),),
     defaults=default_fields(
@@ -198,15 +214,15 @@ DEEPSEEK_2 = Architecture(
         routed_scaling_factor=1.0,
     ),
     skips=_skips,
-    dims=_DIMS,
+    dims=DIMS,
     config=_v2_config,
 )
 DEEPSEEK_3 = Architecture(
     "deepseek2",
-    ("DeepseekV3ForCausalLM",),
+    ("DeepseekV3ForCausalLM", "KimiK25ForConditionalGeneration", "KimiVLForConditionalGeneration"),
     "deepseek_v3",
-    _KEYS,
-    join_rows(_ROWS, _CORRECTION),
+    KEYS,
+    join_rows(_ROWS, CORRECTION),
     checks=(only("moe_layer_freq", 1),),
     defaults=default_fields(
         4096,
@@ -226,6 +242,33 @@ DEEPSEEK_3 = Architecture(
         norm_topk_prob=True,
     ),
     skips=_skips,
-    dims=_DIMS,
-    config=_config,
+    dims=DIMS,
+    config=config,
+)
+GLM_4_MOE_LITE = replace(
+    DEEPSEEK_3,
+    classes=("Glm4MoeLiteForCausalLM",),
+    model_type="glm4_moe_lite",
+    keys=NEXT_KEYS,
+    rows=ROWS,
+    skips=tied_head,
+    special_tokens=GLM_TOKENS,
+    fits=has_next,
+)
+YOUTU = replace(
+    DEEPSEEK_2,
+    classes=("YoutuForCausalLM", "YoutuVLForConditionalGeneration"),
+    model_type="youtu",
+    defaults=default_fields(
+        131072,
+        rms_norm_eps=1e-6,
+        first_k_dense_replace=lambda config: config.count("num_hidden_layers"),
+        moe_intermediate_size=lambda config: config.count("intermediate_size"),
+        qk_nope_head_dim=128,
+        qk_rope_head_dim=64,
+        v_head_dim=128,
+        kv_lora_rank=512,
+    ),
+    config=config,
+    fits=lambda dims: "expert_count" not in dims.keys,
 )

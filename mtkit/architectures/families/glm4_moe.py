@@ -1,7 +1,7 @@
-"""GLM 4.5 to 4.7, with the layer that predicts a further token.
+"""GLM 4.5 to 4.7, with the layer that predicts a further token; GLM-4.5V's text part; Solar Open.
 
-Source: llama.cpp, conversion/glm.py (``Glm4MoeModel``), conversion/base.py (``_set_vocab_glm``);
-transformers, models/glm4_moe.
+Source: llama.cpp, conversion/glm.py (``Glm4MoeModel``, ``SolarOpenModel``), conversion/base.py
+(``_set_vocab_glm``); transformers, models/glm4_moe, models/glm4v_moe, models/solar_open.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from mtkit.architectures.decoder_rows import (
     rotary_part,
 )
 from mtkit.architectures.expert_rows import ROUTED, ROUTING_KEYS, shared_width
-from mtkit.architectures.families.glm4 import rotary
-from mtkit.architectures.metadata import always, computed, with_keys
+from mtkit.architectures.families.glm4 import ROTARY
+from mtkit.architectures.metadata import always, with_keys
 from mtkit.architectures.next_tokens import NEXT_DIMS, NEXT_ROWS, hidden_layers, next_keys
 from mtkit.architectures.table import Architecture, optional, row
+from mtkit.base.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
     from mtkit.architectures.metadata import Dims
 
+GLM_TOKENS = {
+    "bos": "[gMASK]", "eot": "<|user|>", "eom": "<|observation|>", "unknown": "<|endoftext|>",
+}  # fmt: skip
+"""Those of GLM 4.5 and later."""
 _SIGMOID = 2
 
 
@@ -45,7 +50,7 @@ def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
 
 GLM_4_MOE = Architecture(
     "glm4moe",
-    ("Glm4MoeForCausalLM",),
+    ("Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration"),
     "glm4_moe",
     with_keys(
         (*DECODER, *ROUTING_KEYS),
@@ -53,7 +58,7 @@ GLM_4_MOE = Architecture(
         END_OF_TURN,
         END_OF_MESSAGE,
         always("expert_gating_func", "u32", _SIGMOID),
-        computed("rope.dimension_count", "u32", rotary),
+        ROTARY,
     ),
     decoder(
         row("input_layernorm", "attn_norm", "embd", bias=False),
@@ -78,5 +83,15 @@ GLM_4_MOE = Architecture(
         norm_topk_prob=True,
     ),
     dims={"ff_shexp": shared_width, **NEXT_DIMS},
+    special_tokens=GLM_TOKENS,
     config=_config,
 )
+SOLAR_OPEN = replace(
+    GLM_4_MOE,
+    classes=("SolarOpenForCausalLM",),
+    model_type="solar_open",
+    special_tokens={
+        "eos": "<|endoftext|>", "eot": "<|endoftext|>", "unknown": "<unk>",
+        "bos": "<|startoftext|>",
+    },
+)  # fmt: skip

@@ -1,13 +1,15 @@
-"""Ministral 3, whose attention is scaled for long texts, and the text part of Mistral Small 3.
+"""Ministral 3, whose attention is scaled for long texts, the text part of Mistral Small 3, Mistral 4.
 
-Source: llama.cpp, conversion/mistral3.py (``Ministral3Model``); transformers, models/ministral3.
+Source: llama.cpp, conversion/mistral3.py; transformers, models/ministral3, models/mistral4.
 """
 
 from __future__ import annotations
 
-from mtkit.architectures.decoder_rows import default_fields, rope_row
+from mtkit.architectures.decoder_rows import NORMS, decoder, default_fields, rope_row, shared_expert
+from mtkit.architectures.families.deepseek import DEEPSEEK_2, LATENT
 from mtkit.architectures.families.llama import KEYS, LLAMA
-from mtkit.architectures.table import Architecture
+from mtkit.architectures.table import Architecture, plain, row
+from mtkit.base.record import replace
 
 _ROPE = {
     "rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0, "beta_fast": 32.0,
@@ -41,3 +43,19 @@ MISTRAL_SMALL_3 = Architecture(
     defaults=default_fields(131072, rms_norm_eps=1e-5, num_key_value_heads=8, head_dim=128),
     config=LLAMA.config,
 )
+MISTRAL_4 = replace(
+    DEEPSEEK_2,
+    name="mistral4",
+    classes=("Mistral4ForCausalLM",),
+    model_type="mistral4",
+    rows=decoder(
+        NORMS,
+        LATENT,
+        row("mlp.gate", "ffn_gate_inp", "expert embd", bias=False),
+        plain("mlp.experts.gate_up_proj", "ffn_gate_up_exps.weight", "expert ff_exp*2 embd"),
+        plain("mlp.experts.down_proj", "ffn_down_exps.weight", "expert embd ff_exp"),
+        shared_expert("mlp.shared_experts"),
+    ),
+    dims={**DEEPSEEK_2.dims, "ff_exp*2": lambda dims: 2 * dims["ff_exp"]},
+)
+"""Its config.json names the class of Mistral Small 3."""

@@ -10,8 +10,9 @@ from mtkit.architectures.changes import Split, Transposed
 from mtkit.architectures.decoder_rows import HEAD_NORMS, NORMS, attention, decoder, default_fields
 from mtkit.architectures.families.qwen2 import QWEN2
 from mtkit.architectures.families.qwen3 import QWEN3, QWEN3_MOE
-from mtkit.architectures.metadata import computed, without_keys
+from mtkit.architectures.metadata import always, computed, without_keys
 from mtkit.architectures.table import Architecture, plain, row
+from mtkit.base.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,17 +24,21 @@ def _deepstack(config: Config) -> int:
     return len(indexes) if isinstance(indexes, list) else 0
 
 
+_TURN = {"bos": "<|im_end|>", "eos": "<|im_end|>"}
 _DEEPSTACK = computed("n_deepstack_layers", "u32", _deepstack)
 
 QWEN2_VL = Architecture(
     "qwen2vl",
-    ("Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration", "Qwen2VLModel"),
+    (
+        "Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration", "Qwen2VLModel",
+        "Qwen2_5OmniModel",
+    ),
     "qwen2_vl",
     without_keys(QWEN2.keys, "pooling_type"),
     QWEN2.rows,
     defaults=QWEN2.defaults,
     config=QWEN2.config,
-)
+)  # fmt: skip
 QWEN3_VL = Architecture(
     "qwen3vl",
     ("Qwen3VLForConditionalGeneration",),
@@ -64,4 +69,19 @@ QWEN3_VL_MOE = Architecture(
     checks=QWEN3_MOE.checks,
     defaults=QWEN3_MOE.defaults,
     config=QWEN3_MOE.config,
+)
+QWEN3_OMNI = replace(
+    QWEN3_VL_MOE,
+    classes=("Qwen3OmniMoeForConditionalGeneration",),
+    model_type="qwen3_omni_moe",
+    keys=(*QWEN3_MOE.keys, always("n_deepstack_layers", "u32", 0)),
+    rows=QWEN3_MOE.rows,
+    special_tokens=_TURN,
+)
+QWEN3_ASR = replace(
+    QWEN3_VL,
+    classes=("Qwen3ASRForConditionalGeneration",),
+    model_type="qwen3_asr",
+    keys=(*QWEN3.keys, always("n_deepstack_layers", "u32", 0)),
+    special_tokens=_TURN,
 )
