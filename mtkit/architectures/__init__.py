@@ -40,20 +40,25 @@ _CLASSES = {"mistral4": "Mistral4ForCausalLM"}
 
 
 @cache
-def architectures() -> dict[str, Architecture]:
-    """Return class of transformers -> architecture, of all families."""
+def _table() -> tuple[Architecture, ...]:
+    """Return the architectures of all families; those with an ``accepts`` come first."""
     from importlib import import_module
     from pkgutil import iter_modules
 
     from mtkit.architectures import families
 
-    classes = {}
+    values = {}
     for module in iter_modules(families.__path__):
         family = import_module(f"{families.__name__}.{module.name}")
-        for value in vars(family).values():
-            if isinstance(value, Architecture):
-                classes.update(dict.fromkeys(value.classes, with_loader_rows(value)))
-    return classes
+        values.update((id(v), v) for v in vars(family).values() if isinstance(v, Architecture))
+    table = sorted(values.values(), key=lambda architecture: architecture.accepts is None)
+    return tuple(map(with_loader_rows, table))
+
+
+@cache
+def architectures() -> dict[str, Architecture]:
+    """Return class of transformers -> architecture; of several the usual one."""
+    return {name: architecture for architecture in _table() for name in architecture.classes}
 
 
 def architecture_of_class(name: str) -> Architecture:
@@ -85,7 +90,12 @@ def architecture_of(document: Mapping[str, Any]) -> Architecture:
     """
     inner = document.get("text_config")
     kind = inner.get("model_type") if isinstance(inner, dict) else None
-    architecture = architecture_of_class(_CLASSES.get(str(kind)) or class_named(document))
+    name = _CLASSES.get(str(kind)) or class_named(document)
+    architecture = architecture_of_class(name)
+    for other in _table():
+        if name in other.classes and other.accepts and other.accepts(Config(document)):
+            architecture = other
+            break
     is_packed = bool(architecture.packed) and quantization(document) == MXFP4
     return replace(architecture, rows=architecture.packed) if is_packed else architecture
 
@@ -115,7 +125,4 @@ def packed_classes() -> list[str]:
 
 def architectures_of_name(name: str) -> list[Architecture]:
     """Return the architectures that have this name in a GGUF, in the order of the table."""
-    namesakes = [
-        architecture for architecture in architectures().values() if architecture.name == name
-    ]
-    return list({id(architecture): architecture for architecture in namesakes}.values())
+    return [architecture for architecture in _table() if architecture.name == name]

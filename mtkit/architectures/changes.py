@@ -58,21 +58,39 @@ SAME = Change()
 
 
 class Transposed(Change):
-    """A matrix with its axes exchanged, as GPT-2's Conv1D has them; a vector as it is."""
+    """A matrix with its axes exchanged, as GPT-2's Conv1D has them; a vector as it is.
+
+    Args:
+        folder: Axes of the tensor in the folder, where they are not those of the GGUF exchanged.
+    """
 
     keeps_order = False
 
+    def __init__(self, folder: Axes = "") -> None:
+        self._folder = folder
+
     def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
         """Return the last two axes exchanged."""
-        return [
-            shape if len(shape) < 2 else (*shape[:-2], shape[-1], shape[-2]) for shape in shapes
-        ]
+        return [dims.shape(self._folder)] if self._folder else [_exchanged(s) for s in shapes]
 
     def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Exchange the axes."""
-        return [array if array.ndim < 2 else array.swapaxes(-1, -2) for array in arrays]
+        return [
+            _swap(array.reshape(_exchanged(shape)))
+            for array, shape in zip(arrays, shapes, strict=True)
+        ]
 
-    back = forward
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Exchange them again."""
+        return [_swap(array).reshape(shape) for array, shape in zip(arrays, shapes, strict=True)]
+
+
+def _exchanged(shape: Shape) -> Shape:
+    return shape if len(shape) < 2 else (*shape[:-2], shape[-1], shape[-2])
+
+
+def _swap(array: Any) -> Any:
+    return array if array.ndim < 2 else array.swapaxes(-1, -2)
 
 
 class Reshaped(Change):
@@ -164,24 +182,38 @@ class Split(Change):
 
 
 class Computed(Change):
-    """Values computed in float32, element by element."""
+    """Values computed in float32, element by element.
+
+    Args:
+        folder: Axes of the tensor in the folder, where they differ.
+    """
 
     computes = True
     keeps_order = False
 
     def __init__(
-        self, forward: Callable[[Any], Any], back: Callable[[Any], Any], slack: int = 0
+        self,
+        forward: Callable[[Any], Any],
+        back: Callable[[Any], Any],
+        slack: int = 0,
+        folder: Axes = "",
     ) -> None:
-        self._forward, self._back = forward, back
+        self._forward, self._back, self._folder = forward, back, folder
         self.slack = slack
+
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
+        """Return the shape in the folder."""
+        return [dims.shape(self._folder)] if self._folder else list(shapes)
 
     def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Compute the GGUF's values."""
-        return [self._forward(array) for array in arrays]
+        pairs = zip(arrays, shapes, strict=True)
+        return [self._forward(array).reshape(shape) for array, shape in pairs]
 
     def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Compute the folder's values."""
-        return [self._back(array) for array in arrays]
+        pairs = zip(arrays, shapes, strict=True)
+        return [self._back(array).reshape(shape) for array, shape in pairs]
 
 
 PLUS_ONE = Computed(lambda array: array + 1, lambda array: array - 1)
@@ -202,8 +234,44 @@ def _log_decay(array: Any) -> Any:
         return np.log(-array.astype(np.float64)).astype(np.float32)
 
 
-DECAY = Computed(_decay, _log_decay, slack=1)
+LOG_DECAY = (_decay, _log_decay, 1)
+DECAY = Computed(*LOG_DECAY)
 """The decay of a state, which the folder holds as its logarithm."""
+
+
+class Scaled(Change):
+    """Values times numbers of config.json, which a GGUF has no keys for: it holds the products.
+
+    Args:
+        fields: Names of the numbers; behind a dot the place in a list.
+        parts: Rows that are scaled besides: a field with a number for each, and their axes.
+    """
+
+    computes = True
+    keeps_order = False
+
+    def __init__(self, *fields: str, parts: tuple[str, tuple[Axes, ...]] | None = None) -> None:
+        self._fields, self._parts = fields, parts
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Multiply, one number after the other."""
+        import numpy as np
+
+        (array,) = arrays
+        for field in self._fields:
+            name, _, place = field.partition(".")
+            numbers = dims.keys[name]
+            array = array * np.float32(numbers[int(place)] if place else numbers)
+        if self._parts:
+            field, axes = self._parts
+            sizes = [dims[name] for name in axes]
+            factors = np.repeat(np.float32(dims.keys[field]), sizes)
+            array = array * factors[:, None]
+        return [array]
+
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Leave the products, whose numbers are 1."""
+        return list(arrays)
 
 
 class Permuted(Change):

@@ -37,6 +37,7 @@ class LoaderTensors(Record):
 
 _GPT = "attn_norm attn_output attn_qkv ffn_down ffn_norm ffn_up output_norm"
 _DENSE = "dense_2.weight dense_3.weight"
+_BIASED = "attn_output ffn_down ffn_gate ffn_up"
 _LOADERS = {
     "apertus": LoaderTensors(
         takes="attn_output", head=True, more="attn_q_norm.bias attn_k_norm.bias"
@@ -48,27 +49,43 @@ _LOADERS = {
     ),
     "bloom": LoaderTensors(f"{_GPT} token_embd_norm"),
     "codeshell": LoaderTensors(_GPT),
+    "deci": LoaderTensors(takes=_BIASED, more="rope_freqs.weight"),
     "ernie4_5": LoaderTensors(takes="attn_output"),
     "ernie4_5-moe": LoaderTensors(takes="attn_output"),
     "falcon": LoaderTensors("attn_norm output_norm", "attn_norm_2"),
+    "falcon-h1": LoaderTensors(takes=f"{_BIASED} ssm_conv1d"),
     "gemma-embedding": LoaderTensors(more=_DENSE),
     "gemma3": LoaderTensors(more=_DENSE),
     "glm-dsa": LoaderTensors(takes="indexer.k_norm"),
     "gpt-oss": LoaderTensors("attn_output", head=True),
     "gpt2": LoaderTensors(_GPT),
     "gptneox": LoaderTensors(_GPT, head=True),
-    "granite": LoaderTensors(takes="attn_output ffn_down ffn_gate ffn_up"),
+    "granite": LoaderTensors(takes=_BIASED),
+    "granitehybrid": LoaderTensors(takes=f"{_BIASED} ssm_conv1d"),
     "granitemoe": LoaderTensors(takes="attn_output"),
     "jais": LoaderTensors(f"{_GPT} ffn_gate"),
     "jais2": LoaderTensors(
         "attn_k attn_norm attn_output attn_q attn_v ffn_down ffn_norm ffn_up output_norm"
     ),
+    "jamba": LoaderTensors("ssm_conv1d"),
+    "jina-bert-v2": LoaderTensors(
+        "attn_output attn_output_norm ffn_down layer_output_norm token_embd_norm",
+        "attn_k_norm attn_norm_2 attn_q_norm cls ffn_up",
+    ),
     "lfm2": LoaderTensors(more="dense_2.weight dense_2.bias"),
     "lfm2moe": LoaderTensors("exp_probs_b", more="dense_2.weight dense_2.bias"),
-    "llama": LoaderTensors(takes="attn_output ffn_down ffn_gate ffn_up", more="rope_freqs.weight"),
+    "llama": LoaderTensors(takes=_BIASED, more="rope_freqs.weight"),
+    "llama-embed": LoaderTensors(takes=_BIASED, more="rope_freqs.weight"),
     "mamba": LoaderTensors("ssm_conv1d"),
+    "mamba2": LoaderTensors("ssm_conv1d"),
+    "modern-bert": LoaderTensors(takes="cls.output"),
     "mpt": LoaderTensors(takes=f"{_GPT} attn_q_norm attn_k_norm"),
     "nemotron": LoaderTensors(takes="attn_output ffn_down ffn_up", head=True),
+    "nemotron_h": LoaderTensors(takes="attn_output ffn_down ffn_up ssm_conv1d"),
+    "nemotron_h_moe": LoaderTensors(takes="attn_output ssm_conv1d"),
+    "neo-bert": LoaderTensors(takes="cls cls.output"),
+    "nomic-bert": LoaderTensors(takes="attn_output ffn_down ffn_up"),
+    "nomic-bert-moe": LoaderTensors(takes="attn_output ffn_down ffn_up"),
     "olmo2": LoaderTensors(head=True),
     "olmoe": LoaderTensors(head=True),
     "orion": LoaderTensors("attn_norm ffn_norm output_norm", head=True),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     """Names of axes, slowest first, as in "q embd"; a number stands for itself."""
 
 
+_MOST_NUMBER = 3e38
 TOKENIZER = "tokenizer."
 _WHOLE = (TOKENIZER, "diffusion.")
 """Keys that begin so have no architecture's name in front."""
@@ -34,6 +35,7 @@ class KeyRow(Record):
 
     Attributes:
         name: Behind the architecture's name and a dot; whole where it begins as in ``_WHOLE``.
+        type: Empty: a number that the changes of tensors ask for, and no key.
         value: From a config to the key's value; None: the key is not written.
         back: The field of config.json that is written from the key as it is, or what gives several
             fields by the key's value; empty: none is written.
@@ -74,6 +76,20 @@ def computed(
 ) -> KeyRow:
     """Return the row of a value computed from the config."""
     return KeyRow(name, kind, value, back)
+
+
+def unwritten(name: str) -> KeyRow:
+    """Return the row of a field that the changes of tensors ask for: a number, or several."""
+
+    def value(config: Config) -> Any:
+        numbers = config.get(name)
+        if not isinstance(numbers, list):
+            return config.number(name)
+        if not all(type(n) in (int, float) and abs(n) < _MOST_NUMBER for n in numbers):
+            raise config.wrong("is not a list of numbers", name)
+        return numbers
+
+    return KeyRow(name, "", value)
 
 
 def always(name: str, kind: str, value: object) -> KeyRow:

@@ -94,6 +94,7 @@ class Architecture(Record):
         packed: Rows of a folder with weights of 4 bits (MXFP4 by its quantization_config); empty:
             there are no such folders.
         skips: Whether a tensor of the folder stays out of the GGUF, by its name and the config.
+        accepts: Whether a config.json is of this architecture; asked where several share a class.
         fits: Whether a GGUF is of this class; asked where several classes share a name.
         dims: Name of an axis -> its size, besides the usual ones.
         copies: Names that one tensor may have in a folder; the rows have the first. Of several
@@ -116,6 +117,7 @@ class Architecture(Record):
     packed: Rows = ()
     prefix: str = "model."
     skips: Callable[[str, Config], bool] | None = None
+    accepts: Callable[[Config], bool] | None = None
     fits: Callable[[Dims], bool] | None = None
     dims: Mapping[str, Callable[[Dims], int]] = {}
     generated: tuple[Generated, ...] = ()

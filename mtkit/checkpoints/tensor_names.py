@@ -20,14 +20,14 @@ PREFIXES = (
 )  # fmt: skip
 PARTS = (
     "vision_config", "audio_config", "thinker_config", "vision_tower", "vision_encoder",
-    "vit_config", "sound_config", "speech_config",
+    "vit_config", "sound_config", "speech_config", "encoder_config",
 )  # fmt: skip
 """Fields of config.json that describe another part."""
 _TEXT = "language_model."
 """Stands somewhere in the names of the text part."""
 _STARTS = (
     "mlp", "vit.", "vpm.", "siglip2.", "conformer.", "merger.", "resampler.", "sound_encoder.",
-    "sound_projection.", "speech_embeddings.",
+    "sound_projection.", "speech_embeddings.", "encoder.", "projector.",
 )  # fmt: skip
 _SIGNS = (
     "visual.", "vision.", "audio.", "talker.", "vision_", "audio_", "token2wav.", "code2wav.",

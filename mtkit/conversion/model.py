@@ -163,7 +163,7 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
         )
         matches = (*layers.matches, *heads.answer_matches(config, matches))
         folder = replace(folder, tensors={**folder.tensors, **layers.tensors})
-        keys = (*numbers, *keys, *layers.keys)
+        keys = (*numbers, *(key for key in keys if key.type), *layers.keys)
     except MtkitError as error:
         raise error.located(source) from None
     return GgufPlan(

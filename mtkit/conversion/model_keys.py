@@ -149,7 +149,8 @@ PREFIX = "tokenizer."
 TEMPLATES = ("tokenizer.chat_template", "tokenizer.chat_templates")
 TOKENS, SCORES, TYPES = (f"tokenizer.ggml.{name}" for name in ("tokens", "scores", "token_type"))
 EMBEDDING = "token_embd.weight"
-_UNUSED, _UNUSED_SCORE = 5, -10000.0
+_CONTROL, _UNUSED, _UNUSED_SCORE = 3, 5, -10000.0
+_END_OF_TURN, _TWO_LINES = "tokenizer.ggml.eot_token_id", 261
 """Source: conversion/base.py of llama.cpp, which fills a vocabulary up in the same way."""
 
 
@@ -280,6 +281,8 @@ def model_vocabulary(
         for name, value in metadata.items()
         if name.startswith(PREFIX)
     }
+    if keys[f"{PREFIX}ggml.model"].value == "rwkv":
+        _name_end(keys)
     # In fairseq's order, llama.cpp's converter names unused rows one number behind.
     is_shifted = os.path.basename(path) == FAIRSEQ_FILE and source.id_to_token(0) == "<s>"
     fill_vocabulary(keys, size, path, -1 if is_shifted else 0)
@@ -301,6 +304,17 @@ def _ids_of(tokenizer: Tokenizer) -> Callable[[str], int | None]:
         return tokenizer.token_to_id(text) if number is None else number
 
     return of
+
+
+def _name_end(keys: dict[str, Key]) -> None:
+    """Name the end of a document, which has no line in RWKV's file, and end turns by two newlines.
+
+    Source: llama.cpp, conversion/base.py (``_set_vocab_rwkv_world``).
+    """
+    for name, value in ((TOKENS, "<s>"), (TYPES, _CONTROL)):
+        keys[name] = Key(name, keys[name].type, [value, *list(keys[name].value)[1:]])
+    if len(keys[TOKENS].value) > _TWO_LINES:
+        keys[_END_OF_TURN] = Key(_END_OF_TURN, "u32", _TWO_LINES)
 
 
 def _refuse_outside(tokenizer: Tokenizer, size: int) -> None:

@@ -99,6 +99,7 @@ def convert_vocabulary(
     kind = _TYPES.get(str(config.get("dtype") or config.get("torch_dtype")), "f16")
     try:
         keys = architecture_keys(architecture, config, FILE_TYPES[kind])
+        keys = [key for key in keys if key.type]
     except MtkitError as error:
         keys = []
         assumptions = (

@@ -1,31 +1,13 @@
-"""Keywords of ``mtkit.generate``, made of mtkit.settings by python -m tools.generate."""
+"""Keywords of mtkit.generate and mtkit.Model, by python -m tools.generate."""
 
 from typing import TypedDict
 
 from mtkit.memory_plan.cache import KvType
 from mtkit.settings import Flash, Waiting
 
-class GenerateKeywords(TypedDict, total=False):
-    """All may be left out; docs/settings.md says what they do."""
+class AnswerKeywords(TypedDict, total=False):
+    """Those of one answer; docs/settings.md says what they do."""
 
-    n_ctx: int | None
-    n_batch: int
-    n_ubatch: int
-    kv_type: KvType
-    flash_attention: Flash
-    swa_full: bool
-    threads: int | None
-    wait: Waiting
-    gpu_layers: int
-    devices: tuple[str, ...]
-    tensor_split: tuple[float, ...]
-    mmap: bool | None
-    mlock: bool
-    check_tensors: bool
-    repack: bool
-    backends: str | None
-    trial: bool
-    lora: tuple[str, ...]
     n_predict: int
     stops: tuple[str, ...]
     parse_special: bool
@@ -53,6 +35,31 @@ class GenerateKeywords(TypedDict, total=False):
     logit_bias: tuple[tuple[int | str, float], ...]
     ignore_eos: bool
     seed: int | None
+    add_special: bool
+    special: bool
+    logprobs: bool
+
+class ModelKeywords(AnswerKeywords, total=False):
+    """Those of a model; docs/settings.md says what they do."""
+
+    n_ctx: int | None
+    n_batch: int
+    n_ubatch: int
+    kv_type: KvType
+    flash_attention: Flash
+    swa_full: bool
+    threads: int | None
+    wait: Waiting
+    gpu_layers: int
+    devices: tuple[str, ...]
+    tensor_split: tuple[float, ...]
+    mmap: bool | None
+    mlock: bool
+    check_tensors: bool
+    repack: bool
+    backends: str | None
+    trial: bool
+    lora: tuple[str, ...]
     draft: str | None
     draft_profile: str | None
     draft_max: int
@@ -69,9 +76,10 @@ class GenerateKeywords(TypedDict, total=False):
     sx_seed_prompt: bool
     sx_learn: bool
     exact: bool
-    add_special: bool
-    special: bool
-    logprobs: bool
+
+class GenerateKeywords(ModelKeywords, total=False):
+    """Those of one call; docs/settings.md says what they do."""
+
     check_tokenizer: bool
     load_session: str | None
     save_session: str | None

@@ -82,12 +82,17 @@ CASES: dict[str, dict[str, Any]] = {
     "UMT5ForConditionalGeneration": _T5,
     "UMT5Model": _T5,
     "T5EncoderModel": _T5,
+    **hf_models.fields_of("hf_cases_hybrids.json.xz"),
 }
 """Class -> fields of config.json that it asks for besides those of ``model_folders``."""
 HEAD = "lm_head.weight"
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "BertForSequenceClassification": (".bias", "pooler"),
     "DistilBertModel": (".bias",),
+    "DistilBertForSequenceClassification": (".bias",),
+    "CamembertModel": (".bias",),
+    "JinaBertModel": (".bias",),
+    "JinaBertForMaskedLM": (".bias",),
     "Glm4ForCausalLM": (HEAD, "_proj.bias"),
     "Glm4MoeForCausalLM": (HEAD, "_norm", "embed_tokens", "shared_head.head"),
     "OrionForCausalLM": (HEAD, "norm.bias"),

@@ -16,7 +16,7 @@ from mtkit.architectures import architectures
 from mtkit.checkpoints import model_folder
 from mtkit.conversion.folder_writer import convert_to_folder
 from mtkit.conversion.model import convert_model, plan_gguf
-from mtkit.errors import UnsupportedError
+from mtkit.errors import LossError, UnsupportedError
 from mtkit.gguf import GgufFile, open_gguf
 from mtkit.gguf.digests import digests
 
@@ -30,6 +30,19 @@ FILLED_UP = "model.embed_tokens_per_layer.weight"
 """Gemma 3n has fewer ids there, and comes back with zeros for the others."""
 LEFT_OUT = {"pooler.dense.weight", "pooler.dense.bias"}
 """BERT's pooler has no place in a GGUF."""
+BEHIND = (
+    ".mlp.experts.bias", "decoder.weight", "decoder.bias", "vocab_layer_norm.weight",
+    "vocab_layer_norm.bias", "vocab_projector.bias", "vocab_transform.weight",
+    "vocab_transform.bias",
+)  # fmt: skip
+"""Ends of names that have no place either: heads of an encoder's training, Nomic's shared bias."""
+RWKV = ("RWKV7", "Rwkv")
+"""No tokenizer.json holds their tokenizer, so that no folder is made."""
+OTHER_NAMES = (
+    "EuroBertModel", "FalconH1", "JinaBertForMaskedLM", "JinaBertModel-code", "Lfm2Bidirectional",
+    "Lfm2Model", "LlamaBidirectional", "LlamaModel", "NeoBERT", *RWKV,
+)  # fmt: skip
+"""Cases that come back with the prefix of their class, or with products as weights."""
 RENAMED = {
     "classifier.weight": "classifier.out_proj.weight",
     "classifier.bias": "classifier.out_proj.bias",
@@ -126,13 +139,16 @@ def test_llama_cpp_computes_what_transformers_does(name: str, tmp_path: Path) ->
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in hf_models.cases_with_parts()])
 def test_a_folder_comes_back(name: str, tmp_path: Path) -> None:
     """HF → GGUF of the same type → HF: the same bytes of every tensor."""
+    if name.startswith(OTHER_NAMES):
+        pytest.skip("the folder comes back with other names or numbers, and makes the same GGUF")
     source = hf_models.folder(name)
     done = convert_model(
         source, tmp_path / "m.gguf", kind=hf_models.own_kind(name), allow_loss=LOSSES
     )
     back = convert_to_folder(done.path, tmp_path / "back", allow_loss=LOSSES)
     before, after = (model_folder.read(str(path)).tensors for path in (source, back.path))
-    assert sorted(after) == sorted(before.keys() - LEFT_OUT)
+    left = {key for key in before if key in LEFT_OUT or key.endswith(BEHIND)}
+    assert sorted(after) == sorted(before.keys() - left)
     for key, other in after.items():
         stored = before[key]
         if key == FILLED_UP:
@@ -142,15 +158,19 @@ def test_a_folder_comes_back(name: str, tmp_path: Path) -> None:
         assert stored.data == other.data or key.endswith(COMPUTED), key
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n in hf_models.cases_with_parts()])
+@pytest.mark.parametrize(
+    "name",
+    [n for n in NAMES if n in hf_models.cases_with_parts() or n.startswith(OTHER_NAMES)],
+)
 def test_a_gguf_comes_back(name: str, tmp_path: Path) -> None:
     """HF → GGUF → HF → GGUF: the same bytes of every tensor, from names of the first class."""
     kind = hf_models.own_kind(name)
     first = convert_model(
         hf_models.folder(name), tmp_path / "first.gguf", kind=kind, allow_loss=LOSSES
     )
-    if name in NO_WAY_BACK:
-        with pytest.raises(UnsupportedError, match=NO_WAY_BACK[name]):
+    reason = "greedy longest match" if name.startswith(RWKV) else NO_WAY_BACK.get(name)
+    if reason is not None:
+        with pytest.raises((LossError, UnsupportedError), match=reason):
             convert_to_folder(first.path, tmp_path / "back", allow_loss=LOSSES)
         return
     back = convert_to_folder(first.path, tmp_path / "back", allow_loss=LOSSES)
@@ -171,9 +191,10 @@ def test_names_are_those_of_gguf(name: str) -> None:
     """Each row of the table maps names as the gguf package does, where it knows them."""
     gguf = reference("gguf")
     architecture = architectures()[name]
-    number = next((k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == architecture.name), None)
-    if number is None:
+    numbers = [k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == architecture.name]
+    if not numbers:
         pytest.skip(f"the released gguf package does not know {architecture.name}")
+    number = numbers[0]
     known = gguf.get_tensor_name_map(number, 2)
     tensors = {gguf.TENSOR_NAMES[one] for one in gguf.MODEL_TENSORS[number]}
     for row in architecture.rows:

@@ -66,6 +66,17 @@ def own_cases() -> dict[str, dict[str, Any]]:
     return found
 
 
+def fields_of(name: str) -> dict[str, dict[str, Any]]:
+    """Return class -> the fields of config.json in a file of cases that say sizes and kinds."""
+    others = ("vocab_size", "architectures", "token_id", "multiplier", "multipliers")
+    cases: dict[str, Any] = json.loads(lzma.decompress((TESTS / "data" / name).read_bytes()))
+    configs = {case: cases[case]["files"]["config.json"] for case in cases if "-" not in case}
+    return {
+        case: {field: value for field, value in config.items() if not field.endswith(others)}
+        for case, config in configs.items()
+    }
+
+
 @cache
 def cases_with_parts() -> dict[str, dict[str, Any]]:
     """Return those of our own whose GGUF does not give all names of the folder back.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from mtkit.architectures.changes import SAME
 from mtkit.architectures.decoder_rows import DECODER, POOLING, config_fields, only
-from mtkit.architectures.metadata import always, computed, u32, with_fields, with_keys, without_keys
+from mtkit.architectures.metadata import always, computed, u32, with_fields, with_keys
 from mtkit.architectures.table import Architecture, block, join_rows, row
 from mtkit.errors import UnsupportedError
 
@@ -85,12 +85,15 @@ def embeddings(change: Change = SAME, *, types: bool = True) -> Rows:
     )
 
 
-LAYER = join_rows(
+ATTENTION = join_rows(
     row("attention.self.query", "attn_q", "q embd"),
     row("attention.self.key", "attn_k", "k embd"),
     row("attention.self.value", "attn_v", "v embd"),
     row("attention.output.dense", "attn_output", "embd out"),
     row("attention.output.LayerNorm", "attn_output_norm", "embd"),
+)
+LAYER = join_rows(
+    ATTENTION,
     row("intermediate.dense", "ffn_up", "ff embd"),
     row("output.dense", "ffn_down", "embd ff"),
     row("output.LayerNorm", "layer_output_norm", "embd"),
@@ -156,7 +159,7 @@ BERT_CLASSIFIER = Architecture(
 )
 BERT = Architecture(
     "bert",
-    ("BertModel", "BertForMaskedLM"),
+    ("BertModel", "BertForMaskedLM", "CamembertModel"),
     "bert",
     KEYS,
     BODY,
@@ -169,40 +172,61 @@ BERT = Architecture(
     renamed=renamed,
     config=config_fields(**ACTIVATION),
 )
+_DISTILBERT_KEYS = with_keys(
+    with_fields(
+        KEYS,
+        block_count="n_layers",
+        embedding_length="dim",
+        feed_forward_length="hidden_dim",
+        attention__head_count="n_heads",
+    ),
+    always("attention.layer_norm_epsilon", "f32", 1e-12),
+    always(TYPES, "u32", 1),
+)
+_DISTILBERT_BODY = join_rows(
+    embeddings(types=False),
+    block(
+        "transformer.layer.{i}.",
+        row("attention.q_lin", "attn_q", "q embd"),
+        row("attention.k_lin", "attn_k", "k embd"),
+        row("attention.v_lin", "attn_v", "v embd"),
+        row("attention.out_lin", "attn_output", "embd out"),
+        row("sa_layer_norm", "attn_output_norm", "embd"),
+        row("ffn.lin1", "ffn_up", "ff embd"),
+        row("ffn.lin2", "ffn_down", "embd ff"),
+        row("output_layer_norm", "layer_output_norm", "embd"),
+    ),
+)
 DISTILBERT = Architecture(
     "bert",
     ("DistilBertModel", "DistilBertForMaskedLM"),
     "distilbert",
-    with_keys(
-        with_fields(
-            without_keys(KEYS, LABELS),
-            block_count="n_layers",
-            embedding_length="dim",
-            feed_forward_length="hidden_dim",
-            attention__head_count="n_heads",
-        ),
-        always("attention.layer_norm_epsilon", "f32", 1e-12),
-        always(TYPES, "u32", 1),
-    ),
-    join_rows(
-        embeddings(types=False),
-        block(
-            "transformer.layer.{i}.",
-            row("attention.q_lin", "attn_q", "q embd"),
-            row("attention.k_lin", "attn_k", "k embd"),
-            row("attention.v_lin", "attn_v", "v embd"),
-            row("attention.out_lin", "attn_output", "embd out"),
-            row("sa_layer_norm", "attn_output_norm", "embd"),
-            row("ffn.lin1", "ffn_up", "ff embd"),
-            row("ffn.lin2", "ffn_down", "embd ff"),
-            row("output_layer_norm", "layer_output_norm", "embd"),
-        ),
-    ),
+    _DISTILBERT_KEYS,
+    _DISTILBERT_BODY,
     checks=CHECKS,
     prefix="",
     defaults=lambda config: {"max_position_embeddings": 512},
     skips=skips,
     fits=lambda dims: not is_roberta(dims),
     renamed=renamed,
+    config=config_fields(activation="gelu"),
+)
+DISTILBERT_CLASSIFIER = Architecture(
+    "bert",
+    ("DistilBertForSequenceClassification",),
+    "distilbert",
+    _DISTILBERT_KEYS,
+    join_rows(
+        block("distilbert.", _DISTILBERT_BODY, gguf=""),
+        row("pre_classifier", "cls", "embd embd", bias=True),
+        row("classifier", "cls.output", "labels embd", bias=True),
+    ),
+    checks=CHECKS,
+    prefix="distilbert.",
+    defaults=lambda config: {"max_position_embeddings": 512, **TWO},
+    skips=skips,
+    fits=lambda dims: not is_roberta(dims),
+    dims=LABELED,
+    renamed=_renamed_norm,
     config=config_fields(activation="gelu"),
 )

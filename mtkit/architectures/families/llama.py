@@ -45,11 +45,21 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
 
 LLAMA = Architecture(
     "llama",
-    ("LlamaForCausalLM", "LLaMAForCausalLM"),
+    ("LlamaForCausalLM", "LLaMAForCausalLM", "LlamaModel"),
     "llama",
     KEYS,
     decoder(NORMS, ATTENTION, FEED_FORWARD),
     defaults=default_fields(2048, rms_norm_eps=1e-6, head_dim=head_dim),
+    generated=(LLAMA_3,),
+    config=config,
+)
+LLAMA_EMBED = Architecture(
+    "llama-embed",
+    ("LlamaBidirectionalModel",),
+    "llama_bidirec",
+    KEYS,
+    LLAMA.rows,
+    defaults=LLAMA.defaults,
     generated=(LLAMA_3,),
     config=config,
 )

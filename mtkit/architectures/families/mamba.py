@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from mtkit.architectures.config import Config
     from mtkit.architectures.metadata import Dims
+    from mtkit.architectures.table import Rows
 
 FALCON = {"architectures": ["FalconMambaForCausalLM"], "model_type": "falcon_mamba"}
 NORMED = "ssm.dt_b_c_rms"
@@ -63,6 +64,35 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     }
 
 
+def mixer(folder: str) -> Rows:
+    """Return the rows of a layer's mixer."""
+    return block(
+        folder,
+        row("in_proj", "ssm_in", "2inner embd"),
+        plain(
+            "conv1d.weight",
+            "ssm_conv1d.weight",
+            "inner kernel",
+            Reshaped("inner 1 kernel"),
+        ),
+        plain("conv1d.bias", "ssm_conv1d.bias", "inner", optional=True),
+        row("x_proj", "ssm_x", "x inner", bias=False),
+        row("dt_proj", "ssm_dt", "inner rank", bias=True),
+        plain("A_log", "ssm_a", "inner state", DECAY),
+        plain("D", "ssm_d", "inner"),
+        row("out_proj", "ssm_out", "embd inner"),
+        gguf="",
+    )
+
+
+DIMS: dict[str, Callable[[Dims], int]] = {
+    "inner": lambda dims: dims.key("ssm.inner_size"),
+    "2inner": lambda dims: 2 * dims.key("ssm.inner_size"),
+    "kernel": lambda dims: dims.key("ssm.conv_kernel"),
+    "rank": lambda dims: dims.key("ssm.time_step_rank"),
+    "state": lambda dims: dims.key("ssm.state_size"),
+    "x": lambda dims: dims.key("ssm.time_step_rank") + 2 * dims.key("ssm.state_size"),
+}
 MAMBA = Architecture(
     "mamba",
     ("MambaForCausalLM", "MambaLMHeadModel", "FalconMambaForCausalLM"),
@@ -87,31 +117,12 @@ MAMBA = Architecture(
         block(
             "backbone.layers.{i}.",
             row("norm", "attn_norm", "embd", bias=False),
-            row("mixer.in_proj", "ssm_in", "2inner embd"),
-            plain(
-                "mixer.conv1d.weight",
-                "ssm_conv1d.weight",
-                "inner kernel",
-                Reshaped("inner 1 kernel"),
-            ),
-            plain("mixer.conv1d.bias", "ssm_conv1d.bias", "inner", optional=True),
-            row("mixer.x_proj", "ssm_x", "x inner", bias=False),
-            row("mixer.dt_proj", "ssm_dt", "inner rank", bias=True),
-            plain("mixer.A_log", "ssm_a", "inner state", DECAY),
-            plain("mixer.D", "ssm_d", "inner"),
-            row("mixer.out_proj", "ssm_out", "embd inner"),
+            mixer("mixer."),
         ),
     ),
     prefix="backbone.",
     defaults=lambda config: {**defaults(config), "layer_norm_epsilon": 1e-5},
-    dims={
-        "inner": lambda dims: dims.key("ssm.inner_size"),
-        "2inner": lambda dims: 2 * dims.key("ssm.inner_size"),
-        "kernel": lambda dims: dims.key("ssm.conv_kernel"),
-        "rank": lambda dims: dims.key("ssm.time_step_rank"),
-        "state": lambda dims: dims.key("ssm.state_size"),
-        "x": lambda dims: dims.key("ssm.time_step_rank") + 2 * dims.key("ssm.state_size"),
-    },
+    dims=DIMS,
     skips=_skips,
     renamed=lambda name: name.replace("backbone.embedding.", "backbone.embeddings."),
     config=config,
