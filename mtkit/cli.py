@@ -277,8 +277,9 @@ def _say(text: str) -> None:
 def _typer_call(command: Command | Group, name: str, args: list[str]) -> Callable[[], object]:
     """Return what runs a command whose arguments typer reads."""
     from mtkit.commands.application import application
+    from mtkit.commands.command import Command
 
-    if hasattr(command, "parameters"):
+    if isinstance(command, Command):
         from mtkit.commands.habits import read_line
 
         args = read_line(name, command, args)

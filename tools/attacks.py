@@ -206,6 +206,9 @@ def run(name: str) -> bool:
     ):
         port, process = urlsplit(started.url).port or 0, started.process.pid
         ask(port, "/slots/1?action=save", b'{"filename": "m"}')
+        # what a first request loads (templates' process, llguidance) stays, whoever sends it
+        first = chat(tools=tools(1, 1), tool_choice="required")
+        ask(port, CHAT, json.dumps(first).encode(), timeout=60)
         measure(port, 1)
         quiet, quiet_health = measure(port, 3)
         before = resident(process)

@@ -32,7 +32,7 @@ ids = tokenizer.encode_ids("Hello")
 assert tokenizer.decode(ids) == tokenizer.decode(tokenizer.encode("Hello")) == "Hello"
 batch = tokenizer.encode_batch_ids(["one text", "another"])
 assert tokenizer.decode_batch(batch) == ["one text", "another"]
-print(tokenizer.eos_token, tokenizer.vocab["Hello"], "Hello" in tokenizer)
+print(tokenizer.eos_token, tokenizer.vocab.get("Hello"), "Hello" in tokenizer)
 ```
 
 Keep a model open, and talk with it:

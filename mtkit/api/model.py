@@ -62,7 +62,7 @@ _MOST_EMBEDDED = 8192
 
 
 class Reply(Record):
-    """What a model answers in a conversation.
+    """The answer of a model in a conversation.
 
     Attributes:
         content: The text, without the reasoning.
@@ -135,9 +135,9 @@ class Stream(Closeable, Generic[Part_, Result]):
 class Model(Closeable):
     """A GGUF model that stays open; close it, or use it in ``with``.
 
-    It computes one answer at a time: calls from several threads wait for each other, in order. What
-    a prompt shares with the one before is not computed again. Without settings it is greedy, as
-    ``mtkit generate`` is.
+    It computes one answer at a time: calls from several threads wait for each other, in order. The
+    beginning that a prompt shares with the one before is not computed again. Without settings it is
+    greedy, as ``mtkit generate`` is.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class Model(Closeable):
     ) -> Stream[str, Generation]:
         """Continue a prompt, as ``generate`` does; yields texts as soon as they are final."""
         changed = self._with(settings)
-        done: list[Generation] = []
+        results: list[Generation] = []
         own: list[Callable[[], Stream[str, Generation] | None]] = []
 
         def run() -> Generator[str, None, None]:
@@ -235,9 +235,9 @@ class Model(Closeable):
                             self._watch_text(sampler)
                         yield from (token.text for token in answer if token.text)
                     finally:
-                        done.append(answer.generation())
+                        results.append(answer.generation())
 
-        return self._stream(run(), done, own)
+        return self._stream(run(), results, own)
 
     def chat(
         self,
@@ -252,7 +252,7 @@ class Model(Closeable):
 
         Args:
             messages: Messages with ``role`` and ``content``; a text is one message of the user.
-            tools: What the model may call: JSON schemas, or functions with type hints and a
+            tools: Tools that the model may call: JSON schemas, or functions with type hints and a
                 docstring.
             schema: A JSON schema that the answer has to follow, or a pydantic class.
             reasoning: Whether the model thinks before it answers; None: as its template has it.
@@ -303,7 +303,7 @@ class Model(Closeable):
             else check_messages([dict(message) for message in messages])
         )
         definitions = check_tools(list(tools)) if tools else None
-        done: list[Reply] = []
+        results: list[Reply] = []
         own: list[Callable[[], Stream[Part, Reply] | None]] = []
 
         def run() -> Generator[Part, None, None]:
@@ -336,12 +336,12 @@ class Model(Closeable):
                         if reader:
                             parts += reader.finish(is_cut=True)
                         response = response_of(parts)
-                        done.append(Reply(
+                        results.append(Reply(
                             response["content"], response["reasoning_content"] or "",
                             response["tool_calls"] or [], answer.generation(),
                         ))  # fmt: skip
 
-        return self._stream(run(), done, own)
+        return self._stream(run(), results, own)
 
     def astream(
         self, prompt: str | bytes | Sequence[int], **settings: Unpack[AnswerKeywords]
@@ -522,10 +522,10 @@ class Model(Closeable):
     def _stream(
         self,
         parts: Generator[Part_, None, None],
-        done: list[Result],
+        results: list[Result],
         own: list[Callable[[], Stream[Part_, Result] | None]],
     ) -> Stream[Part_, Result]:
-        stream = Stream(parts, lambda: done[0] if done else None)
+        stream = Stream(parts, lambda: results[0] if results else None)
         own.append(ref(stream))  # no cycle: a stream that nobody holds ends at once
         return stream
 

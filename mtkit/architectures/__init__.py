@@ -47,7 +47,7 @@ def _table() -> tuple[Architecture, ...]:
 
     from mtkit.architectures import families
 
-    values = {}
+    values: dict[int, Architecture] = {}
     for module in iter_modules(families.__path__):
         family = import_module(f"{families.__name__}.{module.name}")
         values.update((id(v), v) for v in vars(family).values() if isinstance(v, Architecture))

@@ -29,8 +29,9 @@ MLX = "by MLX"
 class Config:
     """The fields of a config.json.
 
-    Those of a ``text_config``, or what has its place, stand beside the others, as they do in the models that have none, and
-    hide those of the same names unless they are null. A field that is null counts as missing.
+    Those of a ``text_config``, or what has its place, stand beside the others, as they do in the
+    models that have none, and hide those of the same names unless they are null. A field that is
+    null counts as missing.
 
     Attributes:
         fields: Name -> value.

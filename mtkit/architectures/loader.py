@@ -57,13 +57,14 @@ _LOADERS = {
     "gemma-embedding": LoaderTensors(more=_DENSE),
     "gemma3": LoaderTensors(more=_DENSE),
     "glm-dsa": LoaderTensors(takes="indexer.k_norm"),
+    "glm5-next": LoaderTensors(takes="indexer.k_norm", head=True),
     "gpt-oss": LoaderTensors("attn_output", head=True),
     "gpt2": LoaderTensors(_GPT),
     "gptneox": LoaderTensors(_GPT, head=True),
     "granite": LoaderTensors(takes=_BIASED),
     "granitehybrid": LoaderTensors(takes=f"{_BIASED} ssm_conv1d"),
     "granitemoe": LoaderTensors(takes="attn_output"),
-    "jais": LoaderTensors(f"{_GPT} ffn_gate"),
+    "jais": LoaderTensors(f"{_GPT} ffn_gate", head=True),
     "jais2": LoaderTensors(
         "attn_k attn_norm attn_output attn_q attn_v ffn_down ffn_norm ffn_up output_norm"
     ),

@@ -62,16 +62,16 @@ def _place(architecture: Architecture) -> tuple[str, str]:
 
 def resemblance(document: Mapping[str, Any], shapes: Mapping[str, Shape]) -> str:
     """Return what to say of an unknown class: which one it resembles; "" where it is like none."""
-    distinct = {id(one): one for one in architectures().values()}.values()
-    counted = [(_faults(one, document, shapes), one) for one in distinct]
-    near = [(count, one) for count, one in counted if count is not None and count < len(shapes) / 2]
-    if not near:
+    distinct = {id(known): known for known in architectures().values()}.values()
+    counted = [(_faults(known, document, shapes), known) for known in distinct]
+    near = [(count, known) for count, known in counted if count is not None]
+    count, architecture = min(near, key=lambda pair: pair[0], default=(len(shapes), None))
+    if architecture is None or count >= len(shapes) / 2:
         return ""
-    count, architecture = min(near, key=lambda pair: pair[0])
     known = architecture.classes[0]
     if count:
         tensors = format_count(count, "tensor")
-        return f"it resembles {known} most, but for {tensors} that one of the two does not have"
+        return f"it resembles {known} most, except for {tensors} that only one of the two has"
     module, name = _place(architecture)
     row = f'replace({name}, classes=("{class_of(document)}",))'
     return (

@@ -103,6 +103,7 @@ class Architecture(Record):
         rows_of: Gives the rows of a folder, where config.json says what becomes of values.
         special_tokens: Role in the key of a GGUF -> text of the token that has it where the
             tokenizer's files say nothing else.
+        replaces_tokens: Whether these, and keys of a tokenizer in ``keys``, come before the files.
         adds_eos: Whether EOS ends every text where the tokenizer's files do not say so.
         config: Gives the fields of config.json that no row of ``keys`` gives back.
     """
@@ -127,6 +128,7 @@ class Architecture(Record):
     zeros: tuple[str, ...] = ()
     rows_of: Callable[[Config], Rows] | None = None
     special_tokens: Mapping[str, str] = {}
+    replaces_tokens: bool = False
     adds_eos: bool = False
     config: Writer | None = None
 

@@ -318,6 +318,15 @@ def sign_lead(form: Form, prompt: str) -> str:
     return best if best.strip() else ""
 
 
+def empty_thoughts(form: Form) -> list[Sign]:
+    """Return what models of a form with control tokens leave behind a text: thoughts of nothing."""
+    closing = form.thought[0].core if form.thought else ""
+    if form.thinking is None or "|" not in closing:
+        return []
+    empty = form.thinking.text + closing
+    return [Sign(closing), Sign(empty), Sign(empty + closing)]
+
+
 class Thought(Record):
     """A piece of a model's reasoning."""
 

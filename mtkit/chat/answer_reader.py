@@ -13,6 +13,7 @@ from mtkit.chat.answer import (
     CallText,
     PartQueue,
     Thought,
+    empty_thoughts,
     reasoning_state,
     response_of,
     role_signs,
@@ -99,9 +100,12 @@ class AnswerReader:
         self._endings = [form.ending] if form.ending.core.partition(EOS)[0].strip() else []
         if form.ending.core and not form.ending.core.strip():
             self._endings = [form.ending]
+        if reasoning:
+            self._endings += empty_thoughts(form)
         self._firsts = self._first_characters()
         state = state or reasoning_state(form, prompt)
         self._source.text = sign_lead(form, prompt) if state == "no" else ""
+        self._lead_length = len(self._source.text)
         self._thinks: bool | None = None if state == "unsaid" else state == "yes"
         self.reasoned = self._unsaid = 0
         if self._thinks and not reasoning:
@@ -221,6 +225,8 @@ class AnswerReader:
                 yield from self._pass_start()
         else:
             source.at = 0
+            if at <= self._lead_length:  # the prompt has all of it
+                source.let_go(at)
 
     def _read_reasoning(self) -> Waiting[None]:
         """Read a reasoning up to what closes it, or to a call at the end of the answer."""
@@ -654,7 +660,7 @@ def open_reader(
 ) -> Reader:
     """Return what reads one answer; the arguments are those of ``AnswerReader``."""
     if form.channels:
-        return ChannelReader(tools, several=several, calls=calls, reasoning=reasoning)
+        return ChannelReader(tools, prompt, several=several, calls=calls, reasoning=reasoning)
     return AnswerReader(form, tools, prompt, several=several, calls=calls, reasoning=reasoning)
 
 

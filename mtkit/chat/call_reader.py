@@ -318,7 +318,8 @@ class CallReader:
                     break
             else:
                 waits = len(source.text) - start < MOST_WORD
-            if not waits or not (yield from source.more()):
+            was_ended = source.ended
+            if not waits or (not (yield from source.more()) and was_ended):
                 return None
 
     # -- arguments one by one
@@ -372,7 +373,8 @@ class CallReader:
                     yield from source.trail(pair.opening.trail)
                     return word.strip(), pair
             waits = waits or len(source.text) - start < MOST_WORD
-            if not waits or not (yield from source.more()):
+            was_ended = source.ended
+            if not waits or (not (yield from source.more()) and was_ended):
                 return None
 
 

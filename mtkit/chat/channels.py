@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from mtkit.chat.answer import Part
 
 _HEADER = (
-    r"\s{0,20}(?:<\|start\|>assistant)?(?: to=(?P<before>%s))? ?"
+    r"\s{0,20}(?:<\|start\|>assistant)?(?:<\|channel\|>(?:commentary|analysis) to=assistant)?"
+    r"(?: to=(?P<before>%s))? ?"
     r"<\|channel\|>(?P<channel>analysis|commentary|final)"
     r"(?: to=(?P<behind>%s))? ?"
     r"(?:<\|constrain\|>)?(?:json|code)? ?<\|message\|>"
@@ -60,6 +61,7 @@ class ChannelReader:
     def __init__(
         self,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        prompt: str = "",
         *,
         several: bool = True,
         calls: bool = True,
@@ -76,6 +78,9 @@ class ChannelReader:
         self.called = self.reasoned = 0
         self._header: re.Match[str] | None = None
         self._last_header: re.Match[str] | None = None
+        for header in self._pattern.finditer(prompt):  # the last may be a message to continue
+            is_over = any(sign in prompt[header.end() :] for sign in _ENDS)
+            self._header = None if is_over else header
 
     def push(self, text: str) -> list[Part]:
         """Return what further text settles."""

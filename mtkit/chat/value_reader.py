@@ -239,6 +239,48 @@ def arguments_json(arguments: Any) -> str:
     return json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
+_QUOTES = ('"', "'")
+"""Around a text as Python writes it: a backslash begins an escape, and hides a quote."""
+_ESCAPE = re.compile(
+    r"\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-7]{1,3}|.)", re.DOTALL
+)
+_CUT_ESCAPE = re.compile(
+    r"(?<!\\)(?:\\\\)*(\\(?:u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|x[0-9a-fA-F]?|[0-7]{0,2}))\Z"
+)
+
+
+def _unescaped(escape: str) -> str:
+    """Return the character of an escape; what is none stays."""
+    try:
+        value = ast.literal_eval(f'"{escape}"') if escape[1] not in '"N' else escape
+    except (ValueError, SyntaxError):
+        return escape
+    return '"' if escape == '\\"' else str(value)
+
+
+def _is_quoted(quote: tuple[str, str] | None, pair: Pair) -> bool:
+    """Tell whether a value stands in quotes: its own, or those of ``="`` and ``")``."""
+    if quote is not None:
+        return quote[1] in _QUOTES
+    last, signs = pair.opening.core[-1:], (pair.following.core, pair.closing.core)
+    return pair.opening.core in ('="', "='") and all(sign.startswith(last) for sign in signs)
+
+
+def _is_escaped(text: str, start: int, at: int) -> bool:
+    """Tell whether a backslash hides the character at a place."""
+    before = text[start:at]
+    return bool((len(before) - len(before.rstrip("\\"))) % 2)
+
+
+def _is_open(text: str) -> bool:
+    """Tell whether a text in quotes has begun and not ended."""
+    text = text.lstrip()
+    if text[:1] not in _QUOTES:
+        return False
+    quotes = (at for at in range(1, len(text)) if text[at] == text[0])
+    return all(_is_escaped(text, 1, at) for at in quotes)
+
+
 class ValueReader:
     """Reads one value of arguments that are written one by one."""
 
@@ -266,6 +308,8 @@ class ValueReader:
         self._signs: list[End] = [(pair.following, False, 0), (pair.closing, True, 0)]
         self._next = _NOTHING
         self._next_signs: list[End] = []
+        self._last = ""
+        """The one tag behind the value's own, which ends the call where the answer ends, too."""
         self._find_loose_signs(names)
 
     def _find_loose_signs(self, names: Iterable[str]) -> None:
@@ -278,8 +322,16 @@ class ValueReader:
         if len(tag) < _LEAST_TAG or not following.core.startswith(tag):
             return
         rest = closing.core[len(tag) :].strip()
-        if sum(len(token) >= _LEAST_TAG for token in tags_and_words(rest)) > 1:
+        tags = [token for token in tags_and_words(rest) if len(token) >= _LEAST_TAG]
+        if len(tags) > 1:
             self._signs.append((Sign(closing.lead + rest), True, 0))
+        elif tags == [rest] and rest[0] == "<":
+            self._last = rest
+        for sign, is_last in ((following, False), (closing, True)):
+            rest = sign.core[len(tag) :]
+            if rest.strip()[:1] == "<":  # models break lines between tags, or do not
+                other = rest.lstrip() if rest[0].isspace() else f"\n{rest}"
+                self._signs.append((Sign(sign.lead + tag + other + sign.trail), is_last, 0))
         rest = following.core[len(tag) :].strip()
         if len(rest) >= _LEAST_TAG and rest[0] == tag[0]:
             self._next = Sign(rest)
@@ -295,6 +347,7 @@ class ValueReader:
                 source.at += len(quote[0])
                 break
         signs = (self._pair.following, self._pair.closing)
+        self._escapes = _is_quoted(self._quote, self._pair)
         firsts = {self._quote[1][0]} if self._quote else {sign.core[:1] for sign in signs}
         self._firsts = re.compile("[" + "".join(map(re.escape, sorted(firsts))) + "]")
         only_text = self._pair.kinds == {"string"} or self._quote is not None
@@ -317,7 +370,7 @@ class ValueReader:
                     break
             except ValueError:
                 pass
-            if stop[2]:
+            if stop[2] and not _is_open(source.text[source.at : stop[0]]):
                 value = source.text[source.at : start]
                 break
             scan = max(scan, stop[0]) + 1  # an end begins before its white space, maybe before scan
@@ -341,17 +394,26 @@ class ValueReader:
             stop = self._find_end(source.at)
             if stop is not None and stop[1] >= 0:
                 start, end, ends = stop
-                tell(json.dumps(source.text[source.at : start], ensure_ascii=False)[1:-1] + '"')
+                tell(self._json_of(source.text[source.at : start]) + '"')
                 source.at = end
                 return ends
             safe = stop[0] if stop is not None else self._text_end(len(source.text))
+            if self._escapes and (cut := _CUT_ESCAPE.search(source.text, source.at, safe)):
+                safe = cut.start()
             if safe > source.at:
-                tell(json.dumps(source.text[source.at : safe], ensure_ascii=False)[1:-1])
+                tell(self._json_of(source.text[source.at : safe]))
                 source.at = safe
                 source.let_go(source.at)
             was_ended = source.ended
             if not (yield from source.more()) and was_ended:
                 return None
+
+    def _json_of(self, text: str) -> str:
+        """Return the JSON of a piece of a text, without its quotes."""
+        if self._escapes and "\\" in text:
+            text = _ESCAPE.sub(lambda match: _unescaped(match[0]), text)
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return json.dumps(text, ensure_ascii=False)[1:-1]
 
     def _text_end(self, end: int) -> int:
         text = self._source.text
@@ -382,6 +444,8 @@ class ValueReader:
         self._seen = len(text)
         for begin in self._firsts.finditer(text, scan):
             at = place = begin.start()
+            if self._escapes and _is_escaped(text, source.at, at):
+                continue
             if closing:
                 if not text.startswith(closing, at):
                     if closing.startswith(text[at:]) and not source.ended:
@@ -417,12 +481,24 @@ class ValueReader:
             if loose is not None and (source.ended or not partial):
                 self._seen = at
                 return loose
+            last = self._last_at(place) if self._last and not closing else None
+            if last is not None:
+                self._seen = at
+                start = source.at + length_without(text[source.at : at], self._pair.closing.lead)
+                return start, last, True
             if partial:
                 self._seen = at
                 lead = max((sign.lead for sign, *_ in signs), key=len)
                 start = at if closing else source.at + length_without(text[source.at : at], lead)
                 return start, -1, False
         return None
+
+    def _last_at(self, at: int) -> int | None:
+        """Return where an answer ends that has but the call's last tag here; -1: not known yet."""
+        source, behind = self._source, self._source.text[at:].rstrip()
+        if source.ended:
+            return len(source.text) if behind == self._last else None
+        return -1 if behind and self._last.startswith(behind) else None
 
     def _find_loose_end(self, at: int) -> tuple[int, int, bool] | None:
         """Find an end whose first tag is there, and not all that should follow it."""

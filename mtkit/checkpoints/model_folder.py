@@ -54,9 +54,9 @@ NO_WEIGHTS = Rule("folder-weights", "note", TRANSFORMERS, "weights",
                   "The folder has no weights: you can encode with its tokenizer, but not run or "
                   "convert the model.", advice=f"looked for {WEIGHTS} and {INDEX}")
 PICKLE = Rule("folder-pickle", "warning", CONVERSION, "weights",
-              "The weights are a pickle of a training program, which can run any code when "
-              "loaded; mtkit reads only pytorch_model.bin and its shards. Use save_pretrained of "
-              "transformers to write model.safetensors.")
+              "The weights are not safetensors but a pickle of a training program, which can run "
+              "any code when loaded; mtkit reads only pytorch_model.bin and its shards. Use "
+              "save_pretrained of transformers to write model.safetensors.")
 FORM = Rule("folder-form", "warning", CONVERSION, "weights",
             "The weights are in a form that mtkit does not read, so there is no model to convert. "
             "mtkit convert --vocab-only converts the tokenizer alone.")
@@ -72,8 +72,8 @@ TEXT_PART = Rule("folder-text-part", "note", CONVERSION, "tensor",
                  "The model has tensors for pictures or sound, which are not converted; those for "
                  "text are. The others need a file of their own (llama.cpp's mmproj).")
 QUANTIZED = Rule("folder-quantized", "warning", CONVERSION, "quantization_config",
-                 "The weights cannot be converted because another tool quantized them (GPTQ, "
-                 "AWQ, bitsandbytes, FP8, MLX). Convert the original model.",
+                 "Another tool quantized the weights, in a form that mtkit does not read. Convert "
+                 "the original model.",
                  advice="take the model that was quantized, in BF16 or F16")
 QUANTIZED_PARTS = Rule("folder-quantized-parts", "error", CONVERSION, "tensor",
                        "The parts of a quantized weight (packed numbers, scales, zero points) do "

@@ -205,7 +205,8 @@ def read_modelopt(tensors: Tensors) -> None:
 
 def read_compressed(tensors: Tensors) -> None:
     """compressed-tensors of vLLM: FP8, integers of 8 bits, and packed integers of 4 or 8."""
-    kind, groups = tensors.settings.get("format"), tensors.settings.get("config_groups")
+    kind: Any = tensors.settings.get("format")
+    groups: Any = tensors.settings.get("config_groups")
     first = next(iter(groups.values()), None) if isinstance(groups, dict) else None
     weights = first.get("weights") if isinstance(first, dict) else None
     if not isinstance(weights, dict) or len(groups) != 1:

@@ -68,7 +68,8 @@ def _read_4bit(tensors: Tensors, name: str, kind: str) -> None:
     table = tensors.take(f"{name}.quant_map", ("F32",), 1)
     state = tensors.take(f"{name}{_STATE}{kind}", ("U8",), 1)
     settings = _state(state)
-    shape, block = settings.get("shape"), settings.get("blocksize")
+    shape: Any = settings.get("shape")
+    block: Any = settings.get("blocksize")
     result = _TYPES.get(str(settings.get("dtype")).removeprefix("torch."), "")
     is_shape = isinstance(shape, list) and all(type(n) is int and 0 < n < 1 << 40 for n in shape)
     sound = is_shape and len(shape) == 2 and type(block) is int and 0 < block <= 1 << 16
@@ -80,8 +81,8 @@ def _read_4bit(tensors: Tensors, name: str, kind: str) -> None:
     demand(table.weight.shape == (16,), table)
     nested = None
     if scales.weight.type == "U8":
-        inner = settings.get("nested_blocksize")
-        offset = settings.get("nested_offset")
+        inner: Any = settings.get("nested_blocksize")
+        offset: Any = settings.get("nested_offset")
         sizes = tensors.take(f"{name}.nested_absmax", ("F32",), 1)
         values = tensors.take(f"{name}.nested_quant_map", ("F32",), 1)
         sound = type(inner) is int and inner > 0 and type(offset) in (int, float)

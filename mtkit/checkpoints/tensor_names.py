@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 PREFIXES = (
     "_orig_mod.", "module.", "base_model.model.", "language_model.", "_forward_module.",
     "_fsdp_wrapped_module.", "pretrained_model.", "model.language_model.", "text_model.", "llm.",
-    "thinker.",
 )  # fmt: skip
 PARTS = (
     "vision_config", "audio_config", "thinker_config", "vision_tower", "vision_encoder",
@@ -25,6 +24,8 @@ PARTS = (
 """Fields of config.json that describe another part."""
 _TEXT = "language_model."
 """Stands somewhere in the names of the text part."""
+_THINKER = "thinker."
+"""Stands in front of them in models that also speak."""
 _STARTS = (
     "mlp", "vit.", "vpm.", "siglip2.", "conformer.", "merger.", "resampler.", "sound_encoder.",
     "sound_projection.", "speech_embeddings.", "encoder.", "projector.",
@@ -60,7 +61,7 @@ def has_parts(config: Mapping[str, Any]) -> bool:
 def text_names(names: Iterable[str]) -> dict[str, str]:
     """Return name -> name in a text model, of the tensors of the text part."""
     return {
-        name: name.replace(_TEXT, "")
+        name: name.replace(_TEXT, "").removeprefix(_THINKER)
         for name in names
         if not name.startswith(_STARTS) and not any(sign in name for sign in _SIGNS)
     }

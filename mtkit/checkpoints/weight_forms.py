@@ -87,9 +87,20 @@ FORMS = (
     Form(("openvino*.bin", "openvino*.xml"), "is a model of OpenVINO", _ORIGINAL),
     Form(
         ("*.tflite", "*.mlmodel", "*.mlpackage", "*.mlmodelc", "*.llamafile", "*.engine", "*.plan",
-         "*.ot"),
+         "*.ot", "*.pte", "*.ptl", "*.mar", "*.task", "*.litertlm", "*.mnn", "*.rknn", "*.trt"),
         "is a model for another program",
         _ORIGINAL,
+    ),
+    Form(
+        ("*.safetensors.incomplete", "*.safetensors.part", "*.safetensors.tmp",
+         "*.safetensors.aria2", "*.safetensors.crdownload", "*.safetensors.download"),
+        "is a download that did not end",
+        "download the folder again",
+    ),
+    Form(
+        ("*.safetensors.gz", "*.safetensors.xz", "*.safetensors.zst", "*.safetensors.zip"),
+        "is compressed",
+        "unpack it",
     ),
     Form(
         ("*model*.bin", "*weights*.bin", "ggml*.bin", "*.pb"),

@@ -17,7 +17,7 @@ from mtkit.base.escape import quoted, shown
 from mtkit.base.record import replace
 from mtkit.base.rules import Finding, Rule
 from mtkit.checkpoints import adapter_folder, folder_files, safetensors
-from mtkit.checkpoints.model_folder import CONVERSION, QUANTIZED, TRANSFORMERS
+from mtkit.checkpoints.model_folder import CONVERSION, QUANTIZED, QUANTIZED_PARTS, TRANSFORMERS
 from mtkit.checkpoints.weight_forms import unread_weights
 from mtkit.checks.tensors import fault_findings
 from mtkit.conversion.heads import compare_heads, model_document
@@ -138,7 +138,8 @@ def folder_findings(survey: Survey) -> Iterator[Finding]:
     config, errors = _config(survey, architecture, source)
     rows, more = _metadata_rows(architecture, config)
     yield from {str(error): _config_finding(error) for error in (*errors, *more)}.values()
-    if any(finding.rule is QUANTIZED for finding in survey.findings) or not survey.files:
+    is_packed = any(finding.rule in (QUANTIZED, QUANTIZED_PARTS) for finding in survey.findings)
+    if is_packed or not survey.files:
         return
     for name, stored in survey.tensors.items():
         kind = stored.weight.type

@@ -292,7 +292,7 @@ class _Line:
 
     def __init__(self, name: str, command: Command) -> None:
         self._name = name
-        self._spelled = {
+        self._options = {
             spelling: parameter
             for parameter in command.parameters()
             for spelling, _ in parameter.spellings()
@@ -315,26 +315,26 @@ class _Line:
             elif option in _CACHE_TYPES and "kv_type" in self._settings():
                 value = word.partition("=")[2] or (rest.pop(0) if rest else "")
                 self._cache_types[_CACHE_TYPES[option]] = value
-            elif option in self._spelled:
+            elif option in self._options:
                 words += self._own(word, rest)
             else:
                 words += self._other(word)
         return [*words, *self._cache_type()]
 
     def _settings(self) -> set[str]:
-        return {parameter.name for parameter in self._spelled.values()}
+        return {parameter.name for parameter in self._options.values()}
 
     def _own(self, word: str, rest: list[str]) -> list[str]:
         """Return an option of this command with its value."""
         option, equals, value = word.partition("=")
-        parameter = self._spelled[option]
+        parameter = self._options[option]
         if parameter.is_flag:
             return [word]
         if equals:
             value = self._value(parameter, value)
             return [option, value] if len(option) == 2 else [f"{option}={value}"]
         is_text = not (parameter.option.choices or parameter.option.reads or _is_number(parameter))
-        if not rest or (rest[0] in self._spelled and not is_text):
+        if not rest or (rest[0] in self._options and not is_text):
             if parameter.name in _BARE:
                 return [option, _BARE[parameter.name]]
             hint = instead_of(self._name, option)
@@ -361,7 +361,7 @@ class _Line:
         if word.startswith("--"):
             return [word]
         for end in range(len(word) - 1, 2, -1):  # -ngl99
-            parameter = self._spelled.get(word[:end])
+            parameter = self._options.get(word[:end])
             if parameter is not None and not parameter.is_flag and _NUMBER.match(word[end:]):
                 return [word[:end], self._value(parameter, word[end:])]
         if word in ("-h",) or self._is_glued(word):
@@ -370,11 +370,11 @@ class _Line:
 
     def _is_glued(self, word: str) -> bool:
         """Tell whether a word is letters that switch, or a letter with its value."""
-        parameter = self._spelled.get(word[:2])
+        parameter = self._options.get(word[:2])
         if parameter is None or word in _SHORT.split():
             return False
         if parameter.is_flag:
-            switches = (self._spelled.get(f"-{letter}") for letter in word[1:])
+            switches = (self._options.get(f"-{letter}") for letter in word[1:])
             return all(other is not None and other.is_flag for other in switches)
         return not _is_number(parameter) or _NUMBER.match(word[2:]) is not None
 

@@ -123,7 +123,8 @@ def compare_heads(
     embedding = _embedding(architecture, tensors)
     head = tensors.get(HEAD)
     if head is None:
-        if place is not None and place.optional and embedding is not None:
+        has_no_place = place is None and is_decoder and config.fields.get(TIE) is False
+        if embedding is not None and (has_no_place or (place is not None and place.optional)):
             notes += _missing_head(architecture, config, tensors)
     elif (
         is_decoder

@@ -260,7 +260,7 @@ def prepare_gguf(
     name = str(by_name[NAME_KEY].value)
     vocabulary = model_vocabulary(
         path, plan.config, plan.vocab, replace(options, name=name), allow_loss,
-        plan.architecture.special_tokens,
+        plan.architecture,
     )  # fmt: skip
     # llama.cpp derives rules of some tokenizers from the name: the writer may have added to it.
     name = vocabulary.name or name

@@ -35,7 +35,6 @@ from mtkit.tokenizer.load import in_its_folder, load
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-    from typing import Any
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.config import Config
@@ -258,12 +257,12 @@ def model_vocabulary(
     size: int,
     options: WriteOptions,
     allow_loss: Collection[str] = (),
-    special_tokens: Mapping[str, str] = {},
+    architecture: Architecture | None = None,
 ) -> ModelVocabulary:
     """Write the tokenizer of a folder and verify it.
 
     Args:
-        special_tokens: Role in the key of a GGUF -> text, as an architecture has them.
+        architecture: Has special tokens by their texts.
     """
     from mtkit.formats import gguf
 
@@ -286,13 +285,34 @@ def model_vocabulary(
     # In fairseq's order, llama.cpp's converter names unused rows one number behind.
     is_shifted = os.path.basename(path) == FAIRSEQ_FILE and source.id_to_token(0) == "<s>"
     fill_vocabulary(keys, size, path, -1 if is_shifted else 0)
-    texts = {role: source.token_to_id(text) for role, text in special_tokens.items()}
-    by_text = (_role_key(role, number) for role, number in texts.items() if number is not None)
+    texts = architecture.special_tokens if architecture else {}
+    ids = {role: source.token_to_id(text) for role, text in texts.items()}
+    by_text = [_role_key(role, number) for role, number in ids.items() if number is not None]
     for key in (*_role_keys(config, size), *by_text):
         keys.setdefault(key.name, key)
+    if architecture and architecture.replaces_tokens:
+        own = (key for key in architecture_keys(architecture, config, 0) if _is_of_tokenizer(key))
+        keys.update({key.name: key for key in (*by_text, *own)})
     name = str(metadata.get("general.name", ""))
-    assumptions = (*assumptions, *token_notes(folder, _ids_of(source)))
+    assumptions = (
+        *assumptions, *token_notes(folder, _ids_of(source)), *_end_notes(folder, config, keys)
+    )  # fmt: skip
     return ModelVocabulary(tuple(keys.values()), name, written.losses, assumptions, verified)
+
+
+def _end_notes(folder: str, config: Config, keys: Mapping[str, Key]) -> Iterator[str]:
+    """Yield what is to be said where no token ends an answer, though the folder names some."""
+    if "tokenizer.ggml.eos_token_id" in keys:
+        return
+    fields = optional_json(folder, GENERATION)
+    for file, value in (
+        (MODEL_CONFIG, config.get("eos_token_id")), (GENERATION, fields.get("eos_token_id"))
+    ):  # fmt: skip
+        if value is not None:
+            yield (
+                f"{file} has the eos_token_id {value}, but the GGUF gets none, as in llama.cpp's "
+                "converter; mtkit edit FILE --special-token eos TEXT sets it"
+            )
 
 
 def _ids_of(tokenizer: Tokenizer) -> Callable[[str], int | None]:
@@ -315,6 +335,10 @@ def _name_end(keys: dict[str, Key]) -> None:
         keys[name] = Key(name, keys[name].type, [value, *list(keys[name].value)[1:]])
     if len(keys[TOKENS].value) > _TWO_LINES:
         keys[_END_OF_TURN] = Key(_END_OF_TURN, "u32", _TWO_LINES)
+
+
+def _is_of_tokenizer(key: Key) -> bool:
+    return key.name.startswith(PREFIX)
 
 
 def _refuse_outside(tokenizer: Tokenizer, size: int) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Mapping
+from functools import partial
 
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record
@@ -21,7 +22,7 @@ from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, SupportsIndex, overload
 
     from mtkit.base.notebook import Html
@@ -237,10 +238,7 @@ class Tensor(Record):
         Raises:
             UnsupportedError: The type cannot be dequantized, or the file is big-endian.
         """
-        from mtkit.gguf.values import tensor_array
-
-        section = self._section()
-        return tensor_array(self, section.bytes_of(self), section.byte_order, section.source)
+        return self._section().decode(self)
 
     def _section(self) -> TensorData:
         section = vars(self).get("_data")
@@ -313,13 +311,15 @@ class TensorData:
 
     Attributes:
         data: The whole file; None once it is closed.
+        decode: Returns a tensor's numbers as an array.
     """
 
-    __slots__ = ("byte_order", "data", "offset", "source")
+    __slots__ = ("byte_order", "data", "decode", "offset", "source")
 
-    def __init__(self, file: GgufFile) -> None:
+    def __init__(self, file: GgufFile, decode: Callable[[TensorData, Tensor], Any]) -> None:
         self.data: memoryview | None = file.data
         self.offset, self.byte_order, self.source = file.data_offset, file.byte_order, file.name
+        self.decode = partial(decode, self)
 
     def bytes_of(self, tensor: Tensor) -> memoryview:
         """Return the bytes of a tensor."""
@@ -433,9 +433,9 @@ class GgufFile:
         start = self.data_offset + tensor.offset
         return self.data[start : start + tensor.n_bytes]
 
-    def share_data(self) -> None:
+    def share_data(self, decode: Callable[[TensorData, Tensor], Any]) -> None:
         """Give the tensors their data, once it is known where that begins."""
-        self._section = TensorData(self)
+        self._section = TensorData(self, decode)
         for tensor in self.tensors:
             vars(tensor)["_data"] = self._section
 

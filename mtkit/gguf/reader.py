@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from mtkit.gguf.file import TensorData
     from mtkit.gguf.types import ValueType
 
 
@@ -85,6 +86,12 @@ def read_section(file: GgufFile, table_end: int) -> Section:
         padding=bytes(file.data[table_end:looked_at]),
         trailing_bytes=max(0, trailing),
     )
+
+
+def _decode(section: TensorData, tensor: Tensor) -> Any:
+    from mtkit.gguf.values import tensor_array
+
+    return tensor_array(tensor, section.bytes_of(tensor), section.byte_order, section.source)
 
 
 def _with_sizes(file: GgufFile, table_end: int) -> Tensors:
@@ -188,7 +195,7 @@ def _read_tables(file: GgufFile, findings: Findings) -> bool:
         findings.hold(rules.FORK_TYPE, tensor_type, count, field=field, offset=at)
     findings.check(rules.SECTION, section, file)
     file.data_offset, file.trailing_bytes = section.start, section.trailing_bytes
-    file.share_data()
+    file.share_data(_decode)
     return True
 
 

@@ -134,6 +134,7 @@ _MOST_COMPILED = 32
 """Grammars kept for a model: one that was checked with its request is not compiled again."""
 _MOST_COMPILED_BYTES = 1 << 19
 """Of their texts: a compiled grammar takes some hundred times as much memory."""
+_LONG_BYTES = 1 << 16
 _MOST_TRIALS, _MOST_SECONDS = 500, 2.0
 """Parts of a schema that are compiled to find the one that cannot be enforced, and the time."""
 _REASONS = (
@@ -153,6 +154,7 @@ class Grammar(Closeable):
         self._ends = model.eog_ids
         vocabulary, key = model_vocabulary(model), (text, schema)
         matcher = vocabulary.compiled.pop(key, None)
+        is_kept = matcher is not None
         if matcher is None:
             if schema is not None:
                 lark = _lark_of_schema(schema, vocabulary.controls)
@@ -160,7 +162,10 @@ class Grammar(Closeable):
                 lark = lark_of(text or "", lambda name: _token_id(model, name))
             field = "grammar" if schema is None else "JSON schema"
             matcher = compile_grammar(vocabulary.tokenizer, lark, field)
-        vocabulary.compiled[key] = matcher  # at the end: those used longest ago are dropped
+        # at the end: those used longest ago are dropped, and a long one with its second use, which
+        # is that of the request it was checked for
+        if not is_kept or sum(len(part) for part in key if part) <= _LONG_BYTES:
+            vocabulary.compiled[key] = matcher
         _forget_old(vocabulary.compiled)
         self._matcher = matcher.deep_copy()
 

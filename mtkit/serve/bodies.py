@@ -223,6 +223,7 @@ class Responses(WithSampler, kw_only=True):
     include: list[str] = []
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] = 0
     previous_response_id: str | None = None
+    truncation: Literal["auto", "disabled"] = "disabled"
     store: bool = True
     metadata: dict[str, Any] = {}
     chat_template_kwargs: dict[str, Any] = {}

@@ -10,6 +10,7 @@ The bytes of bodies that are not whole yet are counted over all connections toge
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 
 from starlette.responses import Response
 
+from mtkit.base.process import release_memory
 from mtkit.serve.access import ORIGIN, is_loopback, names_of
 from mtkit.serve.reply import Problem, error_response
 from mtkit.serve.request import MOST_BODY
@@ -38,6 +40,17 @@ class BodyLimit:
     def __init__(self, most: int) -> None:
         """Hold so many bytes at most."""
         self._most, self._bytes = most, 0
+        self._releasing: asyncio.TimerHandle | None = None
+
+    def _release_later(self) -> None:
+        if self._releasing is None:
+            loop = asyncio.get_running_loop()
+
+            def release() -> None:
+                self._releasing = None
+                loop.run_in_executor(None, release_memory)
+
+            self._releasing = loop.call_later(_RELEASE_SECONDS, release)
 
     @contextmanager
     def limit(self, scope: Any, receive: Receive) -> Iterator[Receive]:
@@ -56,6 +69,8 @@ class BodyLimit:
                 raise Problem(503, "too many bodies of requests are on their way", headers=headers)
             if not message.get("more_body"):
                 size = -own
+            if own + len(message.get("body", b"")) > _LARGE_BYTES:
+                self._release_later()
             self._bytes, own = self._bytes + size, own + size
             return message
 
@@ -65,6 +80,8 @@ class BodyLimit:
             self._bytes -= own
 
 
+_LARGE_BYTES, _RELEASE_SECONDS = 1 << 20, 5.0
+"""Bytes of a body after which memory is given back, and how much later."""
 _PRIVATE_ASKED = b"access-control-request-private-network"
 _KEYLESS_PATHS = {"/", "/health", "/v1/health"}
 """Paths that need no key."""

@@ -23,7 +23,7 @@ from mtkit.llm.vectors import Pooler, own_pooling
 from mtkit.serve.conversation import Conversation, prompt_end
 from mtkit.serve.reply import Problem
 from mtkit.serve.request import in_grammar_thread
-from mtkit.serve.stop_text import ReasoningSigns
+from mtkit.serve.stop_text import CHANNEL_SIGNS, ReasoningSigns
 from mtkit.serve.tool import Tools
 
 TYPE_CHECKING = False
@@ -326,6 +326,8 @@ class ServedModel:
     def _reasoning_signs(self, ids: Sequence[int]) -> ReasoningSigns | None:
         """Return what closes the reasoning of an answer to a prompt; None where it has none."""
         form = self.form
+        if form is not None and form.channels:
+            return CHANNEL_SIGNS
         if form is None or not form.thought:
             return None
         opening = form.thinking.core.strip() if form.thinking is not None else ""

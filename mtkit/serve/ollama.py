@@ -23,19 +23,18 @@ from mtkit.serve.ollama_request import (
     OllamaChat,
     OllamaEmbed,
     OllamaGenerate,
-    cut_prompt,
     keep_seconds,
     messages_from_ollama,
     read_answer_request,
     refuse_images,
     schema_of,
-    shorten_conversation,
     terms_of,
     variables_of,
 )
 from mtkit.serve.prompt import Fim, prompt_ids
 from mtkit.serve.reply import Problem, error_body, json_response, problem_of
 from mtkit.serve.request import read_body, read_json
+from mtkit.serve.shortening import cut_prompt, shorten_conversation
 from mtkit.serve.tool import AnswerParser
 
 TYPE_CHECKING = False
@@ -64,7 +63,7 @@ async def chat(request: Request, served: ServedModel) -> Response:
     )  # fmt: skip
     terms, schema = terms_of(fields, sampler, served), schema_of(fields)
     if fields.truncate:
-        conversation = await shorten_conversation(served, conversation)
+        conversation = await shorten_conversation(served, conversation, "truncate")
     ids, terms = await served.chat_terms(conversation, terms, schema)
     parser = conversation.tools.parser(served.tail(ids))
     reply = ChatReply(clock, Answers(served, [ids], terms), parser)

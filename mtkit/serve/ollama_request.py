@@ -1,9 +1,6 @@
 """What Ollama's requests ask for: options, ``format``, ``think``, ``keep_alive``, messages.
 
-A conversation that is too long loses its oldest messages, as in Ollama, unless ``truncate`` is
-false.
-
-Source: Ollama, docs/api.md and api/types.go; server/prompt.go for what is left out.
+Source: Ollama, docs/api.md and api/types.go.
 """
 
 from __future__ import annotations
@@ -14,7 +11,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from mtkit.base.record import replace
 from mtkit.errors import UsageError
 from mtkit.serve.bodies import Tools, template_variables
 from mtkit.serve.conversation import messages_from_openai
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from mtkit.serve.conversation import Conversation
     from mtkit.serve.model import ServedModel
     from mtkit.settings import SamplerSettings
 
@@ -224,48 +219,3 @@ def messages_from_ollama(messages: Sequence[dict[str, Any]]) -> list[dict[str, A
                 own["tool_call_id"] = match[0]
         converted.append(own)
     return messages_from_openai(converted)
-
-
-_SPARE_PART = 8
-"""One eighth of a slot is left to the answer where a part of the prompt is left out."""
-
-
-async def shorten_conversation(served: ServedModel, conversation: Conversation) -> Conversation:
-    """Return a conversation without its oldest messages if it is too long.
-
-    As in Ollama, system messages and the last one stay. What is left begins with the user's.
-    """
-    n_slot, messages = served.scheduler.n_slot, conversation.messages
-    old = [place for place, row in enumerate(messages[:-1]) if row["role"] != "system"]
-    n_bytes = sum(len(str(row)) for row in messages)
-    if not old or n_bytes < n_slot or len(await served.chat_ids(conversation)) < n_slot:
-        return conversation
-    least, most, best = 0, len(old), conversation
-    while least < most:  # how many of the oldest go
-        middle = (least + most) // 2
-        gone = set(old[: middle + 1])
-        rest = [row for place, row in enumerate(messages) if place not in gone]
-        first = next((at for at, row in enumerate(rest) if row["role"] != "system"), 0)
-        while first < len(rest) - 1 and rest[first]["role"] != "user":
-            del rest[first]
-        shorter = replace(conversation, messages=rest)
-        if len(await served.chat_ids(shorter)) <= n_slot - n_slot // _SPARE_PART:
-            most, best = middle, shorter
-        else:
-            least = middle + 1
-    if best is not conversation:
-        served.unknown.note(
-            "truncate", "the oldest messages of a conversation that was too long were left out"
-        )
-    return best
-
-
-def cut_prompt(served: ServedModel, ids: list[int], keep: int) -> list[int]:
-    """Return a prompt without the part behind its first tokens that a slot has no room for."""
-    n_slot = served.scheduler.n_slot
-    if len(ids) < n_slot:
-        return ids
-    served.unknown.note("truncate", "the beginning of a prompt that was too long was left out")
-    most = n_slot - n_slot // _SPARE_PART
-    keep = min(max(keep, int(served.model.add_bos)), most // 2)
-    return [*ids[:keep], *ids[len(ids) - most + keep :]]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _NO_EFFECT = frozenset((
     "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-    "prompt_cache_retention", "truncation", "verbosity", "stream_options", "context_management",
+    "prompt_cache_retention", "verbosity", "stream_options", "context_management",
     # Ollama's: how a model is loaded is the server's
     "num_batch", "num_gpu", "main_gpu", "num_thread", "numa", "low_vram", "f16_kv", "logits_all",
     "vocab_only", "use_mmap", "use_mlock", "penalize_newline", "shift",

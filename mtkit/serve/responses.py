@@ -20,6 +20,7 @@ from mtkit.serve.openai import token_rows
 from mtkit.serve.reply import json_response, problem_of, sse_event
 from mtkit.serve.request import read_json, read_with_sampler
 from mtkit.serve.response_items import plain_items
+from mtkit.serve.shortening import shorten_conversation
 from mtkit.serve.tool import choice_from_responses, functions_from_responses, input_of
 
 TYPE_CHECKING = False
@@ -67,6 +68,8 @@ async def create(request: Request, served: ServedModel) -> Response:
         template_variables(fields.chat_template_kwargs, None, fields.reasoning.effort),
         several=fields.parallel_tool_calls,
     )
+    if fields.truncation == "auto":
+        conversation = await shorten_conversation(served, conversation, "truncation")
     top = fields.top_logprobs
     terms = Terms(
         sampler, served.limit(fields.max_output_tokens),
@@ -143,7 +146,7 @@ class ResponseReply(Reply):
             "tools": fields.tools,
             "top_logprobs": fields.top_logprobs,
             "top_p": sampler.top_p,
-            "truncation": "disabled",
+            "truncation": fields.truncation,
             "usage": None,
         }
 

@@ -118,7 +118,11 @@ def serve(
         _serve(changed, sockets, template, on_progress, on_note, listening)
 
     with ExitStack() as stack:
-        sockets = [stack.enter_context(bound) for bound in bind_sockets(settings)]
+        try:
+            sockets = [stack.enter_context(bound) for bound in bind_sockets(settings)]
+        except UsageError:  # a mistake in the settings is said before an address that is taken
+            with _open_app(settings, template, on_progress, on_note):
+                raise
         if on_death is None or not watch.can_watch():
             run(sockets, settings.load)
             return

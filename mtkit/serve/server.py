@@ -272,9 +272,20 @@ class Server(uvicorn.Server):
             tell("ready")
             self._listening(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
+    def _stop_listening(self, sockets: list[socket.socket]) -> None:
+        """Refuse connections from now on, though the parent has the sockets, too."""
+        copies = [bound.dup() for bound in sockets if bound.fileno() >= 0]
+        for server in self.servers:
+            server.close()
+        for copy in copies:
+            with suppress(OSError):
+                copy.shutdown(socket.SHUT_RDWR)
+            copy.close()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let running answers end as long as the grace lasts, then end them."""
         pool = self._pool
+        self._stop_listening(sockets or [])
         await asyncio.to_thread(pool.drain)
 
         async def end_them() -> None:

@@ -26,6 +26,8 @@ class ReasoningSigns(Record):
     closings: tuple[str, ...]
 
 
+CHANNEL_SIGNS = ReasoningSigns(False, "<|channel|>analysis<|message|>", ("<|end|>",))
+"""Of gpt-oss, whose prompt opens no channel."""
 _BEFORE, _INSIDE, _BEHIND = range(3)
 _MOST_SIGN = 200
 """Characters in which a sign is looked for; none has as many."""

@@ -69,6 +69,13 @@ CASES: dict[str, dict[str, Any]] = {
     "Dots1ForCausalLM": {**_ROUTED, "num_key_value_heads": 4},
     "Glm4MoeForCausalLM": {**_ROUTED, "num_nextn_predict_layers": 1},
     "DeepseekV2ForCausalLM": _LATENT,
+    "Mistral4ForCausalLM": {
+        **_LATENT,
+        "n_routed_experts": 2,
+        "n_shared_experts": 1,
+        "moe_intermediate_size": 32,
+        "vocab_size": 8000,
+    },
     "DeepseekV3ForCausalLM": _LATENT,
     "Glm4ForCausalLM": {"head_dim": 32, "eos_token_id": [5, 7, 9]},
     "InternLM2ForCausalLM": {"bias": False},
@@ -117,14 +124,19 @@ LEFT_OUT = {"position_embeddings.weight": "Roberta", "lm_head.weight": "Mamba"}
 head that is the embedding."""
 
 
-def _with_sizes() -> list[str]:
-    """Return the classes but for those that are like a case of hf_cases_middle, tested there."""
+def _without_own_case() -> list[str]:
+    """Return the classes but for those that go and come back in test_hf_models.py."""
     cases = hf_models.cases_with_parts().values()
     known = {class_named(case["files"]["config.json"]) for case in cases}
-    return sorted(n for n, one in architectures().items() if not known.intersection(one.classes))
+    own = hf_models.own_cases().keys() - CASES.keys()
+    return sorted(
+        name
+        for name, architecture in architectures().items()
+        if name not in own and not known.intersection(architecture.classes)
+    )
 
 
-@pytest.mark.parametrize("name", _with_sizes())
+@pytest.mark.parametrize("name", _without_own_case())
 def test_a_class_goes_and_comes_back(name: str, tmp_path: Path) -> None:
     folder = write_folder(
         tmp_path / "model", name, config=CASES.get(name), optional=OPTIONAL.get(name, (HEAD,))

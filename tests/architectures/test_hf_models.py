@@ -28,21 +28,32 @@ COMPUTED = ("ssm_a", "A_log")
 """Ends of tensors whose last bit depends on whose exponential function it is (docs/models.md)."""
 FILLED_UP = "model.embed_tokens_per_layer.weight"
 """Gemma 3n has fewer ids there, and comes back with zeros for the others."""
-LEFT_OUT = {"pooler.dense.weight", "pooler.dense.bias"}
-"""BERT's pooler has no place in a GGUF."""
+LEFT_OUT = {"pooler.dense.weight", "pooler.dense.bias", "transformer.rotary_pos_emb.inv_freq"}
+"""BERT's pooler and computed frequencies have no place in a GGUF."""
 BEHIND = (
     ".mlp.experts.bias", "decoder.weight", "decoder.bias", "vocab_layer_norm.weight",
     "vocab_layer_norm.bias", "vocab_projector.bias", "vocab_transform.weight",
     "vocab_transform.bias",
 )  # fmt: skip
 """Ends of names that have no place either: heads of an encoder's training, Nomic's shared bias."""
+WITH_EXPERTS = {
+    "model.layers.1.shared_mlp.output_linear.weight": "blk.1.ffn_down_shexp.weight",
+}
+"""Name in a folder -> what the gguf package calls it where Granite 4 has experts besides."""
 RWKV = ("RWKV7", "Rwkv")
 """No tokenizer.json holds their tokenizer, so that no folder is made."""
 OTHER_NAMES = (
-    "EuroBertModel", "FalconH1", "JinaBertForMaskedLM", "JinaBertModel-code", "Lfm2Bidirectional",
-    "Lfm2Model", "LlamaBidirectional", "LlamaModel", "NeoBERT", *RWKV,
+    "DistilBertForMaskedLM", "EuroBertModel", "FalconH1", "JinaBertForMaskedLM",
+    "JinaBertModel-code", "Lfm2Bidirectional", "Lfm2Model", "LlamaBidirectional", "LlamaModel",
+    "NeoBERT", *RWKV,
 )  # fmt: skip
 """Cases that come back with the prefix of their class, or with products as weights."""
+OTHERWISE = {
+    "KimiK3ForConditionalGeneration": "products of tensors do not say their factors",
+    "Glm5NextForConditionalGeneration": "its F32 vectors come back in the type of the matrices",
+    "Qwen3OmniMoeForConditionalGeneration": "it comes back as Qwen3-VL, whose experts are stacked",
+}
+"""Cases that do not come back with the same bytes, and why."""
 RENAMED = {
     "classifier.weight": "classifier.out_proj.weight",
     "classifier.bias": "classifier.out_proj.bias",
@@ -95,7 +106,7 @@ def _comparable(tensor: list[Any]) -> list[Any]:
 NO_WAY_BACK = {"BitNetForCausalLM": "rounded to -1, 0 and 1"}
 """Case -> what is said."""
 RESTATED = (
-    "general.", "tokenizer.ggml.scores", "tokenizer.ggml.eot_token_id",
+    "general.", "tokenizer.ggml.scores", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.token_type",
     "llama.attention.key_length", "llama.attention.value_length",
 )  # fmt: skip
 """Keys of the folder's name, and what the files of a written folder say another way."""
@@ -141,6 +152,8 @@ def test_a_folder_comes_back(name: str, tmp_path: Path) -> None:
     """HF → GGUF of the same type → HF: the same bytes of every tensor."""
     if name.startswith(OTHER_NAMES):
         pytest.skip("the folder comes back with other names or numbers, and makes the same GGUF")
+    if name in OTHERWISE:
+        pytest.skip(OTHERWISE[name])
     source = hf_models.folder(name)
     done = convert_model(
         source, tmp_path / "m.gguf", kind=hf_models.own_kind(name), allow_loss=LOSSES
@@ -199,9 +212,10 @@ def test_names_are_those_of_gguf(name: str) -> None:
     tensors = {gguf.TENSOR_NAMES[one] for one in gguf.MODEL_TENSORS[number]}
     for row in architecture.rows:
         for ours in row.gguf:
-            stem = re.sub(r"\.(weight|bias)$", "", ours).replace("{i}", "{bid}")
+            stem = re.sub(r"\.(weight|bias|scale)$", "", ours).replace("{i}", "{bid}")
             # The converter is ahead of the released package, which knows these of few.
-            assert stem in tensors or ".nextn." in stem or row.optional, ours
+            is_ahead = ".nextn." in stem or stem.endswith("layer_output_norm") or row.optional
+            assert stem in tensors or is_ahead, ours
         if len(row.folder) == len(row.gguf) == 1 and "{e}" not in row.folder[0]:
             _check_name(known, row.folder[0].replace("{i}", "1"), row.gguf[0].replace("{i}", "1"))
 
@@ -209,4 +223,5 @@ def test_names_are_those_of_gguf(name: str) -> None:
 def _check_name(known: Any, theirs: str, ours: str) -> None:
     theirs = RENAMED.get(theirs, theirs)
     found = known.get_name(theirs, try_suffixes=(".weight", ".bias"))
-    assert found in (None, ours, ours.removesuffix(".weight")), (theirs, ours, found)
+    places = (None, ours, ours.removesuffix(".weight"), WITH_EXPERTS.get(theirs))
+    assert found in places, (theirs, ours, found)

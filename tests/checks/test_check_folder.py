@@ -88,7 +88,7 @@ def retyped(path: Path) -> Path:
     data = bytearray((path / WEIGHTS).read_bytes())
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
-    header[NORM].update(dtype="F8_E4M3", shape=[128])
+    header[NORM].update(dtype="F8_E8M0", shape=[128])
     text = json.dumps(header, separators=(",", ":")).encode().ljust(size)
     (path / WEIGHTS).write_bytes(data[:8] + text[:size] + data[8 + size :])
     return path

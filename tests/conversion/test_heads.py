@@ -102,6 +102,15 @@ def reranker(path: Path, ties: bool = True, **config: object) -> Path:
     return path
 
 
+@pytest.mark.parametrize("name", ["GemmaForCausalLM", "Gemma2ForCausalLM", "CohereForCausalLM"])
+@pytest.mark.parametrize("ties", [None, True, False])
+def test_a_missing_head_without_a_place(tmp_path: Path, name: str, ties: bool | None) -> None:
+    config = {} if ties is None else {"tie_word_embeddings": ties}
+    path = write_folder(tmp_path / "model", name, config=config, optional=(), tokenizer="")
+    heads = [note for note in plan_gguf(str(path)).folder_notes if "lm_head" in note]
+    assert bool(heads) == (ties is False)
+
+
 @pytest.mark.parametrize("sign", ["card", "name", "folder", "class"])
 @pytest.mark.parametrize("ties", [True, False])
 def test_a_reranker_by_each_of_its_signs(tmp_path: Path, sign: str, ties: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from random import Random
@@ -18,7 +19,7 @@ from mtkit.checkpoints.folder_files import INDEX, MODEL_CONFIG, WEIGHTS
 from mtkit.checkpoints.tensor_names import PREFIXES, common_prefix
 from mtkit.checkpoints.weight_forms import FORMS, loader_of, unread_weights
 from mtkit.checkpoints.without_effect import FIELDS, FILES, READ_FIELDS, is_known_field
-from mtkit.conversion.model import convert_model, plan_gguf
+from mtkit.conversion.model import convert_model, plan_gguf, prepare_gguf
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 
@@ -229,3 +230,32 @@ def test_weights_that_mlx_packed(tmp_path: Path) -> None:
     (path / MODEL_CONFIG).write_text(json.dumps(config))
     with pytest.raises(MtkitError, match="awq"):
         model_folder.read(str(path))
+
+
+@pytest.mark.parametrize("file", [MODEL_CONFIG, "generation_config.json"])
+def test_a_list_of_ends_that_a_gguf_does_not_get(base: Path, tmp_path: Path, file: str) -> None:
+    path = shutil.copytree(base, tmp_path / "model")
+    (path / "tokenizer_config.json").unlink(missing_ok=True)
+    (path / "generation_config.json").unlink(missing_ok=True)
+    change_json(path / file, eos_token_id=[8191, 8189])
+    prepared = prepare_gguf(str(path))
+    has_end = "tokenizer.ggml.eos_token_id" in prepared.draft.keys
+    said = any("eos_token_id [8191, 8189]" in text for text in prepared.vocabulary.assumptions)
+    assert has_end != said
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model.pte",
+        "model.mar",
+        "model.safetensors.incomplete",
+        "model-00001-of-00002.safetensors.part",
+        "model.safetensors.zst",
+    ],
+)
+def test_weights_under_further_names(base: Path, tmp_path: Path, name: str) -> None:
+    path = shutil.copytree(base, tmp_path / "model")
+    (path / WEIGHTS).rename(path / name)
+    with pytest.raises(UnsupportedError, match=re.escape(name)):
+        plan_gguf(str(path))

@@ -56,6 +56,28 @@ def test_a_request_goes_on_from_a_response(made: Any) -> None:
     assert branch.startswith(told)
 
 
+def test_a_conversation_that_is_too_long_loses_its_oldest_items(made: Any, said: list[str]) -> None:
+    items = [
+        {"role": ("user", "assistant")[at % 2], "content": f"word{at} " + "and on " * 200}
+        for at in range(31)
+    ]
+    asked = {"input": items, "instructions": "BE"}
+    for value in ("disabled", None):
+        refused = post(made[0], PATH, {**asked, "truncation": value})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (
+            400, "context_length_exceeded",
+        )  # fmt: skip
+    prompt = shown(made, {**asked, "truncation": "auto"})
+    first = prompt.removeprefix("<system>BE<user>word")
+    assert int(first.split()[0]) > 0
+    assert "<user>word30 " in prompt
+    assert any("oldest messages" in line for line in said)
+    answer = post(made[0], PATH, {"input": "Hi", "truncation": "auto", "max_output_tokens": 1})
+    assert answer.json()["truncation"] == "auto"
+    wrong = post(made[0], PATH, {"input": "Hi", "truncation": "some"})
+    assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "truncation")
+
+
 def test_responses_are_read_and_forgotten(made: Any) -> None:
     asked = {"input": "Hi", "max_output_tokens": 2}
     kept, lost = (post(made[0], PATH, {**asked, "store": s}).json() for s in (True, False))

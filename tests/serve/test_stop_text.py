@@ -11,7 +11,7 @@ import pytest
 from serving_http import application, post, streamed
 from support import shared
 
-from mtkit.serve.stop_text import AnswerText, ReasoningSigns
+from mtkit.serve.stop_text import CHANNEL_SIGNS, AnswerText, ReasoningSigns
 
 OPENED = ReasoningSigns(True, "<think>", ("</think>",))
 MAY_OPEN = ReasoningSigns(False, "<think>", ("</think>", "[/THINK]"))
@@ -24,6 +24,9 @@ CASES: list[tuple[ReasoningSigns | None, str, str, str | None]] = [
     (MAY_OPEN, "<think>a STOP</think>b STOP c", "<think>a STOP</think>b ", "STOP"),
     (MAY_OPEN, "\n<think>STOP[/THINK]é STOP", "\n<think>STOP[/THINK]é ", "STOP"),
     (MAY_OPEN, "<th STOP", "<th ", "STOP"), (MAY_OPEN, "STOP <think>", "", "STOP"),
+    (CHANNEL_SIGNS, "<|channel|>analysis<|message|>a STOP<|end|>b STOP c",
+     "<|channel|>analysis<|message|>a STOP<|end|>b ", "STOP"),
+    (CHANNEL_SIGNS, "<|channel|>final<|message|>a STOP b", "<|channel|>final<|message|>a ", "STOP"),
     (MAY_OPEN, "<thi", "<thi", None), (MAY_OPEN, "  ", "  ", None), (MAY_OPEN, "", "", None),
 ]  # fmt: skip
 

@@ -37,6 +37,10 @@ def _base(config: Config) -> float:
     return 10000 * (config.number("rope_ratio") or 1)
 
 
+def _ratio(base: float) -> dict[str, float]:
+    return {"rope_theta": base, "rope_ratio": base / 10000}
+
+
 GLM = Architecture(
     "chatglm",
     ("GlmForCausalLM",),
@@ -51,7 +55,7 @@ GLM = Architecture(
             written="num_key_value_heads"),
         f32("attention.layer_norm_rms_epsilon", "layernorm_epsilon"),
         computed("rope.dimension_count", "u32", _rotary),
-        computed("rope.freq_base", "f32", _base),
+        computed("rope.freq_base", "f32", _base, _ratio),
     ),
     decoder(
         NORMS,
@@ -70,11 +74,11 @@ CHATGLM = replace(
     classes=("ChatGLMModel", "ChatGLMForConditionalGeneration"),
     model_type="chatglm",
     rows=join_rows(
-        row("embedding.word_embeddings", "token_embd", "vocab embd", bias=False),
-        row("encoder.final_layernorm", "output_norm", "embd", bias=False),
-        row("output_layer", "output", "vocab embd", bias=False, optional=True),
+        row("transformer.embedding.word_embeddings", "token_embd", "vocab embd", bias=False),
+        row("transformer.encoder.final_layernorm", "output_norm", "embd", bias=False),
+        row("transformer.output_layer", "output", "vocab embd", bias=False, optional=True),
         block(
-            "encoder.layers.{i}.",
+            "transformer.encoder.layers.{i}.",
             NORMS,
             row("self_attention.query_key_value", "attn_qkv", "qkv embd"),
             row("self_attention.dense", "attn_output", "embd out", bias=False),
@@ -83,6 +87,6 @@ CHATGLM = replace(
         ),
     ),
     prefix="transformer.",
-    renamed=lambda name: name.removeprefix("transformer."),
+    skips=lambda name, config: name.endswith("rotary_pos_emb.inv_freq"),
 )
 """Those whose code came with the model."""

@@ -78,6 +78,10 @@ COHERE_2_MOE = Architecture(
     checks=(only("shared_expert_combination_strategy", "average"),),
     defaults=default_fields(8192, layer_norm_eps=1e-5, logit_scale=0.0625, sliding_window=4096),
     zeros=(".bias",),
-    dims=NEXT_DIMS,
-    config=lambda dims, tensor: {"hidden_act": "silu", **hidden_layers(dims)},
+    dims={**NEXT_DIMS, "ff_exp": lambda dims: dims.key("expert_feed_forward_length")},
+    config=lambda dims, tensor: {
+        "hidden_act": "silu",
+        **({} if "feed_forward_length" in dims.keys else {_DENSE: None}),
+        **hidden_layers(dims),
+    },
 )  # fmt: skip

@@ -26,9 +26,9 @@ def _blocks(config: Config, part: str) -> list[Config]:
     blocks, layers = config.get("block_configs"), config.count("num_hidden_layers")
     if not isinstance(blocks, list) or len(blocks) != layers:
         raise config.wrong(f"is not a list of {layers} objects", "block_configs")
-    if not all(isinstance(one, dict) and isinstance(one.get(part), dict) for one in blocks):
+    if not all(isinstance(block, dict) and isinstance(block.get(part), dict) for block in blocks):
         raise config.wrong(f"has no {part} in each object", "block_configs")
-    return [type(config)(one[part], config.source) for one in blocks]
+    return [type(config)(block[part], config.source) for block in blocks]
 
 
 def _heads(config: Config) -> list[int]:

@@ -53,7 +53,10 @@ if TYPE_CHECKING:
 
 
 def _sum(*fields: str) -> Callable[[Config], int]:
-    return lambda config: sum(config.count(field) for field in fields)
+    # One of the widths may be 0.
+    return lambda config: sum(
+        0 if config.whole(field) == 0 else config.count(field) for field in fields
+    )
 
 
 def _mscale(config: Config) -> float | None:

@@ -37,8 +37,8 @@ DEEPSEEK_OCR = replace(
     ),
     rows=decoder(NORMS, attention(), FEED_FORWARDS),
     defaults=default_fields(
-        2048, rms_norm_eps=1e-6, rope_theta=None, first_k_dense_replace=0, moe_intermediate_size=1407,
-        n_routed_experts=64, n_shared_experts=2,
+        2048, rms_norm_eps=1e-6, rope_theta=None, first_k_dense_replace=0,
+        moe_intermediate_size=1407, n_routed_experts=64, n_shared_experts=2,
     ),
     config=config_fields(
         hidden_act="silu", use_mla=False, q_lora_rank=None, kv_lora_rank=None, topk_method="greedy"

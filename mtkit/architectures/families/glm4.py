@@ -35,8 +35,10 @@ SECTIONS = "rope.dimension_sections"
 
 
 class Halved(Change):
-    """Rows of heads: rotary pairs are neighbors in the folder; where positions have sections, the
-    GGUF has all first elements of a head's pairs, then all second ones.
+    """Rows of heads, whose rotary pairs are neighbors in the folder.
+
+    Where positions have sections, the GGUF has all first elements of a head's pairs, then all
+    second ones.
     """
 
     keeps_order = False

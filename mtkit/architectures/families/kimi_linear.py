@@ -70,6 +70,15 @@ def linear_row(name: str, field: str) -> KeyRow:
     return computed(name, "u32", value, lambda number: {_TABLE: {field: number}})
 
 
+def linear_number(name: str, field: str) -> KeyRow:
+    """Return the row of a number with a fraction among those fields."""
+
+    def value(config: Config) -> float | None:
+        return config.table(_TABLE).number(field)
+
+    return computed(name, "f32", value, lambda number: {_TABLE: {field: number}})
+
+
 LINEAR_KEYS = (
     computed(_HEADS_KV, "u32", _heads_kv, _layers),
     linear_row("ssm.conv_kernel", "short_conv_kernel_size"),
@@ -92,11 +101,11 @@ def _part(letter: str) -> Rows:
     )  # fmt: skip
 
 
-def linear(decay: str, gate: Rows) -> Rows:
-    """Return the rows of linear attention, by the axes of the decay in the GGUF."""
+def linear(decay: Rows, gate: Rows) -> Rows:
+    """Return the rows of linear attention."""
     return join_rows(
         *map(_part, "qkv"),
-        plain("self_attn.A_log", "ssm_a", decay, DECAY),
+        decay,
         plain("self_attn.dt_bias", "ssm_dt.bias", "kda_all"),
         row("self_attn.f_a_proj", "ssm_f_a", "kda embd", bias=False),
         row("self_attn.f_b_proj", "ssm_f_b", "kda_all kda", bias=False),
@@ -132,6 +141,7 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     }
 
 
+_DECAY = plain("self_attn.A_log", "ssm_a", "1 1 head 1", DECAY)
 KIMI_LINEAR = Architecture(
     "kimi-linear",
     ("KimiLinearForCausalLM", "KimiLinearModel"),
@@ -150,7 +160,7 @@ KIMI_LINEAR = Architecture(
     ),
     decoder(
         NORMS,
-        in_layers(is_linear, linear("1 1 head 1", GATE)),
+        in_layers(is_linear, linear(_DECAY, GATE)),
         in_layers(is_full, LATENT),
         in_layers(is_dense, FEED_FORWARD),
         in_layers(is_sparse, SPARSE),

@@ -13,7 +13,6 @@ from mtkit.architectures.decoder_rows import (
     EXPERT_FEED_FORWARD,
     IN_LAYER,
     OUTPUT,
-    POOLING,
     VOCAB_SIZE,
     experts,
     is_dense,
@@ -175,31 +174,4 @@ LFM2_MOE = Architecture(
     defaults=lambda config: {**defaults(config), "num_dense_layers": 2},
     dims=DIMS,
     config=config_moe,
-)
-
-
-def _bidirectional(dims: Dims) -> bool:
-    return dims.keys.get("attention.causal") is False
-
-
-LFM2_MODEL = Architecture(
-    "lfm2",
-    ("Lfm2Model",),
-    "lfm2",
-    (*LFM2.keys, POOLING),
-    LFM2.rows,
-    defaults=defaults,
-    dims=DIMS,
-    config=config,
-)
-LFM2_BIDIRECTIONAL = Architecture(
-    "lfm2",
-    ("Lfm2BidirectionalModel",),
-    "lfm2",
-    (*LFM2_MODEL.keys, always("attention.causal", "bool", value=False)),
-    LFM2.rows,
-    defaults=defaults,
-    fits=_bidirectional,
-    dims=DIMS,
-    config=config,
 )

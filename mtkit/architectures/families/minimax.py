@@ -21,6 +21,7 @@ from mtkit.architectures.decoder_rows import (
     experts,
     is_dense,
     is_sparse,
+    only,
     shared_expert,
 )
 from mtkit.architectures.expert_rows import shared_width
@@ -35,12 +36,14 @@ from mtkit.architectures.table import (
     plain,
     row,
 )
+from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
+    from mtkit.architectures.metadata import Dims
 
 _EXPERTS = join_rows(
     row("block_sparse_moe.gate", "ffn_gate_inp", "expert embd", bias=False),
@@ -143,6 +146,73 @@ MINIMAX_M3 = Architecture(
         "use_routing_bias": True,
         "moe_layer_freq": [
             int(is_sparse(dims.at(layer))) for layer in range(dims.key("block_count"))
+        ],
+    },
+)
+
+
+def _is_linear(dims: Dims) -> bool:
+    return (dims.layer + 1) % _INTERVAL != 0
+
+
+def _is_full(dims: Dims) -> bool:
+    return not _is_linear(dims)
+
+
+def _check_kinds(config: Config) -> None:
+    kinds, layers = config.get("attn_type_list"), min(config.count("num_hidden_layers"), 1 << 16)
+    if kinds is not None and kinds != [int((n + 1) % _INTERVAL == 0) for n in range(layers)]:
+        what = f"is not full attention in every {_INTERVAL}th layer, which llama.cpp cannot run"
+        raise UnsupportedError(what, source=config.source, field="attn_type_list")
+
+
+_ALPHA = "layernorm_full_attention_alpha"
+_SAME = ("layernorm_linear_attention_alpha", "layernorm_mlp_alpha")
+_BETAS = tuple(f"layernorm_{part}_beta" for part in ("full_attention", "linear_attention", "mlp"))
+
+
+def _residual(config: Config) -> float | None:
+    scale = config.number(_ALPHA)
+    if any(config.number(name) not in (None, scale) for name in _SAME):
+        raise UnsupportedError("is not the same in all parts", source=config.source, field=_ALPHA)
+    return scale
+
+
+def _residual_fields(value: float) -> dict[str, Any]:
+    return {**dict.fromkeys((_ALPHA, *_SAME), value), **dict.fromkeys(_BETAS, 1.0)}
+
+
+_INTERVAL = 8
+MINIMAX_01 = Architecture(
+    "minimax-01",
+    ("MiniMaxText01ForCausalLM", "MiniMaxM1ForCausalLM"),
+    "minimax_text_01",
+    (
+        *DECODER,
+        computed("residual_scale", "f32", _residual, _residual_fields),
+        u32("rope.dimension_count", "rotary_dim"),
+    ),
+    decoder(
+        NORMS,
+        in_layers(_is_full, attention()),
+        in_layers(
+            _is_linear,
+            row("self_attn.qkv_proj", "attn_qkv", "3q embd", bias=False),
+            row("self_attn.output_gate", "attn_gate", "q embd", bias=False),
+            row("self_attn.norm", "attn_norm_2", "q", bias=False),
+            row("self_attn.out_proj", "attn_output", "embd q", bias=False),
+        ),
+        row("block_sparse_moe.gate", "ffn_gate_inp", "expert embd", bias=False),
+        experts("block_sparse_moe.experts.{e}", ("w1", "w3", "w2")),
+    ),
+    checks=(_check_kinds, *(only(name, 1, 1.0) for name in _BETAS)),
+    defaults=default_fields(10240000, rms_norm_eps=1e-5, rope_theta=None),
+    dims={"3q": lambda dims: 3 * dims["q"]},
+    config=lambda dims, tensor: {
+        "hidden_act": "silu",
+        "postnorm": True,
+        "attn_type_list": [
+            int(_is_full(dims.at(layer))) for layer in range(dims.key("block_count"))
         ],
     },
 )

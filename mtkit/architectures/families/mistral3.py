@@ -1,4 +1,4 @@
-"""Ministral 3, whose attention is scaled for long texts, the text part of Mistral Small 3, Mistral 4.
+"""Ministral 3 (attention scaled for long texts), Mistral Small 3's text part, Mistral 4.
 
 Source: llama.cpp, conversion/mistral3.py; transformers, models/ministral3, models/mistral4.
 """

@@ -14,7 +14,8 @@ QWEN = Architecture(
     "qwen",
     ("QWenLMHeadModel",),
     "qwen",
-    with_keys(DECODER, f32("attention.layer_norm_epsilon", "layer_norm_epsilon")),
+    # Its norms are of the root mean square, and llama.cpp asks for this key.
+    with_keys(DECODER, f32("attention.layer_norm_rms_epsilon", "layer_norm_epsilon")),
     join_rows(
         row("transformer.wte", "token_embd", "vocab embd", bias=False),
         row("transformer.ln_f", "output_norm", "embd", bias=False),
@@ -30,7 +31,7 @@ QWEN = Architecture(
             row("mlp.c_proj", "ffn_down", "embd ff/2", bias=False),
         ),
     ),
-    defaults=default_fields(8192, layer_norm_epsilon=1e-6),
+    defaults=default_fields(8192, layer_norm_epsilon=1e-6, num_key_value_heads=None),
     prefix="transformer.",
     dims={"3embd": lambda dims: 3 * dims["embd"], "ff/2": lambda dims: dims["ff"] // 2},
     config=config_fields(no_bias=True, bf16=True),

@@ -25,6 +25,12 @@ def _deepstack(config: Config) -> int:
 
 
 _TURN = {"bos": "<|im_end|>", "eos": "<|im_end|>"}
+_TURNS = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content']"
+    " + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}"
+    "{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+"""The converter's template of Qwen3-ASR, whose own needs the sound."""
 _DEEPSTACK = computed("n_deepstack_layers", "u32", _deepstack)
 
 QWEN2_VL = Architecture(
@@ -77,11 +83,17 @@ QWEN3_OMNI = replace(
     keys=(*QWEN3_MOE.keys, always("n_deepstack_layers", "u32", 0)),
     rows=QWEN3_MOE.rows,
     special_tokens=_TURN,
+    replaces_tokens=True,
 )
 QWEN3_ASR = replace(
     QWEN3_VL,
     classes=("Qwen3ASRForConditionalGeneration",),
     model_type="qwen3_asr",
-    keys=(*QWEN3.keys, always("n_deepstack_layers", "u32", 0)),
+    keys=(
+        *QWEN3.keys,
+        always("n_deepstack_layers", "u32", 0),
+        always("tokenizer.chat_template", "string", _TURNS),
+    ),
     special_tokens=_TURN,
+    replaces_tokens=True,
 )

@@ -67,8 +67,8 @@ def _file_row(path: str, most: int | None) -> tuple[Any, ...]:
     adapter = find_adapter(path)
     if adapter is not None:
         return path, "adapter", *_adapter_cells(adapter)
-    weights = undescribed_weights(os.path.expanduser(path))
-    place = path if is_remote(path) else weights or locate(path).path
+    bare = undescribed_weights(os.path.expanduser(path))
+    place = path if is_remote(path) else bare or locate(path).path
     source = open_source(place, most=most or MOST_BYTES)
     kind = kind_of(source)
     if kind == "gguf":
