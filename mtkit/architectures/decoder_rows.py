@@ -213,7 +213,7 @@ END_OF_TURN = KeyRow("tokenizer.ggml.eot_token_id", "u32", _end(1))
 """The second of several ids that end a text, where llama.cpp does not know it by its spelling."""
 END_OF_MESSAGE = KeyRow("tokenizer.ggml.eom_token_id", "u32", _end(2))
 """The third."""
-_POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}
+POOLINGS = {"mean": 1, "cls": 2, "lasttoken": 3}
 _RANK = 4
 """Source: gguf-py/gguf/constants.py (``PoolingType``)."""
 
@@ -224,10 +224,10 @@ def _pooling(config: Config) -> int | None:
         return _RANK
     if mode is None:
         return None
-    if mode not in _POOLING:
-        what = f"is {shown(mode)}; llama.cpp pools by {', '.join(_POOLING)}"
+    if mode not in POOLINGS:
+        what = f"is {shown(mode)}; llama.cpp pools by {', '.join(POOLINGS)}"
         raise UnsupportedError(what, field=SENTENCE_POOLING)
-    return _POOLING[mode]
+    return POOLINGS[mode]
 
 
 SENTENCE_POOLING = "sentence_pooling"

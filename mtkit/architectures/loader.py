@@ -42,6 +42,7 @@ _LOADERS = {
     "apertus": LoaderTensors(
         takes="attn_output", head=True, more="attn_q_norm.bias attn_k_norm.bias"
     ),
+    "arwkv7": LoaderTensors(takes="time_mix_ln", head=True),
     "bert": LoaderTensors(
         "attn_output_norm layer_output_norm token_embd_norm",
         "attn_output ffn_down ffn_up cls cls.output",
@@ -73,6 +74,8 @@ _LOADERS = {
         "attn_output attn_output_norm ffn_down layer_output_norm token_embd_norm",
         "attn_k_norm attn_norm_2 attn_q_norm cls ffn_up",
     ),
+    "kimi-k3": LoaderTensors(head=True),
+    "kimi-linear": LoaderTensors(head=True),
     "lfm2": LoaderTensors(more="dense_2.weight dense_2.bias"),
     "lfm2moe": LoaderTensors("exp_probs_b", more="dense_2.weight dense_2.bias"),
     "llama": LoaderTensors(takes=_BIASED, more="rope_freqs.weight"),
@@ -96,6 +99,9 @@ _LOADERS = {
     "qwen2": LoaderTensors(takes="output"),
     "qwen2moe": LoaderTensors(head=True),
     "qwen3": LoaderTensors(more="cls.output.weight"),
+    "rwkv6qwen2": LoaderTensors(
+        takes="output_norm time_mix_key time_mix_receptance time_mix_value", head=True
+    ),
     "stablelm": LoaderTensors("attn_norm output_norm", "ffn_norm", head=True),
     "starcoder": LoaderTensors(_GPT),
     "starcoder2": LoaderTensors("attn_norm attn_output ffn_down ffn_norm ffn_up output_norm"),

@@ -298,5 +298,6 @@ _DIMS: dict[str, Callable[[Dims], int]] = {
     "ff_shexp": lambda dims: dims.key("expert_shared_feed_forward_length"),
     "rope": lambda dims: dims.key("rope.dimension_count", dims["key"]),
     "rope/2": lambda dims: dims["rope"] // 2,
+    "hidden_layers": lambda dims: dims.key("block_count") - dims.key("nextn_predict_layers", 0),
 }
 """Name of an axis -> its size; a module of a family adds its own."""

@@ -29,7 +29,8 @@ WEIGHT, BIAS = ".weight", ".bias"
 ANY_LAYER, ANY_EXPERT = "{i}", "{e}"
 """Placeholders in a name for the number of a layer, of an expert."""
 ANY_NEXT_LAYER = "{n}"
-"""That for the number among the layers behind the last one, where a folder counts them anew."""
+"""That for the number among the layers behind the last one, where a folder counts them anew; the
+axis ``hidden_layers`` says how many come before."""
 COUNTS = {
     ANY_EXPERT: ("expert_count", 1),
     "{c}": ("expert_count", 2),

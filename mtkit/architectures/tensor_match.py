@@ -67,7 +67,7 @@ def every_match(
 
 def match_of(row: Row, dims: Dims, layer: int, most: int) -> Match:
     """Return a row in a layer; more than ``most`` experts are refused."""
-    behind = str(layer - dims.key("block_count") + dims.key("nextn_predict_layers", 0))
+    behind = str(layer - dims["hidden_layers"])
     folder = tuple(
         name.replace(ANY_LAYER, str(layer)).replace(ANY_NEXT_LAYER, behind)
         for pattern in row.folder

@@ -458,10 +458,9 @@ class AnswerReader:
 
     def _without_end(self, text: str) -> str:
         """Return a text without the sign that ends an answer, or as much of it as is there."""
-        for sign in self._endings[::-1]:
-            for end in _possible_ends(sign):
-                if text.endswith(end):
-                    return text[: len(text) - len(end)]
+        ends = [end for sign in self._endings for end in _possible_ends(sign) if text.endswith(end)]
+        if ends:
+            return text[: len(text) - max(map(len, ends))]
         if EOS in self._form.ending.text:
             special = _SPECIAL.search(text)
             rest = text[: special.start()] if special else text

@@ -120,8 +120,14 @@ def _heads(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
                 yield groups.key, what, groups.offset
     yield from _zero_heads(file, heads, _QUERIES, there)
     if architectures_of_name(str(file.metadata.get("general.architecture"))):
-        # Layers of other architectures can have keys, and no heads of attention (Kimi Linear).
-        yield from _zero_heads(file, groups, _KEYS, there)
+        # Layers of other architectures can have keys, and no heads of attention, as linear ones do.
+        linear = {layer for layer, name in there if name == _LINEAR}
+        others = {(layer, name) for layer, name in there if layer not in linear}
+        yield from _zero_heads(file, groups, _KEYS, others)
+
+
+_LINEAR = "ssm_conv1d_k.weight"
+"""What a layer with Kimi's linear attention has besides keys."""
 
 
 def _in_layer(tensor: Tensor) -> tuple[int | None, str]:
@@ -369,6 +375,9 @@ def _blocks(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     if count > MAX_BLOCKS:
         yield key, f"is {count}, llama.cpp has room for {MAX_BLOCKS}", offset
         return
+    # HRM-Text counts how often a layer runs, and has two stacks of layers.
+    _, stack, _ = _hyperparameter(file, "hrm.layers_per_stack")
+    count = count if stack is None else min(count, 2 * stack)
     numbers = {tensor.block for tensor in tensors if tensor.block is not None}
     missing = [number for number in range(count) if number not in numbers]
     if missing:

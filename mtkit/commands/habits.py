@@ -337,7 +337,7 @@ class _Line:
         if not rest or (rest[0] in self._options and not is_text):
             if parameter.name in _BARE:
                 return [option, _BARE[parameter.name]]
-            hint = instead_of(self._name, option)
+            hint = instead_of(self._name, option) or f"see mtkit {self._name} --help"
             raise self._error(f"{option} requires a value", hint)
         if parameter.name in _BARE and not self._is_value(parameter, rest[0]):
             return [option, _BARE[parameter.name]]

@@ -261,14 +261,14 @@ def _check(folder: AdapterFolder, match: Match, *, is_tied: bool) -> None:
 
 def _check_norm(folder: AdapterFolder, match: Match) -> None:
     stored = [folder.whole[name] for name in match.folder]
-    shapes = tuple(one.weight.shape for one in stored)
+    shapes = tuple(tensor.weight.shape for tensor in stored)
     if shapes != match.folder_shapes or len(shapes[0]) != 1:
         what = f"has the shape {list(shapes[0])}, the base model {list(match.folder_shapes[0])}"
         raise FormatError(what, field=quoted(match.folder[0]), hint=_OTHER_BASE)
-    for one in stored:
-        if one.weight.type not in DTYPES:
-            what = f"has the type {one.weight.type}, which mtkit does not convert"
-            raise UnsupportedError(what, field=quoted(one.weight.name))
+    for tensor in stored:
+        if tensor.weight.type not in DTYPES:
+            what = f"has the type {tensor.weight.type}, which mtkit does not convert"
+            raise UnsupportedError(what, field=quoted(tensor.weight.name))
 
 
 def _is_whole(match: Match) -> bool:

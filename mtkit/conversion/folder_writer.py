@@ -12,6 +12,7 @@ import os
 from math import prod
 from tempfile import TemporaryDirectory
 
+from mtkit.architectures.decoder_rows import POOLING, POOLINGS, SUPPRESS, SUPPRESSED
 from mtkit.architectures.tensor_match import recognize, refuse_faults
 from mtkit.base.process import ProgressCount
 from mtkit.base.record import Record
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from mtkit.architectures.metadata import Dims
     from mtkit.architectures.tensor_match import Match
     from mtkit.base.binary import Buffer
-    from mtkit.formats.contract import WriteOptions
+    from mtkit.formats.contract import Loss, WriteOptions
     from mtkit.gguf.file import GgufFile
     from mtkit.gguf.types import TensorType
 
@@ -306,7 +307,8 @@ def convert_to_folder(
     verified = verify(tokenizer, hf, written, allow_loss)
     config = config_of(plan)
     texts = {**written.files, MODEL_CONFIG: _json_bytes(config)}
-    texts.setdefault(GENERATION, _json_bytes(_end_fields(config)))
+    ends = json.loads(texts.get(GENERATION, b"{}"))
+    texts[GENERATION] = _json_bytes({**_generation_fields(config, file.metadata), **ends})
     files: dict[str, bytes | Iterator[Buffer]] = {**texts, **_weight_files(weights, max_bytes)}
     size = sum(weight.n_bytes for weight in weights) + sum(map(len, texts.values()))
     if not dry_run:
@@ -324,7 +326,7 @@ def convert_to_folder(
         path=os.path.join(folder, ""),
         paths=tuple(names),
         format_name=FOLDER_FORMAT,
-        losses=(*losses.losses.values(), *written.losses),
+        losses=(*losses.losses.values(), *_lost_keys(plan), *written.losses),
         assumptions=assumptions,
         verified=verified,
         sizes=(("total", size),),
@@ -365,9 +367,22 @@ def _json_bytes(document: Mapping[str, Any]) -> bytes:
     return f"{text}\n".encode("utf-8", "backslashreplace")
 
 
-def _end_fields(config: Mapping[str, Any]) -> dict[str, Any]:
+def _generation_fields(config: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
     names = ("bos_token_id", "eos_token_id", "pad_token_id")
-    return {name: config[name] for name in names if name in config}
+    fields = {name: config[name] for name in names if name in config}
+    suppressed = metadata.get(SUPPRESS.name)
+    return fields if suppressed is None else {**fields, SUPPRESSED: list(suppressed)}
+
+
+def _lost_keys(plan: FolderPlan) -> Iterator[Loss]:
+    """Yield the keys that no file of a written folder has."""
+    from mtkit.formats.contract import Loss
+
+    key = f"{plan.architecture.name}.{POOLING.name}"
+    mode = {number: name for name, number in POOLINGS.items()}.get(plan.file.metadata.get(key))
+    if mode is not None:
+        effect = f"sentence-transformers does not know that vectors are pooled by {mode}"
+        yield Loss("metadata", key, effect)
 
 
 def _notes(plan: FolderPlan) -> Iterator[str]:

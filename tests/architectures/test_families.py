@@ -90,6 +90,7 @@ CASES: dict[str, dict[str, Any]] = {
     "UMT5Model": _T5,
     "T5EncoderModel": _T5,
     **hf_models.fields_of("hf_cases_hybrids.json.xz"),
+    **hf_models.fields_of("hf_cases_rest.json.xz"),
 }
 """Class -> fields of config.json that it asks for besides those of ``model_folders``."""
 HEAD = "lm_head.weight"

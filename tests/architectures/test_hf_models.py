@@ -40,12 +40,12 @@ WITH_EXPERTS = {
     "model.layers.1.shared_mlp.output_linear.weight": "blk.1.ffn_down_shexp.weight",
 }
 """Name in a folder -> what the gguf package calls it where Granite 4 has experts besides."""
-RWKV = ("RWKV7", "Rwkv")
+RWKV = ("RWKV7", "Rwkv6", "Rwkv7")
 """No tokenizer.json holds their tokenizer, so that no folder is made."""
 OTHER_NAMES = (
-    "DistilBertForMaskedLM", "EuroBertModel", "FalconH1", "JinaBertForMaskedLM",
+    "DistilBertForMaskedLM", "EuroBertModel", "FalconH1", "Gemma4Unified", "JinaBertForMaskedLM",
     "JinaBertModel-code", "Lfm2Bidirectional", "Lfm2Model", "LlamaBidirectional", "LlamaModel",
-    "NeoBERT", *RWKV,
+    "NemotronHPuzzleForCausalLM-backbone", "NeoBERT", *RWKV,
 )  # fmt: skip
 """Cases that come back with the prefix of their class, or with products as weights."""
 OTHERWISE = {
@@ -107,7 +107,7 @@ NO_WAY_BACK = {"BitNetForCausalLM": "rounded to -1, 0 and 1"}
 """Case -> what is said."""
 RESTATED = (
     "general.", "tokenizer.ggml.scores", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.token_type",
-    "llama.attention.key_length", "llama.attention.value_length",
+    "llama.attention.key_length", "llama.attention.value_length", "tokenizer.ggml.suppress_tokens",
 )  # fmt: skip
 """Keys of the folder's name, and what the files of a written folder say another way."""
 OWN_TOKENIZER = "b-xlmr"
@@ -192,6 +192,7 @@ def test_a_gguf_comes_back(name: str, tmp_path: Path) -> None:
     assert _tensors(again) == _tensors(ours)
     wanted, found = (hf_models.keys_of(one) for one in (ours, again))
     different = {key for key in {**wanted, **found} if wanted.get(key) != found.get(key)}
+    different -= {key for key in different if key.endswith(".pooling_type")}
     assert {key for key in different if not key.startswith(RESTATED)} == set()
 
 
@@ -200,9 +201,11 @@ def _tensors(file: GgufFile) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(architectures()))
-def test_names_are_those_of_gguf(name: str) -> None:
+def test_names_are_those_of_gguf(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row of the table maps names as the gguf package does, where it knows them."""
     gguf = reference("gguf")
+    names = dict(gguf.TensorNameMap.block_mappings_cfg)  # Arctic's names change those of all
+    monkeypatch.setattr(gguf.TensorNameMap, "block_mappings_cfg", names)
     architecture = architectures()[name]
     numbers = [k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == architecture.name]
     if not numbers:

@@ -218,7 +218,7 @@ def test_what_is_in_the_table_is_no_option_here() -> None:
         known: set[str] = set()
         for parameter in load_command(COMMANDS[command][0]).parameters():
             known |= {name for name, _ in parameter.spellings()}
-        assert not known & options.keys()
+        assert known & options.keys() <= {"--slots"}  # llama-server's has no value
         assert all(instead_of(command, option) for option in options)
 
 

@@ -88,7 +88,10 @@ def test_what_moves_rows_moves_those_of_b() -> None:
             for one, part in zip(whole, parts, strict=True):
                 np.testing.assert_allclose(part @ a, one, rtol=1e-12, atol=1e-12)
             checked.add(type(change).__name__)
-    assert checked == {"Permuted", "GroupedQkv", "GroupedQkvz", "InTurns"}
+    assert checked == {
+        "Permuted", "GroupedQkv", "GroupedQkvz", "Halved", "InTurns", "Split", "SplitHeads",
+        "_Twice",
+    }  # fmt: skip
 
 
 @pytest.fixture

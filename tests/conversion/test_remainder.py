@@ -133,7 +133,7 @@ def test_the_base_of_rotary_positions_under_any_name(tmp_path: Path) -> None:
 FILES_OF_FORMS = (
     "consolidated.safetensors", "weights.00.safetensors", "pytorch_model.safetensors",
     "tf_model.h5", "flax_model.msgpack", "model.ckpt", "onnx/model.onnx", "weights.npz",
-    "pytorch_model.bin", "consolidated.00.pth", "original/consolidated.00.pth", "model.tflite",
+    "weights.pkl", "consolidated.00.pth", "original/consolidated.00.pth", "model.tflite",
     "openvino_model.bin", "rust_model.ot", "model.bin", "weights.bin",
     "diffusion_pytorch_model.bin", "saved_model.pb", "model.mlpackage",
     "diffusion_pytorch_model.safetensors",

@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[type[MtkitError], str, Change]] = {
     ),
     "unknown, like none": (
         UnsupportedError,
-        "does not convert; the nearest that are known: Qwen3ForCausalLM",
+        "does not convert; the nearest that are known: .*Qwen3ForCausalLM",
         said(architectures=["Qwen3OmniForCausalLM"], hidden_size=48),
     ),
     "none named": (FormatError, "architectures", said(architectures=[])),

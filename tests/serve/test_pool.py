@@ -312,7 +312,8 @@ def test_memory_comes_back() -> None:
     large = tiny("llama", n_embd=512, n_ff=2048, n_layer=8)
     options = ("--model", f"b={large}", "--models-max", 1, "-c", 2048, "-np", 1, "--no-mmap")
     with server(f"a={chatting()}", *options) as started:  # type: ignore[arg-type]
-        pid = started.process.pid
+        parent = started.process.pid  # which watches; its child computes
+        pid = int(Path(f"/proc/{parent}/task/{parent}/children").read_text().split()[0])
 
         def memory_with(name: str) -> int:
             body = json.dumps(asked(name, max_tokens=1)[2]).encode()

@@ -101,10 +101,14 @@ def _part(letter: str) -> Rows:
     )  # fmt: skip
 
 
+PARTS = join_rows(*map(_part, "qkv"))
+"""Queries, keys and values, with their convolutions."""
+
+
 def linear(decay: Rows, gate: Rows) -> Rows:
     """Return the rows of linear attention."""
     return join_rows(
-        *map(_part, "qkv"),
+        PARTS,
         decay,
         plain("self_attn.dt_bias", "ssm_dt.bias", "kda_all"),
         row("self_attn.f_a_proj", "ssm_f_a", "kda embd", bias=False),

@@ -8,7 +8,7 @@ with RWKV/v6-Finch-1B6-HF and fla-hub/rwkv7-1.5B-world.
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Change, Reshaped, Transposed
+from mtkit.architectures.changes import SAME, Change, Reshaped, Transposed
 from mtkit.architectures.decoder_rows import config_fields
 from mtkit.architectures.metadata import always, computed, f32, u32
 from mtkit.architectures.table import Architecture, block, in_layers, join_rows, plain, row
@@ -48,26 +48,38 @@ class _Rescaled(Change):
         return np.float32(2.0 ** min(dims.layer // every, 100) if every else 1)
 
 
-class _Twice(Change):
-    """A tensor that is two in the GGUF."""
+class Twice(Change):
+    """A tensor that is two in the GGUF.
+
+    Args:
+        inner: What becomes of its values besides.
+    """
 
     keeps_order = False
-    moves_rows = True
+
+    def __init__(self, inner: Change = SAME) -> None:
+        self._inner = inner
+        self.moves_rows = inner is SAME
 
     def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
         """Return the shape of either."""
-        return [shapes[0]]
+        return self._inner.sources(shapes[:1], 1, dims)
 
     def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Give it twice."""
-        return [arrays[0]] * len(shapes)
+        if not self._inner.keeps_order:
+            arrays = self._inner.forward(arrays, shapes[:1], dims)
+        return [arrays[0].reshape(shapes[0])] * len(shapes)
 
     def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Take the first."""
-        return [arrays[0]]
+        if not self._inner.keeps_order:
+            return self._inner.back(arrays[:1], shapes, dims)
+        return [arrays[0].reshape(shapes[0])]
 
 
-def _wider(usual: int) -> Callable[[Config], int]:
+def wider(usual: int) -> Callable[[Config], int]:
+    """Return a function for a number that large models have twice."""
     return lambda config: 2 * usual if config.count("hidden_size") == _LARGE else usual
 
 
@@ -90,13 +102,13 @@ def _lora(key: str, field: str, exponent: float, factor: float) -> KeyRow:
     return computed(name, "u32", _rank(field, exponent, factor), field)
 
 
-_KEYS = (
+KEYS = (
     always("context_length", "u32", 1 << 20),
     u32("embedding_length", "hidden_size"),
     u32("block_count", "num_hidden_layers"),
     always("attention.head_count", "u32", 0),
 )
-_DIMS: dict[str, Callable[[Dims], int]] = {
+DIMS: dict[str, Callable[[Dims], int]] = {
     "mix": lambda dims: dims.key("time_mix_extra_dim"),
     "5mix": lambda dims: 5 * dims.key("time_mix_extra_dim"),
     "decay": lambda dims: dims.key("time_decay_extra_dim"),
@@ -107,18 +119,18 @@ _DIMS: dict[str, Callable[[Dims], int]] = {
     "wkv": lambda dims: dims.key("wkv.head_size"),
     "wkv_heads": lambda dims: dims["embd"] // max(dims["wkv"], 1),
 }
-_ROW = Reshaped("1 1 embd")
+ROW = Reshaped("1 1 embd")
 RWKV_6 = Architecture(
     "rwkv6",
     ("Rwkv6ForCausalLM",),
     "rwkv6",
     (
-        *_KEYS,
+        *KEYS,
         f32("attention.layer_norm_epsilon", "layer_norm_epsilon"),
         u32(_RESCALE, "rescale_every"),
         u32("wkv.head_size", "head_size"),
-        computed("time_mix_extra_dim", "u32", _wider(32)),
-        computed("time_decay_extra_dim", "u32", _wider(64)),
+        computed("time_mix_extra_dim", "u32", wider(32)),
+        computed("time_decay_extra_dim", "u32", wider(64)),
         computed("feed_forward_length", "u32", _width, "intermediate_size"),
     ),
     join_rows(
@@ -130,7 +142,7 @@ RWKV_6 = Architecture(
             "rwkv.blocks.{i}.",
             row("ln1", "attn_norm", "embd", bias=True),
             row("ln2", "attn_norm_2", "embd", bias=True),
-            plain("attention.time_maa_x", "time_mix_lerp_x.weight", "embd", _ROW),
+            plain("attention.time_maa_x", "time_mix_lerp_x.weight", "embd", ROW),
             plain(
                 " ".join(f"attention.time_maa_{part}" for part in "wkvrg"),
                 "time_mix_lerp_fused.weight",
@@ -138,7 +150,7 @@ RWKV_6 = Architecture(
             ),
             plain("attention.time_maa_w1", "time_mix_w1.weight", "5mix embd", Transposed()),
             plain("attention.time_maa_w2", "time_mix_w2.weight", "5 embd mix", Transposed()),
-            plain("attention.time_decay", "time_mix_decay.weight", "embd", _ROW),
+            plain("attention.time_decay", "time_mix_decay.weight", "embd", ROW),
             plain(
                 "attention.time_decay_w1", "time_mix_decay_w1.weight", "decay embd", Transposed()
             ),
@@ -152,8 +164,8 @@ RWKV_6 = Architecture(
             ),
             row("attention.output", "time_mix_output", "embd embd", _Rescaled(), bias=False),
             row("attention.ln_x", "time_mix_ln", "embd", bias=True),
-            plain("feed_forward.time_maa_k", "channel_mix_lerp_k.weight", "embd", _ROW),
-            plain("feed_forward.time_maa_r", "channel_mix_lerp_r.weight", "embd", _ROW),
+            plain("feed_forward.time_maa_k", "channel_mix_lerp_k.weight", "embd", ROW),
+            plain("feed_forward.time_maa_r", "channel_mix_lerp_r.weight", "embd", ROW),
             row("feed_forward.key", "channel_mix_key", "ff embd", bias=False),
             row("feed_forward.receptance", "channel_mix_receptance", "embd embd", bias=False),
             row("feed_forward.value", "channel_mix_value", "embd ff", _Rescaled(), bias=False),
@@ -161,16 +173,18 @@ RWKV_6 = Architecture(
     ),
     prefix="rwkv.",
     defaults=lambda config: {"layer_norm_epsilon": 1e-5, "rescale_every": 6, "head_size": 64},
-    dims=_DIMS,
+    dims=DIMS,
     config=config_fields(attention_hidden_size=lambda dims: dims["embd"], head_size_divisor=8),
 )
 
 
-def _is_first(dims: Dims) -> bool:
+def is_first(dims: Dims) -> bool:
+    """Tell whether a layer is the first, which has no residual of values."""
     return dims.layer == 0
 
 
-def _is_later(dims: Dims) -> bool:
+def is_later(dims: Dims) -> bool:
+    """Tell whether a layer adds a residual of values."""
     return dims.layer > 0
 
 
@@ -180,7 +194,7 @@ RWKV_7 = Architecture(
     ("RWKV7ForCausalLM", "Rwkv7ForCausalLM"),
     "rwkv7",
     (
-        *_KEYS,
+        *KEYS,
         f32("attention.layer_norm_epsilon", "norm_eps", "layer_norm_epsilon"),
         u32("wkv.head_size", "head_dim", "head_size"),
         _lora("decay", "decay_low_rank_dim", 0.5, 1.8),
@@ -212,25 +226,25 @@ RWKV_7 = Architecture(
             plain("attn.w_lora.lora.2.weight", "time_mix_w2.weight", "embd w"),
             plain("attn.w_lora.lora.2.bias", "time_mix_w0.weight", "embd"),
             in_layers(
-                _is_first,
+                is_first,
                 plain(
                     f"{_A}0.weight",
                     "time_mix_a1.weight time_mix_v1.weight",
                     "a embd, a embd",
-                    _Twice(),
+                    Twice(),
                 ),
                 plain(
                     f"{_A}2.weight",
                     "time_mix_a2.weight time_mix_v2.weight",
                     "embd a, embd a",
-                    _Twice(),
+                    Twice(),
                 ),
                 plain(
-                    f"{_A}2.bias", "time_mix_a0.weight time_mix_v0.weight", "embd, embd", _Twice()
+                    f"{_A}2.bias", "time_mix_a0.weight time_mix_v0.weight", "embd, embd", Twice()
                 ),
             ),
             in_layers(
-                _is_later,
+                is_later,
                 plain(f"{_A}0.weight", "time_mix_a1.weight", "a embd"),
                 plain(f"{_A}2.weight", "time_mix_a2.weight", "embd a"),
                 plain(f"{_A}2.bias", "time_mix_a0.weight", "embd"),
@@ -255,6 +269,6 @@ RWKV_7 = Architecture(
     ),
     skips=lambda name, config: name.startswith(f"model.layers.0.{_V}"),
     defaults=lambda config: {"norm_eps": 1e-5, "head_dim": 64},
-    dims=_DIMS,
+    dims=DIMS,
     config=config_fields(hidden_act="sqrelu", norm_first=True, norm_bias=True),
 )

@@ -19,7 +19,12 @@ _PLACES = 4
 
 OPTIONS = {
     "files": Option("", "Prompts: lines of text or of JSON.", "FILE..."),
-    "draft": Option("--draft", "Draft model, for group B.", "GGUF", "-md --model-draft"),
+    "draft": Option(
+        "--draft",
+        "Draft model, for group B.",
+        "GGUF",
+        "-md --model-draft --spec-draft-model -hfd -hfrd --hf-repo-draft",
+    ),
     "vocabulary": Option("--sx-static-vocab", "Ids for groups C, D, D+ and E.", "FILE"),
     "groups": Option("--groups", "Run only these groups, and A.", "A,B,..."),
     "acceptance": Option("--acceptance", "Simulated acceptance rates: B@P and C@P.", "P,..."),
@@ -32,7 +37,7 @@ OPTIONS = {
         "--draft-max",
         "Maximum number of tokens to draft at once.",
         "N",
-        "--draft-n",
+        "--draft-n --spec-draft-n-max",
         low=1,
         high=62,
     ),
