@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mtkit.architectures import architectures_of_name
-from mtkit.architectures.loader import is_loaded, name_in_layer
+from mtkit.architectures.loader import is_loaded, name_in_layer, needed_names
 from mtkit.architectures.tensor_match import Fault, recognize
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record, replace
@@ -32,6 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from mtkit.architectures.tensor_match import Recognition
     from mtkit.checks.report import Place
     from mtkit.gguf import GgufFile
     from mtkit.gguf.file import Tensor
@@ -44,8 +45,9 @@ LAYER_NAMES = (
 """Where there is an array, it has a number for each layer."""
 _WHOLE_NAMES = ("xielu.alpha_n", "xielu.alpha_p", "xielu.beta", "xielu.eps")
 """Likewise, without the architecture in front."""
+_FEED_FORWARD = "feed_forward_length"
 _SECTIONS, _HOW_MANY = "rope.dimension_sections", 4
-_QUERIES = ("attn_q.weight", "attn_qkv.weight")
+_QUERIES = ("attn_q.weight", "attn_q_b.weight", "attn_qkv.weight")
 _KEYS = ("attn_k.weight", "attn_qkv.weight", "attn_kv_a_mqa.weight")
 
 
@@ -120,14 +122,10 @@ def _heads(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
                 yield groups.key, what, groups.offset
     yield from _zero_heads(file, heads, _QUERIES, there)
     if architectures_of_name(str(file.metadata.get("general.architecture"))):
-        # Layers of other architectures can have keys, and no heads of attention, as linear ones do.
-        linear = {layer for layer, name in there if name == _LINEAR}
-        others = {(layer, name) for layer, name in there if layer not in linear}
-        yield from _zero_heads(file, groups, _KEYS, others)
-
-
-_LINEAR = "ssm_conv1d_k.weight"
-"""What a layer with Kimi's linear attention has besides keys."""
+        # Layers of linear attention can have keys, and no heads of attention (Kimi Linear).
+        linear = {layer for layer, name in there if name.startswith("ssm_")}
+        attention = {(layer, name) for layer, name in there if layer not in linear}
+        yield from _zero_heads(file, groups, _KEYS, attention)
 
 
 def _in_layer(tensor: Tensor) -> tuple[int | None, str]:
@@ -379,7 +377,13 @@ def _blocks(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     _, stack, _ = _hyperparameter(file, "hrm.layers_per_stack")
     count = count if stack is None else min(count, 2 * stack)
     numbers = {tensor.block for tensor in tensors if tensor.block is not None}
-    missing = [number for number in range(count) if number not in numbers]
+    heads, wide = layer_numbers(file, "attention.head_count"), layer_numbers(file, _FEED_FORWARD)
+    missing = [
+        number
+        for number in range(count)
+        # A layer that was cut out of a model (DeciLM) has neither heads nor a feed-forward part.
+        if number not in numbers and not heads.at(number) == wide.at(number) == 0
+    ]
     if missing:
         yield key, f"is {count}, but block {missing[0]} has no tensor", offset
     beyond = sorted(number for number in numbers if number >= count)
@@ -391,14 +395,26 @@ def _feed_forward(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place
     """Some models keep gate and up in one tensor, twice as long."""
     if not isinstance(file.metadata.get(ARCHITECTURE), str):
         return  # another rule reports it
-    key, size, offset = _hyperparameter(file, "feed_forward_length")
+    key, size, offset = _hyperparameter(file, _FEED_FORWARD)
     up = next((t for t in tensors if t.name == f"{_BLOCK}0.ffn_up.weight"), None)
     if up is not None and key not in file.metadata:
         yield key, "is missing, but there are feed-forward tensors", None
-    if size is None or up is None or len(up.shape) < 2:
+    if size is None or up is None or len(up.shape) < 2 or _has_other_width(file):
         return
     if up.shape[1] not in (size, 2 * size):
         yield key, f"is {size}, blk.0.ffn_up.weight has {up.shape[1]} rows", offset
+
+
+def _has_other_width(file: GgufFile) -> bool:
+    """Tell whether the table has another width than usual, as of Qwen 1; it is compared later."""
+    widths = {
+        row.axes[row.gguf.index(name)].split()[0]
+        for architecture in architectures_of_name(str(file.metadata.get(ARCHITECTURE)))
+        for row in architecture.rows
+        for name in row.gguf
+        if name == f"{_BLOCK}{{i}}.ffn_up.weight"
+    }
+    return bool(widths) and widths.isdisjoint({"ff", "ff*2"})
 
 
 def _rotated(file: GgufFile, _tensors: tuple[Tensor, ...]) -> Iterator[Place]:
@@ -511,7 +527,7 @@ def tensor_findings(
     fused = _fused_tensors(match.tensors.faults, shapes)
     faults = [
         fault
-        for fault in match.tensors.faults
+        for fault in (*match.tensors.faults, *_needs(match, shapes))
         if not _is_loader_rule(fault)
         and not (fault.kind == "missing" and fused.keys() >= {*fault.names})
     ]
@@ -528,6 +544,25 @@ def tensor_findings(
     )
     for name in loaded:
         yield finding(UNKNOWN, name, f"is not among those of {model} models that mtkit converts")
+
+
+def _needs(match: Recognition, shapes: Collection[str]) -> Iterator[Fault]:
+    """Yield what the loader wants beyond the rows: tensors that are missing, or there twice."""
+    layers = {
+        name.removesuffix(inner)
+        for name in shapes
+        if (inner := name_in_layer(name)) != name and name.startswith(_BLOCK)
+    }
+    known = {n for fault in match.tensors.faults if fault.kind == "missing" for n in fault.names}
+    for layer in sorted(layers):
+        needed = [layer + name for name in needed_names(match.architecture.name)]
+        if missing := tuple(name for name in needed if name not in shapes and name not in known):
+            yield Fault("missing", missing)
+        parts = tuple(
+            name for letter in "qkv" if (name := f"{layer}attn_{letter}.weight") in shapes
+        )
+        if f"{layer}attn_qkv.weight" in shapes and parts:
+            yield Fault("unknown", parts)
 
 
 def _in_file_order(fault: Fault) -> Fault:

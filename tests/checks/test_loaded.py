@@ -20,6 +20,7 @@ from model_folders import write_folder
 from support import reference
 
 from mtkit.architectures import architectures_of_name
+from mtkit.architectures.tensor_match import recognize
 from mtkit.checks import check, loader
 from mtkit.conversion.model import convert_model
 from mtkit.gguf import GgufFile, open_gguf
@@ -29,9 +30,11 @@ from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor
 
 LOSSES = ("ids", "ids-possible")
-GIVEN_UP = ("Llama4ForCausalLM", "Qwen3VLForConditionalGeneration")
-"""llama.cpp aborts while it computes the converter's own files of these small models."""
-NAMES = [name for name in hf_models.names() if name not in GIVEN_UP]
+STOPS = ("llama.cpp gives up", "requires ctx_other")
+"""llama.cpp loads a model and aborts while it computes, or needs another model beside it."""
+TRUE_FINDINGS = {"LLaDAMoEModelLM": "gguf-id-range"}
+"""The converter writes the mask token of the published vocabulary, beyond a small one."""
+NAMES = hf_models.names()
 VOCABULARY = "phi3"
 """llama.cpp refuses the small tokenizer of this one."""
 DRAWN = [name for name in NAMES if name != VOCABULARY][::2]
@@ -58,6 +61,12 @@ def converted(name: str, folder: Path) -> GgufFile:
     target = folder / f"{name}.gguf"
     convert_model(hf_models.folder(name), target, kind="f32", allow_loss=LOSSES)
     return open_gguf(str(target))
+
+
+def refusal(llama_cpp: Loading, path: Path, sound: str) -> str:
+    """Return why llama.cpp refuses a file, apart from what stops it for the sound one as well."""
+    why = llama_cpp.refusal(path)
+    return "" if any(stop in why and stop in sound for stop in STOPS) else why
 
 
 def filled(tensor: Tensor, shape: tuple[int, ...], kind: Any = F32) -> NewTensor:
@@ -113,6 +122,7 @@ KINDS = ("missing", "shape", "type", "surplus", "short", "long", "zero")
 @pytest.mark.parametrize("name", DRAWN)
 def test_what_llama_cpp_refuses_is_found(name: str, llama_cpp: Loading, tmp_path: Path) -> None:
     file = converted(name, tmp_path)
+    sound = llama_cpp.refusal(file.name)
     rng, target = Random(name), tmp_path / "spoiled.gguf"
     refused = set()
     for number in range(len(KINDS) + SIBLINGS):
@@ -120,7 +130,7 @@ def test_what_llama_cpp_refuses_is_found(name: str, llama_cpp: Loading, tmp_path
         draft, what = spoiled(file, kind, rng)
         target.unlink(missing_ok=True)
         target.write_bytes(b"".join(draft.chunks()))
-        why = llama_cpp.refusal(target)
+        why = refusal(llama_cpp, target, sound)
         if why:
             assert check(str(target)).exit_code == 1, (kind, what, why)
             refused.add(kind)
@@ -158,38 +168,45 @@ def test_a_trial_says_what_no_rule_knows(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sound_file_has_no_finding(name: str, llama_cpp: Loading, tmp_path: Path) -> None:
+    """A file that llama.cpp loads has no finding; one of the converter's that it refuses has."""
     file = converted(name, tmp_path)
     report = check(file.name, deep=True)
     found = [one for one in report.findings if one.rule.severity != "note"]
-    assert found == []
-    if name != VOCABULARY:
-        assert llama_cpp.refusal(file.name) == ""
+    found = [one for one in found if one.rule.code != TRUE_FINDINGS.get(name)]
+    why = llama_cpp.refusal(file.name) if name != VOCABULARY else ""
+    assert bool(found) == ("cannot be loaded" in why), (found, why)
+    if found:
+        pytest.skip(f"llama.cpp refuses the converter's own file: {why}")
+    if any(stop in why for stop in STOPS):
+        pytest.skip(f"llama.cpp loads it and cannot compute: {why}")
+    assert why == ""
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != VOCABULARY])
 def test_the_rows_that_can_be_missing_are_the_loaders(
     name: str, llama_cpp: Loading, tmp_path: Path
 ) -> None:
-    """Which of the last layer's tensors llama.cpp can do without, and no finding then."""
+    """Which of a layer's tensors llama.cpp can do without, and no finding then, else one."""
     file = converted(name, tmp_path)
-    architectures = architectures_of_name(file.metadata["general.architecture"])
+    sound = llama_cpp.refusal(file.name)
+    shapes = {tensor.name: tensor.shape[::-1] for tensor in file.tensors}
+    architecture = recognize(file.metadata, shapes).architecture
     optional = {
-        re.sub(r"\{i\}", "1", part)
-        for one in architectures
-        for row in one.rows
+        tuple(re.sub(r"\{i\}", "1", part) for part in row.gguf)
+        for row in architecture.rows
         if row.optional
-        for part in row.gguf
     }
-    target = tmp_path / "without.gguf"
-    for tensor in file.tensors:
-        if tensor.name not in optional:
+    target, there = tmp_path / "without.gguf", {tensor.name for tensor in file.tensors}
+    for names in sorted(optional):
+        if not there.issuperset(names):
             continue
         draft = Draft.of(file)
-        del draft.tensors[tensor.name]
+        for part in names:
+            del draft.tensors[part]
         target.unlink(missing_ok=True)
         target.write_bytes(b"".join(draft.chunks()))
-        assert llama_cpp.refusal(target) == "", tensor.name
-        assert check(str(target)).exit_code == 0, tensor.name
+        why = refusal(llama_cpp, target, sound)
+        assert check(str(target)).exit_code == (why != ""), (names, why)
 
 
 CLASSES = ("LlamaForCausalLM", "MixtralForCausalLM", "Qwen2ForCausalLM", "Qwen3MoeForCausalLM",

@@ -19,7 +19,15 @@ from mtkit.architectures.decoder_rows import (
 )
 from mtkit.architectures.families.gemma import GEMMA_3
 from mtkit.architectures.metadata import computed, u32, with_keys
-from mtkit.architectures.table import Architecture, block, join_rows, optional, plain, row
+from mtkit.architectures.table import (
+    Architecture,
+    block,
+    in_layers,
+    join_rows,
+    optional,
+    plain,
+    row,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,6 +128,11 @@ QUERY, KEY_VALUE = (*_ATTENTION[:1], *_ATTENTION[6:7], *HEAD_NORMS[:1]), (
 """Queries and what comes out; keys and values, which the last layers take from one before."""
 
 
+def has_own_keys(dims: Dims) -> bool:
+    """Tell whether a layer has keys and values of its own."""
+    return dims.layer < dims.key("block_count") - dims.key(SHARED_KEY.name, 0)
+
+
 def is_head(name: str, config: Config) -> bool:
     """Tell whether a tensor is the head, which is the embedding once more."""
     return name == "lm_head.weight"
@@ -156,7 +169,8 @@ GEMMA_3N = Architecture(
             IN_LAYER,
             NORMS,
             QUERY,
-            optional(KEY_VALUE),
+            in_layers(has_own_keys, KEY_VALUE),
+            in_layers(lambda dims: not has_own_keys(dims), optional(KEY_VALUE)),
             FEED_FORWARD,
             PER_LAYER,
             plain("altup.correct_output_scale", "altup_correct_scale.weight", "embd"),

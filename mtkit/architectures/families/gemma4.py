@@ -28,6 +28,7 @@ from mtkit.architectures.families.gemma3n import (
     PER_LAYER_ROWS,
     QUERY,
     SHARED_KEY,
+    has_own_keys,
     is_head,
 )
 from mtkit.architectures.metadata import computed, u32, with_keys
@@ -168,6 +169,11 @@ _LAYER = join_rows(
     NORMS, QUERY, FEED_FORWARD, plain("layer_scalar", "layer_output_scale.weight", "1")
 )
 
+_KEY_VALUE = tuple(
+    replace(row, optional=row.optional or "attn_v" in row.gguf[0]) for row in KEY_VALUE
+)
+"""Without values of its own a layer takes its keys for them."""
+
 
 def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     factors = tensor("rope_freqs.weight")
@@ -207,7 +213,13 @@ GEMMA_4 = Architecture(
                   "vocab each"),
             block(IN_LAYER, PER_LAYER),
         ),
-        block(IN_LAYER, _LAYER, optional(KEY_VALUE), in_layers(_is_sparse, _EXPERTS)),
+        block(
+            IN_LAYER,
+            _LAYER,
+            in_layers(has_own_keys, _KEY_VALUE),
+            in_layers(lambda dims: not has_own_keys(dims), optional(KEY_VALUE)),
+            in_layers(_is_sparse, _EXPERTS),
+        ),
     ),
     defaults=default_fields(
         131072, rms_norm_eps=1e-6, head_dim=256, sliding_window=512, rope_theta=None,

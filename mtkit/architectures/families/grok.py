@@ -7,20 +7,34 @@ from __future__ import annotations
 
 from mtkit.architectures.decoder_rows import (
     DECODER,
+    FEED_FORWARD,
     OUTPUT,
     attention,
     default_fields,
     experts,
 )
 from mtkit.architectures.metadata import computed, f32, head_dim, u32, with_keys
-from mtkit.architectures.table import Architecture, block, join_rows, row
+from mtkit.architectures.table import Architecture, block, in_layers, join_rows, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.metadata import KeyRow
+    from mtkit.architectures.metadata import Dims, KeyRow
+
+
+_FEED_FORWARD = FEED_FORWARD[::2]
+
+
+def _is_dense_too(dims: Dims) -> bool:
+    """Tell whether a layer has a part that is no expert (Grok 2)."""
+    names = (
+        f"{start}.{dims.layer}.{name}"
+        for row in _FEED_FORWARD
+        for start, (name,) in (("model.layers", row.folder), ("blk", row.gguf))
+    )
+    return not dims.shapes or dims.has(*names)
 
 
 def _scaled(config: Config) -> bool:
@@ -94,9 +108,8 @@ GROK = Architecture(
             row("pre_moe_norm", "ffn_norm", "embd", bias=False),
             row("post_moe_norm", "post_ffw_norm", "embd", bias=False),
             attention(),
-            row("mlp.gate_proj", "ffn_gate", "ff embd", bias=False, optional=True),
-            row("mlp.up_proj", "ffn_up", "ff embd", bias=False, optional=True),
-            row("mlp.down_proj", "ffn_down", "embd ff", bias=False, optional=True),
+            # All three or none: llama.cpp aborts where a part of them is there.
+            in_layers(_is_dense_too, _FEED_FORWARD),
             row("block_sparse_moe.gate", "ffn_gate_inp", "expert embd", bias=False),
             experts("block_sparse_moe.experts.{e}", ("w1", "w3", "w2")),
         ),

@@ -21,7 +21,6 @@ from mtkit.architectures.table import (
     block,
     in_layers,
     join_rows,
-    optional,
     plain,
     row,
 )
@@ -69,13 +68,21 @@ _GGUF = {"mlp.gate.weight": "ffn_gate_inp.weight"}
 _HAS_EXPERTS = _has("mlp.gate.weight")
 
 
+def _is_fused(dims: Dims) -> bool:
+    """Tell whether a model has queries, keys and values in one tensor (all but V2-Flash)."""
+    return dims.has("model.layers.0.self_attn.qkv_proj.weight", "blk.0.attn_qkv.weight")
+
+
 def _layer() -> Rows:
     return join_rows(
         row("input_layernorm", "attn_norm", "embd", bias=False),
-        optional(row("self_attn.qkv_proj", "attn_qkv", "qkv embd", bias=False)),
-        optional(row("self_attn.q_proj", "attn_q", "q embd", bias=False)),
-        optional(row("self_attn.k_proj", "attn_k", "k embd", bias=False)),
-        optional(row("self_attn.v_proj", "attn_v", "v embd", bias=False)),
+        in_layers(_is_fused, row("self_attn.qkv_proj", "attn_qkv", "qkv embd", bias=False)),
+        in_layers(
+            lambda dims: not _is_fused(dims),
+            row("self_attn.q_proj", "attn_q", "q embd", bias=False),
+            row("self_attn.k_proj", "attn_k", "k embd", bias=False),
+            row("self_attn.v_proj", "attn_v", "v embd", bias=False),
+        ),
         row("self_attn.o_proj", "attn_output", "embd out", bias=False),
         plain("self_attn.attention_sink_bias", "attn_sinks.weight", "head", optional=True),
     )

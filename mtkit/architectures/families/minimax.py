@@ -32,7 +32,6 @@ from mtkit.architectures.table import (
     exact,
     in_layers,
     join_rows,
-    optional,
     plain,
     row,
 )
@@ -121,7 +120,8 @@ MINIMAX_M3 = Architecture(
             _norm("self_attn.q_norm", "attn_q_norm", "key"),
             _norm("self_attn.k_norm", "attn_k_norm", "key"),
             exact(
-                optional(
+                in_layers(
+                    is_sparse,
                     row("self_attn.index_q_proj", "indexer.q_proj", "index_q embd", bias=False),
                     row("self_attn.index_k_proj", "indexer.k_proj", "index_key embd", bias=False),
                     _norm("self_attn.index_q_norm", "indexer.q_norm", "index_key"),

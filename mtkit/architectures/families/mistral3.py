@@ -56,6 +56,7 @@ MISTRAL_4 = replace(
         plain("mlp.experts.down_proj", "ffn_down_exps.weight", "expert embd ff_exp"),
         shared_expert("mlp.shared_experts"),
     ),
+    defaults=lambda config: {**DEEPSEEK_2.defaults(config), "num_experts_per_tok": 4},
     dims={**DEEPSEEK_2.dims, "ff_exp*2": lambda dims: 2 * dims["ff_exp"]},
 )
 """Its config.json names the class of Mistral Small 3."""

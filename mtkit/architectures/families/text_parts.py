@@ -21,6 +21,7 @@ from mtkit.base.record import replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.architectures.config import Config
+    from mtkit.architectures.metadata import Dims
 
 _7B = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32}
 """Sizes by default, which a ``text_config`` often leaves out."""
@@ -37,6 +38,11 @@ _OTHER_PARTS = (
 
 def _is_other(name: str, config: Config) -> bool:
     return name.startswith(_OTHER_PARTS) or tied_head(name, config)
+
+
+def _lacks_next(dims: Dims) -> bool:
+    layer = dims.key("block_count") - dims.key("nextn_predict_layers", 0)
+    return not any(name.startswith(f"blk.{layer}.") for name in dims.shapes)
 
 
 LLAMA_PART = replace(
@@ -77,6 +83,7 @@ MINICPM_V_4_6 = replace(
         for row in QWEN3_5.rows
     ),
     skips=_is_other,
+    fits=_lacks_next,
 )
 PHI_4_V = replace(PHI_3, classes=("Phi4ForCausalLMV",))
 PADDLE_OCR = replace(
