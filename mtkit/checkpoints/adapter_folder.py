@@ -191,10 +191,8 @@ def read(path: str, *, is_merged: bool = False) -> AdapterFolder:
     _refuse_others(config, source, is_merged=is_merged)
     weights = os.path.join(path, WEIGHTS)
     if not os.path.isfile(weights):
-        if os.path.isfile(os.path.join(path, _PICKLE)):
-            hint = "in Python: peft.PeftModel.from_pretrained(…).save_pretrained(NEW)"
-            what = f"{_PICKLE} is a pickle, which runs code when it is loaded"
-            raise UnsupportedError(what, source=path, hint=hint)
+        weights = os.path.join(path, _PICKLE)
+    if not os.path.isfile(weights):
         raise UsageError(f"has no {WEIGHTS}", source=path)
     parts = _Parts(weights, is_merged=is_merged)
     pairs = parts.pairs(_Alphas(config, source))

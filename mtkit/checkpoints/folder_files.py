@@ -19,7 +19,7 @@ from mtkit.gguf.values import DTYPES, decode_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, KeysView
+    from collections.abc import Callable, Iterator, KeysView, Mapping
     from typing import Any
 
     from mtkit.checkpoints.safetensors import Header, Weight
@@ -127,6 +127,19 @@ class ComputedTensor(StoredTensor):
         return numbers[start - first * row : stop - first * row]
 
 
+class PackedTensor(ComputedTensor):
+    """A matrix whose bytes stay those of a quantized type in a GGUF; only their order changes.
+
+    Attributes:
+        rows: (first row, last) → the bytes of those rows.
+        scales: End of a tensor of the GGUF → the number by which it is multiplied.
+        weights_only: llama.cpp shall not quantize what it is multiplied with to 4 bits.
+    """
+
+    scales: Mapping[str, float]
+    weights_only: bool = False
+
+
 def _bytes_of(array: Any) -> memoryview:
     import numpy as np
 
@@ -207,7 +220,7 @@ def tensors_of(path: str) -> Iterator[StoredTensor]:
     """Yield the tensors of a file, in the order of their data."""
     source = Source.open(path)
     try:
-        header = safetensors.read(source)
+        header = read_header(source)
     except MtkitError as error:
         raise error.located(path) from None
     yield from tensors_in(source, header)

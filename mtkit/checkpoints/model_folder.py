@@ -15,7 +15,7 @@ from mtkit.base.binary import Source
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Findings, Rule
-from mtkit.checkpoints import safetensors
+from mtkit.checkpoints import mistral_form, safetensors
 from mtkit.checkpoints.folder_files import (
     INDEX,
     MODEL_CONFIG,
@@ -27,14 +27,15 @@ from mtkit.checkpoints.folder_files import (
     is_safetensors,
     is_torch,
     is_weights,
+    optional_json,
     read_header,
     read_json,
     tensors_in,
 )
-from mtkit.checkpoints.quantization import plain_tensors
+from mtkit.checkpoints.quantization import MODELOPT_CONFIG, plain_tensors, with_modelopt
 from mtkit.checkpoints.tensor_names import common_prefix, has_parts, text_names
 from mtkit.checkpoints.weight_forms import unread_weights
-from mtkit.errors import FormatError, UnsupportedError, UsageError, format_count
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError, format_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.checkpoints.safetensors import Header, Index
-    from mtkit.errors import MtkitError
 
 
 TRANSFORMERS, CONVERSION = "transformers", "mtkit convert"
@@ -100,7 +100,9 @@ RULES = (
     TENSOR_TWICE,
     UNUSED,
 )
-_NUMBERED = re.compile(r"((?:pytorch_)?model.*-)(\d{5})-of-(\d{5})(\.safetensors|\.bin)$")
+_NUMBERED = re.compile(
+    r"((?:pytorch_)?model.*-|consolidated-)(\d{5})-of-(\d{5})(\.safetensors|\.bin)$"
+)
 _MOST_SHARDS = 1000
 
 
@@ -163,9 +165,12 @@ def survey_folder(path: str, packed: Collection[str] = ()) -> Survey:
     weight_map = index.weight_map if index else {}
     missing = {tensor: name for tensor, name in weight_map.items() if headers.get(name) is None}
     _note_unread(path, names, files, config, findings)
+    is_own = bool(mistral_form.weights_in(names))
+    tensors = mistral_form.renamed(tensors) if is_own else tensors
     tensors = _without_prefix(path, tensors, findings)
     tensors = _text_part(path, config, tensors, findings)
     plain = _plain(path, config, tensors, findings)
+    plain = mistral_form.in_halves(plain, config) if is_own else plain
     return Survey(path, config, plain, files, missing, tuple(findings.entries), tensors)
 
 
@@ -192,6 +197,9 @@ def _headers(
     path: str, names: Collection[str], findings: Findings
 ) -> tuple[Index | None, dict[str, Header | None]]:
     """Return the index, where it counts, and the headers of the files of weights."""
+    if own := mistral_form.weights_in(names):
+        shards = _without_index(path, own, findings)
+        return None, {name: _header(os.path.join(path, name), findings) for name in shards}
     if WEIGHTS in names:
         whole = _header(os.path.join(path, WEIGHTS), findings)
         if INDEX in names and whole is not None:
@@ -272,6 +280,8 @@ def _text_part(
 
 
 def _config(path: str, packed: Collection[str], findings: Findings) -> Mapping[str, Any]:
+    if mistral_form.weights_in(files_in(path)):
+        return _own_config(os.path.join(path, mistral_form.PARAMS))
     source = os.path.join(path, MODEL_CONFIG)
     if not os.path.isfile(source):
         findings.add(Finding(CONFIG_JSON, MODEL_CONFIG, "is missing", source=source))
@@ -281,10 +291,18 @@ def _config(path: str, packed: Collection[str], findings: Findings) -> Mapping[s
     except FormatError as error:
         findings.add(Finding(CONFIG_JSON, MODEL_CONFIG, error.what, source=source))
         return {}
-    method = quantization(config)
-    if method == MXFP4 and class_of(config) not in packed:
+    whole = with_modelopt(config, optional_json(path, MODELOPT_CONFIG))
+    method = quantization(whole)
+    if method == MXFP4 and class_of(whole) not in packed:
         _add_quantized(source, method, findings)
-    return config
+    return whole
+
+
+def _own_config(source: str) -> Mapping[str, Any]:
+    try:
+        return mistral_form.config_of(read_json(source))
+    except MtkitError as error:
+        raise error.located(source) from None
 
 
 def _add_quantized(
@@ -424,7 +442,7 @@ def undescribed_weights(path: str) -> str | None:
 def sniff(path: str) -> bool:
     """Tell by a config.json with weights beside it, in whichever form."""
     if not os.path.isfile(os.path.join(path, MODEL_CONFIG)):
-        return False
+        return os.path.isdir(path) and bool(mistral_form.weights_in(files_in(path)))
     names = files_in(path)
     if any(name in (INDEX, TORCH_INDEX) or is_weights(name) for name in names):
         return True
@@ -443,7 +461,7 @@ def read(path: str, packed: Collection[str] = ()) -> ModelFolder:
         FormatError: A file is damaged, or the index lies.
         UnsupportedError: The weights are pickles, or quantized in another way.
     """
-    if not os.path.isfile(os.path.join(path, MODEL_CONFIG)):
+    if not sniff(path) and not os.path.isfile(os.path.join(path, MODEL_CONFIG)):
         raise UsageError(f"has no {MODEL_CONFIG}", source=path, hint="a model folder has one")
     survey = survey_folder(path, packed)
     for finding in survey.findings:

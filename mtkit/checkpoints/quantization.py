@@ -6,7 +6,7 @@ The settings are ``quantization_config`` of config.json, of MLX ``quantization``
 from __future__ import annotations
 
 from mtkit.architectures.config import MLX, MXFP4, quantization
-from mtkit.checkpoints import quantized, quantized_blocks
+from mtkit.checkpoints import nvfp4, quantized, quantized_blocks
 from mtkit.checkpoints.quantized import Tensors
 from mtkit.errors import UnsupportedError
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 METHODS: dict[str, Callable[[Tensors], None]] = {
     "fp8": quantized.read_fp8,
     "fbgemm_fp8": quantized.read_fp8,
-    "modelopt": quantized.read_modelopt,
-    "compressed-tensors": quantized.read_compressed,
+    "modelopt": nvfp4.read_modelopt_mix,
+    "compressed-tensors": nvfp4.read_compressed_mix,
     "gptq": quantized.read_gptq,
     "awq": quantized.read_awq,
     "bitnet": quantized.read_bitnet,
@@ -31,10 +31,25 @@ METHODS: dict[str, Callable[[Tensors], None]] = {
 """``quant_method`` → what puts plain tensors in the place of packed ones."""
 
 
+MODELOPT_CONFIG = "hf_quant_config.json"
+"""Where ModelOpt says what it did; newer ones say it in config.json as well."""
+
+
+def with_modelopt(config: Mapping[str, Any], beside: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return config.json with the settings of ModelOpt's own file, where it has none."""
+    settings, producer = beside.get("quantization"), beside.get("producer")
+    own = config.get("quantization_config") or {}
+    if not isinstance(settings, dict) or not isinstance(own, dict):
+        return config
+    name = producer.get("name") if isinstance(producer, dict) else ""
+    method = {"quant_method": str(name).lower()} if name else {}
+    return {**config, "quantization_config": {**method, **settings, **own}}
+
+
 def plain_tensors(
     config: Mapping[str, Any], tensors: Mapping[str, StoredTensor]
 ) -> dict[str, StoredTensor]:
-    """Return the tensors of a folder as plain numbers; those of MXFP4 stay as they are.
+    """Return the tensors of a folder as plain numbers; those of MXFP4 and NVFP4 keep their bits.
 
     Raises:
         FormatError: The tensors of a weight do not fit each other.

@@ -76,8 +76,12 @@ class Tensors:
         """Put a tensor in the place of its parts."""
         size = prod(shape) * {"F32": 4, "F16": 2, "BF16": 2}[kind]
         weight = Weight(name, kind, tuple(shape), 0, size)
+        self.put_tensor(ComputedTensor(weight, memoryview(b""), parts[0].path, rows, parts))
+
+    def put_tensor(self, tensor: ComputedTensor) -> None:
+        """Put a tensor in the place of its parts."""
         self.count += 1
-        self.left[name] = ComputedTensor(weight, memoryview(b""), parts[0].path, rows, parts)
+        self.left[tensor.weight.name] = tensor
 
     def number(self, name: str, *among: int, default: int | None = None) -> int:
         """Return one of the settings, which is one of these numbers."""
@@ -198,8 +202,6 @@ def read_modelopt(tensors: Tensors) -> None:
         if f"{name}.weight" not in tensors.left:
             del tensors.left[f"{name}.weight_scale"]
             continue
-        if f"{name}.weight_scale_2" in tensors.left:
-            raise UnsupportedError("is NVFP4, which mtkit does not read")
         scale_weight(tensors, f"{name}.weight", f"{name}.weight_scale")
 
 

@@ -43,7 +43,7 @@ class NoEffect(Record):
 
 
 READ_FILES: dict[str, tuple[str, ...]] = {
-    "the model": (MODEL_CONFIG, WEIGHTS, INDEX, TORCH_INDEX, "model*.safetensors"),
+    "the model": (MODEL_CONFIG, "params.json", WEIGHTS, INDEX, TORCH_INDEX, "model*.safetensors"),
     "the tokenizer": (
         "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "chat_template*",
         "additional_chat_templates/", "tekken*.json", "*.model", "*.model.v*", "*.tiktoken",

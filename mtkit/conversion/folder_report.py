@@ -246,13 +246,14 @@ class FolderTensor:
         self.shape = tuple(reversed(match.gguf_shapes[number]))
         self._stores = match.row.change.stores
         self.type = self._stores or stored[0].weight.type
+        self._kept = PACKED.get(self.type)
         shapes = match.gguf_shapes if self._stores else [t.weight.shape for t in stored]
         many = max(sum(map(prod, shapes)), 1)
         self.n_bytes = sum(t.weight.n_bytes for t in stored) * prod(self.shape) // many
 
     def data_as(self, kind: str) -> Iterator[Buffer] | None:
         """Give its data in a type that conversion writes."""
-        tensor_type = PACKED[kind] if kind == self._stores else _BY_NAME.get(kind)
+        tensor_type = self._kept if kind == self.type and self._kept else _BY_NAME.get(kind)
         if tensor_type is None or (self.shape and self.shape[0] % tensor_type.block):
             return None
         match = self._match

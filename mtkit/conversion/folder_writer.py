@@ -379,7 +379,8 @@ def _lost_keys(plan: FolderPlan) -> Iterator[Loss]:
     from mtkit.formats.contract import Loss
 
     key = f"{plan.architecture.name}.{POOLING.name}"
-    mode = {number: name for name, number in POOLINGS.items()}.get(plan.file.metadata.get(key))
+    number = plan.file.metadata.get(key)
+    mode = next((name for name, value in POOLINGS.items() if value == number), None)
     if mode is not None:
         effect = f"sentence-transformers does not know that vectors are pooled by {mode}"
         yield Loss("metadata", key, effect)

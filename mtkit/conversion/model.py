@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 
 from mtkit.architectures import describe_config, packed_classes
-from mtkit.architectures.config import MXFP4, quantization
 from mtkit.architectures.resemblance import with_resemblance
 from mtkit.architectures.rope import rope_notes
 from mtkit.architectures.tensor_match import folder_matches
@@ -19,16 +18,17 @@ from mtkit.base.binary import Source
 from mtkit.base.escape import quoted, shown
 from mtkit.base.process import ProgressCount
 from mtkit.base.record import Record, replace
-from mtkit.checkpoints import folder_files, model_folder
+from mtkit.checkpoints import folder_files, mistral_form, model_folder
 from mtkit.checkpoints.folder_files import files_in
 from mtkit.conversion import heads, model_keys, model_tensors
 from mtkit.conversion.model_keys import NAME_KEY, TEMPLATES, model_vocabulary
 from mtkit.conversion.model_tensors import (
-    FILE_TYPES,
-    PACKED_FILE_TYPES,
+    PACKED,
     TYPES,
     check_type,
+    file_types,
     new_tensors,
+    refuse_computed,
     usual_type,
 )
 from mtkit.conversion.remainder import field_notes, file_notes, implied_fields, tensor_notes
@@ -121,7 +121,8 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
     """
     check_type(kind)
     folder = model_folder.read(path, packed_classes())
-    source = os.path.join(path, folder_files.MODEL_CONFIG)
+    is_own = mistral_form.weights_in(folder_files.files_in(path))
+    source = os.path.join(path, mistral_form.PARAMS if is_own else folder_files.MODEL_CONFIG)
     try:
         architecture, config = describe_config(heads.model_document(path, folder.config), source)
     except UnsupportedError as error:
@@ -135,8 +136,7 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
             kind = usual_type(weights)
             matrices = {name for name, shape in weights if len(shape) >= 2}
             narrows = kind == "f16" and not matrices & {"F16", "BF16"}
-        is_packed = quantization(folder.config) == MXFP4
-        types = PACKED_FILE_TYPES if is_packed else FILE_TYPES
+        types = file_types(folder.config, folder.tensors)
         keys = tuple(model_keys.architecture_keys(architecture, config, types[kind]))
         vocab = config.count("vocab_size")
         dims = architecture.sizes({key.name: key.value for key in keys}, vocab)
@@ -144,9 +144,13 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
         # After the tensors were matched: sizes that the weights bear out cannot be absurdly large.
         generated = tuple(_generated_tensors(architecture, config, dims))
         for match in matches:
-            known = ("U8",) if match.row.change.stores else DTYPES
+            known = ("U8",) if match.row.change.stores else (*DTYPES, *PACKED)
+            refuse_computed(match, folder.tensors)
             _refuse_types((folder.tensors[name] for name in match.folder), known)
-        numbers = tuple(model_tensors.layer_number_keys(architecture, dims, folder.tensors))
+        numbers = (
+            *model_tensors.layer_number_keys(architecture, dims, folder.tensors),
+            *model_tensors.precision_keys(matches, folder.tensors),
+        )
         _refuse_nonzero(architecture, folder)
         layers = heads.dense_layers(folder, architecture, dims, write=dense_modules)
         notes = (
@@ -251,6 +255,9 @@ def prepare_gguf(
     plan, options = plan_gguf(path, kind, dense_modules=dense_modules), options or WriteOptions()
     if plan.architecture.adds_eos and options.add_eos is None:
         options = replace(options, add_eos=True)
+    if mistral_form.weights_in([*plan.folder.files, mistral_form.PARAMS]):
+        adds_bos = True if options.add_bos is None else options.add_bos
+        options = replace(options, add_bos=adds_bos, add_eos=options.add_eos or False)
 
     count = ProgressCount(progress)
     losses = ValueLosses(allowed=CODE in allow_loss, wide=wide if kind == "auto" else None)

@@ -12,13 +12,15 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
+from mtkit.architectures.config import MXFP4 as METHOD_MXFP4
+from mtkit.architectures.config import quantization
 from mtkit.architectures.table import ANY_LAYER
 from mtkit.base.binary import give_back
-from mtkit.base.escape import shown
+from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record
-from mtkit.checkpoints.folder_files import ComputedTensor
+from mtkit.checkpoints.folder_files import ComputedTensor, PackedTensor
 from mtkit.checkpoints.safetensors import NewWeight
-from mtkit.errors import FormatError, UsageError
+from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.types import BY_NAME
 from mtkit.gguf.value_counts import ValueCounts
@@ -28,6 +30,7 @@ from mtkit.gguf.values import (
     F16,
     F32,
     MXFP4,
+    NVFP4,
     Q8_0,
     convert_data,
     decode_values,
@@ -57,7 +60,9 @@ FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7, "bf16": 32}
 """Name -> ``general.file_type``."""
 PACKED_FILE_TYPES = {**FILE_TYPES, "f32": 38, "f16": 38, "bf16": 38}
 """Likewise, of a model with weights that stay in 4 bits (``MOSTLY_MXFP4_MOE``)."""
-PACKED = {"MXFP4": MXFP4}
+KEPT_FILE_TYPES = {**FILE_TYPES, "f32": 39, "f16": 39, "bf16": 39}
+"""Likewise, with matrices of NVFP4 (``MOSTLY_NVFP4``)."""
+PACKED = {"MXFP4": MXFP4, "NVFP4": NVFP4}
 """Types that come from a folder as they are, by name."""
 KEPT_EXACT = frozenset(
     (
@@ -86,6 +91,13 @@ def tensor_type(
         return F32
     # A row that is no multiple of the block cannot be quantized.
     return F16 if shape[-1] % target.block else target
+
+
+def file_types(config: Mapping[str, Any], tensors: Mapping[str, StoredTensor]) -> Mapping[str, int]:
+    """Return name of a type → ``general.file_type`` of a model."""
+    if any(isinstance(tensor, PackedTensor) for tensor in tensors.values()):
+        return KEPT_FILE_TYPES
+    return PACKED_FILE_TYPES if quantization(config) == METHOD_MXFP4 else FILE_TYPES
 
 
 def check_type(kind: str, types: Collection[str] = tuple(TYPES)) -> None:
@@ -144,12 +156,57 @@ def new_tensors(
             narrows = match.row.change.narrows
             kind = PACKED[stores] if stores else tensor_type(name, shape, target, narrows=narrows)
             kind = F32 if match.row.exact else BF16 if name in wide else kind
+            kind = PACKED.get(sources[0].type, kind)  # its bits are those of the folder
             record = (losses, name, shape[-1] if shape else 1) if losses else None
             pieces = make_data(
                 sources, match.row.change, match.forward, number, kind, progress, record
             )
             size = prod(shape) // kind.block * kind.block_bytes
             yield NewTensor(name, tuple(reversed(shape)), kind, LazyData(size, pieces))
+            yield from _scale_tensors(name, [tensors[source] for source in match.folder])
+
+
+def _scale_tensors(name: str, sources: Iterable[StoredTensor]) -> Iterator[NewTensor]:
+    """Yield the scales of a matrix of NVFP4, or of its experts, where they are not 1.
+
+    Source: llama.cpp, conversion/base.py (``_write_scale_tensor``, ``_write_scales_tensor``).
+    """
+    import numpy as np
+
+    packed = [source for source in sources if isinstance(source, PackedTensor)]
+    for end in packed[0].scales if packed else ():
+        factors = np.array([source.scales[end] for source in packed], np.float32)
+        close = 1e-6 if len(packed) == 1 else 1.1e-5
+        if not (np.abs(factors.astype(np.float64) - 1) <= close).all():
+            data = encode_values(factors, F32)
+            yield NewTensor(name.removesuffix(".weight") + end, (len(factors),), F32, data)
+
+
+def precision_keys(matches: Iterable[Match], tensors: Mapping[str, StoredTensor]) -> Iterator[Key]:
+    """Yield the keys that name matrices whose inputs llama.cpp shall not quantize to 4 bits."""
+    names = [
+        name
+        for match in matches
+        if any(getattr(tensors[source], "weights_only", False) for source in match.folder)
+        for name in match.gguf
+    ]
+    if names:
+        yield Key("general.tensor_extra.name", "string[]", sorted(names))
+        yield Key("general.tensor_extra.prec_a4", "bool[]", [False] * len(names))
+
+
+def refuse_computed(match: Match, tensors: Mapping[str, StoredTensor]) -> None:
+    """Refuse a matrix of NVFP4 of which a GGUF needs other numbers, or in columns rearranged."""
+    change = match.row.change
+    packed = [name for name in match.folder if isinstance(tensors[name], PackedTensor)]
+    moves = change.keeps_order or change.moves_rows
+    if packed and (len(packed) < len(match.folder) or not moves or match.row.exact):
+        raise UnsupportedError(
+            "is NVFP4, and llama.cpp needs it rearranged, which that type does not allow",
+            source=tensors[packed[0]].path,
+            field=f"tensor {quoted(packed[0])}",
+            hint="use the model in BF16, F16 or F32",
+        )
 
 
 def make_data(
@@ -193,10 +250,12 @@ def make_data(
 
 
 def values_array(tensor: Values, *, floating: bool) -> Any:
-    """Return a tensor as an array of its type's bits; of float32 if ``floating`` or quantized."""
+    """Return a tensor as an array of its type's bits; of float32 if ``floating``."""
     import numpy as np
 
     data = tensor.computed.data if tensor.computed else tensor.data
+    if tensor.type in PACKED and not floating:
+        return np.frombuffer(data, np.uint8).reshape(*tensor.shape[:-1], -1)
     if tensor.type not in DTYPES or floating:
         return decode_values(np.frombuffer(data, np.uint8), tensor.type).reshape(tensor.shape)
     return np.frombuffer(data, DTYPES[tensor.type]).reshape(tensor.shape)

@@ -50,6 +50,11 @@ MODEL_FILES = (
     "?_*/config.json", "?_*/model.safetensors",
 )  # fmt: skip
 """What it fetches in addition for a whole model, with the modules of sentence-transformers."""
+OTHER_WEIGHTS = (
+    ("pytorch_model*.bin", "pytorch_model.bin.index.json"),
+    ("consolidated*.safetensors", "params.json"),
+)
+"""What it fetches where a repository has no such safetensors; the first that is there."""
 
 
 def parse(name: str) -> tuple[str, str] | None:
@@ -210,15 +215,23 @@ def download(name: str, *, weights: bool = False) -> str:
     from huggingface_hub import snapshot_download
 
     repository, revision = parsed
+    patterns = [*TOKENIZER_FILES, *(MODEL_FILES if weights else ())]
     try:
-        folder: str = snapshot_download(
-            repository,
-            revision=revision,
-            allow_patterns=[*TOKENIZER_FILES, *(MODEL_FILES if weights else ())],
-        )
+        folder: str = snapshot_download(repository, revision=revision, allow_patterns=patterns)
+        for others in OTHER_WEIGHTS if weights else ():
+            if any(is_weights(name) for name in os.listdir(folder)):
+                break
+            snapshot_download(repository, revision=revision, allow_patterns=[*others])
     except Exception as error:  # noqa: BLE001  the client's errors have several roots; all say why
         raise _not_fetched(name, error) from None
     return folder
+
+
+def is_weights(name: str) -> bool:
+    """Tell by its name whether a file holds weights that are read."""
+    return name.startswith(("model", "pytorch_model", "consolidated")) and name.endswith(
+        (".safetensors", ".bin")
+    )
 
 
 def _client(name: str) -> None:

@@ -8,19 +8,30 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import random
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import hf_models
 import numpy as np
 import pytest
 
-from mtkit.checkpoints.folder_files import ComputedTensor, StoredTensor
+from mtkit.architectures.changes import Permuted, Transposed
+from mtkit.architectures.metadata import Dims
+from mtkit.architectures.table import row
+from mtkit.architectures.tensor_match import Match
+from mtkit.base.record import replace
+from mtkit.checkpoints.folder_files import ComputedTensor, PackedTensor, StoredTensor
 from mtkit.checkpoints.quantization import plain_tensors
 from mtkit.checkpoints.quantized import float8_values
 from mtkit.checkpoints.safetensors import Weight
-from mtkit.conversion.model import plan_gguf
+from mtkit.conversion.model import convert_model, plan_gguf
+from mtkit.conversion.model_tensors import refuse_computed
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
+from mtkit.gguf import open_gguf
 
 FORMS = hf_models.form_cases()
 WEIGHTS: dict[str, dict[str, Any]] = FORMS["weights"]
@@ -60,7 +71,52 @@ def test_a_folder_is_what_the_converter_makes(name: str, kind: str) -> None:
         for piece in tensor.pieces():
             digest.update(piece)
         tensors.append([tensor.name, tensor.type.name, list(tensor.shape), digest.hexdigest()])
-    assert sorted(tensors) == sorted(FOLDERS[name]["expected"][kind]["tensors"])
+    expected = FOLDERS[name]["expected"][kind]
+    assert sorted(tensors) == sorted(expected["tensors"])
+    written = expected.get("kv", {})  # which older cases lack
+    keys = {key.name: key.value for key in plan.keys if key.name.startswith("general.")}
+    extra = {name for name in written if name.startswith("general.tensor_extra.")}
+    assert not written or extra <= keys.keys()
+    assert {name: keys[name] for name in keys if name in written} == {
+        name: value for name, (_, value) in written.items() if name in keys
+    }
+
+
+MISTRAL = [name for name in FOLDERS if name.startswith("mistral-")]
+BEYOND = {
+    f"tokenizer.{name}"
+    for name in (
+        "ggml.scores",
+        "chat_template",
+        "ggml.pre",
+        "ggml.add_sep_token",
+        "ggml.add_space_prefix",
+    )
+}
+"""Zeros as scores of BPE, names of templates that llama.cpp has, defaults."""
+
+
+@pytest.mark.parametrize("name", MISTRAL)
+def test_the_keys_of_a_folder_in_mistrals_own_form(name: str, tmp_path: Path) -> None:
+    folder = hf_models.form_folder(name)
+    assert convert_model(folder, tmp_path / "m.gguf", allow_loss=("ids", "ids-possible")).model
+    keys = hf_models.keys_of(open_gguf(tmp_path / "m.gguf"))
+    expected = hf_models.keys_as_read(FOLDERS[name]["expected"]["auto"]["kv"])
+    named = {key for key in keys | expected if key.startswith("general.") and "type" not in key}
+    lengths = {key for key in keys if key.endswith(".context_length") and key not in expected}
+    left = BEYOND | named | lengths  # the converter knows no max_seq_len; llama.cpp wants it
+    assert {key: keys[key] for key in keys.keys() - left} == {
+        key: expected[key] for key in expected.keys() - left
+    }
+
+
+def test_experts_in_mistrals_own_form_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    shutil.copytree(hf_models.form_folder("mistral-v7"), folder)
+    params = json.loads((folder / "params.json").read_text())
+    (folder / "params.json").write_text(json.dumps({**params, "moe": {"num_experts": 4}}))
+    with pytest.raises(UnsupportedError, match="experts"):
+        plan_gguf(str(folder))
 
 
 def awq(bits: Any) -> dict[str, StoredTensor]:
@@ -122,6 +178,53 @@ def test_what_is_not_read_is_said(name: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         plain_tensors({"quantization_config": settings}, tensors)
     assert message in str(caught.value)
+
+
+def nvfp4(shape: tuple[int, int]) -> dict[str, StoredTensor]:
+    rows, columns = shape
+    parts: dict[str, tuple[str, tuple[int, ...], bytes]] = {
+        "l.weight": ("U8", (rows, columns // 2), bytes(range(256)) * (rows * columns // 512)),
+        "l.weight_scale": ("F8_E4M3", (rows, columns // 16), b"\xb8" * (rows * columns // 16)),
+        "l.weight_scale_2": ("F32", (), b"\0\0\0\x40"),
+    }
+    return {name: stored(name, *part) for name, part in parts.items()}
+
+
+MODELOPT = {"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}
+
+
+def test_nvfp4_keeps_its_bits_and_has_its_scales_beside_it() -> None:
+    (matrix,) = plain_tensors(MODELOPT, nvfp4((8, 128))).values()
+    assert isinstance(matrix, PackedTensor)
+    assert matrix.scales == {".scale": 2.0, ".input_scale": 1.0}
+    assert len(matrix.data) == matrix.weight.n_bytes == 8 * 2 * 36
+    assert (
+        bytes(matrix.data[:8]).hex() == "3838383840005100"
+    )  # four scales, then numbers 0 and 8, 1 and 9
+    # codes 0, 1, 2 … of a row, whose scale is 1
+    assert matrix.values(0, 8).tolist() == [0, 0, 0.5, 0, 1, 0, 1.5, 0]
+
+
+@pytest.mark.parametrize("part", ["l.weight", "l.weight_scale", "l.weight_scale_2"])
+def test_parts_of_nvfp4_that_do_not_fit(part: str) -> None:
+    parts = nvfp4((8, 128))
+    old = parts[part]
+    shape = (*old.weight.shape[:-1], 24) if old.weight.shape else (3,)
+    size = int(np.prod(shape)) * (4 if old.weight.type == "F32" else 1)
+    parts[part] = stored(part, old.weight.type, shape, bytes(size))
+    with pytest.raises(FormatError, match="fit"):
+        plain_tensors(MODELOPT, parts)
+
+
+def test_columns_of_nvfp4_are_not_rearranged() -> None:
+    """GPT-2 has its matrices transposed."""
+    (matrix,) = plain_tensors(MODELOPT, nvfp4((128, 128))).values()
+    shape = ((128, 128),)
+    for change, is_refused in ((Transposed(), True), (Permuted("head"), False)):
+        line = replace(row("l", "l", "embd embd")[0], change=change)
+        match = Match(line, Dims({}, {}), ("l.weight",), ("l.weight",), shape, shape)
+        with pytest.raises(UnsupportedError, match="NVFP4") if is_refused else nullcontext():
+            refuse_computed(match, {"l.weight": matrix})
 
 
 def drawn(draw: random.Random, name: str) -> tuple[dict[str, Any], dict[str, StoredTensor]]:

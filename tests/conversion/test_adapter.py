@@ -362,6 +362,19 @@ def test_the_output_of_a_tied_model(tmp_path: Path) -> None:
         convert_adapter(adapter_of(base, wanted=("lm_head",)))
 
 
+def test_weights_that_torch_saved(base: Path) -> None:
+    adapter = adapter_of(base)
+    weights = adapter / adapter_folder.WEIGHTS
+    specs = {t.weight.name: [t.weight.type, list(t.weight.shape)] for t in tensors_of(str(weights))}
+    writer = _maker("reference/folders.py")
+    writer.write_safetensors(weights, "a", specs)
+    plain = Path(convert_adapter(adapter, adapter / "plain.gguf").path).read_bytes()
+    weights.unlink()
+    writer.write_bin(adapter / "adapter_model.bin", "a", specs)
+    saved = convert_adapter(adapter, adapter / "saved.gguf")
+    assert Path(saved.path).read_bytes() == plain
+
+
 def test_files_that_are_missing_or_damaged(base: Path) -> None:
     adapter = adapter_of(base)
     config, weights = adapter / adapter_folder.CONFIG, adapter / adapter_folder.WEIGHTS
@@ -372,7 +385,7 @@ def test_files_that_are_missing_or_damaged(base: Path) -> None:
     with pytest.raises(FormatError, match=r"adapter_model\.safetensors"):
         convert_adapter(adapter)
     weights.rename(adapter / "adapter_model.bin")
-    with pytest.raises(UnsupportedError, match="is a pickle"):
+    with pytest.raises(FormatError, match=r"adapter_model\.bin"):
         convert_adapter(adapter)
     (adapter / "adapter_model.bin").unlink()
     with pytest.raises(UsageError, match=r"has no adapter_model\.safetensors"):

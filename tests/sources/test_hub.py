@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import types
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,29 @@ def test_downloading_asks_for_no_weights(monkeypatch: pytest.MonkeyPatch) -> Non
         load("Own/none", download=True)
     assert "\n" not in str(caught.value)
     assert asked == [("Own/other", "v2"), ("Own/none", "main")]
+
+
+@pytest.mark.parametrize(
+    ("file", "asks"),
+    [("model.safetensors", 1), ("pytorch_model.bin", 2), ("consolidated.safetensors", 3), ("", 3)],
+)
+def test_weights_in_other_forms_are_fetched_where_there_are_no_safetensors(
+    file: str, asks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def snapshot_download(_: str, *, revision: str, allow_patterns: list[str]) -> str:
+        assert revision == "main"
+        asked.append(allow_patterns)
+        if file and any(fnmatchcase(file, pattern) for pattern in allow_patterns):
+            (tmp_path / file).touch()
+        return str(tmp_path)
+
+    client = types.SimpleNamespace(snapshot_download=snapshot_download)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", client)
+    assert hub.download("Own/model", weights=True) == str(tmp_path)
+    assert len(asked) == asks
+    assert not file or (tmp_path / file).exists()
 
 
 @pytest.mark.usefixtures("cache")

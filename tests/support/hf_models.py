@@ -158,8 +158,13 @@ def own_kind(name: str) -> str:
 
 def expected_keys(name: str, kind: str) -> dict[str, tuple[str, Any]]:
     """Return key -> type and value, as the converter writes them."""
+    return keys_as_read(case(name)["expected"][kind]["kv"])
+
+
+def keys_as_read(written: dict[str, Any]) -> dict[str, tuple[str, Any]]:
+    """Return the keys of a case in the form of ``keys_of``."""
     found = {}
-    for key, (said, value) in case(name)["expected"][kind]["kv"].items():
+    for key, (said, value) in written.items():
         is_array = said.startswith("ARRAY/")
         found[key] = _TYPES[said.removeprefix("ARRAY/")] + "[]" * is_array, value
     return found
