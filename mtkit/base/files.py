@@ -384,12 +384,21 @@ def _remove_dead_parts(path: str) -> None:
             if part not in _live_parts:  # of another thread
                 _remove_unlocked(part)
             continue
-        try:
-            os.kill(int(middle), 0)
-        except ProcessLookupError:
+        if not _is_running(int(middle)):
             _remove_unlocked(part)
-        except (OSError, OverflowError):
-            continue
+
+
+def _is_running(number: int) -> bool:
+    """Whether a process runs, or may; a dead one that nobody has waited for does not."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    with suppress(OSError), open(f"/proc/{number}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[:1] != [b"Z"]
+    return True
 
 
 def _part_names(name: str, number: str, count: str) -> tuple[str, str]:

@@ -34,7 +34,7 @@ from mtkit.checkpoints.folder_files import (
 )
 from mtkit.checkpoints.quantization import MODELOPT_CONFIG, plain_tensors, with_modelopt
 from mtkit.checkpoints.tensor_names import common_prefix, has_parts, text_names
-from mtkit.checkpoints.weight_forms import unread_weights
+from mtkit.checkpoints.weight_forms import loader_of, unread_weights
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError, format_count
 
 TYPE_CHECKING = False
@@ -347,7 +347,14 @@ def _header(path: str, findings: Findings) -> Header | None:
     try:
         header = read_header(Source.open(path), strict=False)
     except BrokenRule as error:
-        findings.add(replace(error.finding, source=path))
+        advice = error.finding.advice
+        if is_torch(os.path.basename(path)) and not (advice or error.finding.rule.advice):
+            loader = loader_of(optional_json(os.path.dirname(path), MODEL_CONFIG))
+            advice = (
+                f"download it again, or in Python: transformers.{loader}.from_pretrained(FOLDER)"
+                ".save_pretrained(NEW) writes model.safetensors"
+            )
+        findings.add(replace(error.finding, source=path, advice=advice))
         return None
     for finding in header.findings:
         findings.add(replace(finding, source=path))

@@ -16,7 +16,7 @@ from mtkit.base.binary import Source, map_file
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import replace
 from mtkit.base.rules import Finding, Rule
-from mtkit.checkpoints import adapter_folder, folder_files, safetensors
+from mtkit.checkpoints import adapter_folder, folder_files, mistral_form, safetensors
 from mtkit.checkpoints.model_folder import CONVERSION, QUANTIZED, QUANTIZED_PARTS, TRANSFORMERS
 from mtkit.checkpoints.weight_forms import unread_weights
 from mtkit.checks.tensors import fault_findings
@@ -281,6 +281,8 @@ def unchecked_parts(survey: Survey, seen: Collection[str]) -> Iterator[tuple[str
     """Yield (part, why) of the files that nothing looked at."""
     looked_at = {*seen, *survey.files, folder_files.MODEL_CONFIG, folder_files.INDEX}
     looked_at.update(finding.field for finding in survey.findings)  # they name files
+    if mistral_form.weights_in(os.listdir(survey.path)):
+        looked_at.add(mistral_form.PARAMS)
     names = [name for name in sorted(os.listdir(survey.path)) if name not in looked_at]
     groups: dict[str, list[str]] = {}
     for name in names:

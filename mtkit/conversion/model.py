@@ -154,6 +154,7 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
         _refuse_nonzero(architecture, folder)
         layers = heads.dense_layers(folder, architecture, dims, write=dense_modules)
         notes = (
+            *(f"{name} is read by params.json, in Mistral's own form" for name in is_own),
             *file_notes(folder),
             *head.notes,
             *heads.rerank_notes(config),

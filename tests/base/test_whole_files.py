@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -351,3 +353,15 @@ def test_what_is_piped_already(pipe: str) -> None:
     with pytest.raises(UsageError, match=f"^{pipe}: "):
         map_file(pipe)
     assert time.monotonic() - begun < 30
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_the_part_of_a_dead_process_that_nobody_waited_for_is_removed(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
+    part = tmp_path / f"a.{child.pid}.0.part"
+    part.write_bytes(b"half")
+    write_files({str(tmp_path / "a"): b"whole"})
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    child.wait()

@@ -90,7 +90,7 @@ def test_what_moves_rows_moves_those_of_b() -> None:
             checked.add(type(change).__name__)
     assert checked == {
         "Permuted", "GroupedQkv", "GroupedQkvz", "Halved", "InTurns", "Split", "SplitHeads",
-        "_Twice",
+        "Twice",
     }  # fmt: skip
 
 

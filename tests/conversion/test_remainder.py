@@ -20,7 +20,7 @@ from mtkit.checkpoints.tensor_names import PREFIXES, common_prefix
 from mtkit.checkpoints.weight_forms import FORMS, loader_of, unread_weights
 from mtkit.checkpoints.without_effect import FIELDS, FILES, READ_FIELDS, is_known_field
 from mtkit.conversion.model import convert_model, plan_gguf, prepare_gguf
-from mtkit.errors import MtkitError, UnsupportedError, UsageError
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 
 DRAWS = 60
@@ -160,6 +160,14 @@ def test_a_form_that_is_not_read_is_refused_by_name(
     assert "AutoModel." not in text
     assert caught.value.exit_code == 4
     assert not list(path.glob("*.gguf"))
+
+
+def test_a_damaged_pickle_has_two_ways_out(tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "model", tokenizer="bbpe-8k")
+    (path / WEIGHTS).unlink()
+    (path / "pytorch_model.bin").write_bytes(b"PK\x03\x04" + bytes(200))
+    with pytest.raises(FormatError, match=r"download it again.*AutoModelForCausalLM"):
+        convert_model(path, tmp_path / "m.gguf")
 
 
 def test_the_advice_loads_the_whole_model() -> None:
