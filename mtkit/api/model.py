@@ -164,11 +164,12 @@ class Model(Closeable):
         """
         own = settings_of(TextAnswerSettings, {**settings, "model": path})
         self._settings = setup.prepare_settings(own)
-        self._has_limit = own.n_predict != TextAnswerSettings.n_predict
+        self._has_limit = _sets("n_predict", settings)
         self._runner = open_model(self._settings, n_ctx=_CONTEXT)
         self._own_template, self._process = template, os.getpid()
         self._turns = Turns()
         self._speculation: Speculation | None = None
+        self._by_rejection = False
         self._pooler: Pooler | None = None
         self._running: Callable[[], Stream[Any, Any] | None] = lambda: None
 
@@ -290,9 +291,10 @@ class Model(Closeable):
         from mtkit.llm.dialogue import check_messages
         from mtkit.llm.reasoning import find_reasoning, prompt_tail
 
-        settings.setdefault("parse_special", False)
-        if not self._has_limit:
-            settings.setdefault("n_predict", -1)
+        if not _sets("parse_special", settings):
+            settings["parse_special"] = False
+        if not self._has_limit and not _sets("n_predict", settings):
+            settings["n_predict"] = -1
         changed = self._with(settings)
         if schema is not None:
             text = _schema_text(schema)
@@ -547,13 +549,18 @@ class Model(Closeable):
             self._runner.stop_requested = False
             yield self._runner
 
-    def _open_context(self) -> None:
-        runner = self._runner
+    def _open_context(self, settings: TextAnswerSettings | None = None) -> None:
+        """Open the context, and the draft for how these settings accept what it proposes."""
+        runner, settings = self._runner, settings or self._settings
+        by_rejection = setup.uses_rejection(settings)
+        if runner.context is not None and by_rejection != self._by_rejection:
+            self._close_context()
         if runner.context is None:
+            self._by_rejection = by_rejection
             runner.open_context()
-            seed = self._settings.sampler.seed
+            seed = settings.sampler.seed
             seed = int.from_bytes(os.urandom(4), "little") if seed is None else seed
-            self._speculation = setup.open_speculation(runner, self._settings, seed)
+            self._speculation = setup.open_speculation(runner, settings, seed)
 
     def _close_context(self) -> None:
         speculation, self._speculation = self._speculation, None
@@ -566,7 +573,7 @@ class Model(Closeable):
         self, ids: list[int], settings: TextAnswerSettings
     ) -> Iterator[tuple[Answer, Sampler]]:
         """Feed a prompt, and free the sampler afterwards."""
-        self._open_context()
+        self._open_context(settings)
         runner, context, speculation = self._runner, self._runner.context, self._speculation
         assert context is not None
         context_tokens(len(ids), settings.n_predict, context.n_ctx, 0)
@@ -626,6 +633,11 @@ class Model(Closeable):
 
 # For help() and editors; type checkers read keywords.pyi.
 Model.__init__.__signature__ = signature_with(Model.__init__, TextAnswerSettings)  # type: ignore[attr-defined]
+
+
+def _sets(name: str, settings: Mapping[str, object]) -> bool:
+    """Whether keywords set a setting, under any of its names."""
+    return not settings.keys().isdisjoint(table(TextAnswerSettings)[name].names)
 
 
 def _schema_text(schema: Any) -> str:

@@ -194,6 +194,21 @@ def test_conversations() -> None:
         model.chat("Hi")
 
 
+def test_any_name_of_a_setting_counts() -> None:
+    with package.Model(n_ctx=256, tokens=5) as model:  # type: ignore[call-arg]
+        assert len(model.chat("Hi", ignore_eos=True).generation.ids) == 5
+        assert len(model.chat("Hi", ignore_eos=True, tokens=3).generation.ids) == 3  # type: ignore[call-arg]
+    with package.Model(n_ctx=256, n_predict=128) as model:
+        assert len(model.chat("Hi", ignore_eos=True).generation.ids) == 128
+
+
+def test_a_draft_serves_greedy_and_random_answers() -> None:
+    with package.Model(n_ctx=256, draft_lookup=True) as model:
+        greedy = model.generate(PROMPT, n_predict=12)
+        assert len(model.generate(PROMPT, **RANDOM).ids) == RANDOM["n_predict"]
+        assert model.generate(PROMPT, n_predict=12).ids == greedy.ids
+
+
 def test_calls_of_tools() -> None:
     def weather(city: str) -> str:
         """Tell the weather.
