@@ -2,7 +2,8 @@
 
 ``runner`` opens a model (``header`` reads and checks its file, ``trial`` loads a new one in a child
 process, ``threads`` chooses how it computes) and takes tokens, which ``sampling`` chooses;
-``session`` keeps its memory in a file. ``dialogue`` is a conversation, ``chat_prompt`` its prompt.
+``session`` keeps its memory in a file, ``vectors`` pools texts. ``dialogue`` is a
+conversation, ``chat_prompt`` its prompt.
 ``perplexity``, ``divergence`` and ``importance`` go through texts in ``windows``; ``forward``
 computes the model of a folder in numpy for ``model_check``. ``quantization`` and ``trim`` write
 smaller models. What drafts is ``mtkit.speculative``.

@@ -18,6 +18,7 @@ From a request to its answer:
 * ``conversation``  messages of the three APIs in the form of chat templates
 * ``tool``          tools, forced calls, and the parser of an answer
 * ``answer``        the jobs of a request, and the reply that their events become, whole or a stream
+* ``shortening``    the oldest messages left out, where a client asks for it
 * ``reply``         JSON, events and errors, in the shape of each API
 
 Routes, each API in its own shape: ``openai``, ``responses``, ``anthropic``, ``llama``,
@@ -26,7 +27,8 @@ Routes, each API in its own shape: ``openai``, ``responses``, ``anthropic``, ``l
 The models: ``pool`` loads and unloads them, each by ``load``; ``wake`` has a request wait for its
 own, a ``model`` that is loaded.
 
-The server: ``access`` (keys, names and origins in the settings), ``guard`` (checks of every
+The server: ``access`` (keys, names and origins in the settings), ``addresses`` (its sockets),
+``guard`` (checks of every
 request), ``metrics``, ``app`` (paths to routes, the page, ``/openapi.json``), ``server``
 (uvicorn's, with limits to a connection), ``run`` (the process: loads the first model while those
 are imported).
