@@ -41,6 +41,7 @@ class Record:
             cls.__match_args__ = cls.__match_args__ + tuple(
                 name for name in own if name not in cls.__match_args__
             )
+            cls.__defaults__ = {n: getattr(cls, n) for n in cls.__match_args__ if hasattr(cls, n)}
             cls.__hidden__ = cls.__hidden__ | frozenset(hidden)
 
         def __init__(self, *args, **kwargs):
@@ -52,16 +53,13 @@ class Record:
             if len(args) > len(names):
                 raise TypeError(f"{type(self).__name__} takes {len(names)} fields")
             values = dict(zip(names, args, strict=False))
-            for name, value in kwargs.items():
+            for name in kwargs:
                 if name not in names or name in values:
                     raise TypeError(f"{type(self).__name__} has no free field {name!r}")
-                values[name] = value
-            for name in names:
-                if name not in values:
-                    try:
-                        values[name] = getattr(type(self), name)
-                    except AttributeError:
-                        raise TypeError(f"{type(self).__name__} lacks field {name!r}") from None
+            values = self.__defaults__ | values | kwargs
+            if len(values) < len(names):
+                name = next(name for name in names if name not in values)
+                raise TypeError(f"{type(self).__name__} lacks field {name!r}")
             self.__dict__.update(values)
             self.__post_init__()
 
@@ -99,5 +97,5 @@ def fields(record: Record | type[Record]) -> tuple[str, ...]:
 
 def replace(record: R, **changes: Any) -> R:
     """Return a copy of a record with some fields changed."""
-    values = {name: getattr(record, name) for name in fields(record)}
-    return type(record)(**{**values, **changes})
+    own = record.__dict__
+    return type(record)(**({name: own[name] for name in fields(record)} | changes))
