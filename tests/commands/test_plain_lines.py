@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from random import Random
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from mtkit.cli import COMMANDS
 from mtkit.commands import load_command
@@ -35,12 +37,20 @@ EVERY = every_command()
 
 def read_by_typer(command: Command, args: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
     """Return what typer calls the command with: its values, and which the line gives."""
+    frame, calls = _frame(command)
+    calls.clear()
+    frame([*args], prog_name="mtkit", standalone_mode=False)
+    (call,) = calls
+    return call
+
+
+@cache
+def _frame(command: Command) -> tuple[Any, list[Any]]:
     calls: list[Any] = []
     twin = Command(command.run, command.options, command.settings)
     twin.call = lambda *call: calls.append(call)  # type: ignore[method-assign]
-    application(twin)([*args], prog_name="mtkit", standalone_mode=False)
-    (call,) = calls
-    return call
+    # typer makes click's command anew for each line otherwise
+    return get_command(application(twin)), calls
 
 
 def read_plain(command: Command, args: Sequence[str]) -> tuple[dict[str, Any], set[str]] | None:
