@@ -17,7 +17,7 @@ watched = { $(1) & pid=$$!; n=0; while kill -0 $$pid 2>/dev/null; do sleep 1; n=
   done; if [ -t 2 ]; then printf '\r\033[K' >&2; fi; wait $$pid; }
 
 .PHONY: demo test lint format fuzz fuzz-exact fuzz-files fuzz-workbench fuzz-truncations fuzz-models fuzz-templates \
-  fuzz-histories fuzz-native matrix docs screens sanitize sanitize-threads native bench clean
+  fuzz-histories fuzz-native matrix docs screens sanitize sanitize-threads wheel native bench clean
 
 ## Show the main job on the files that ship with mtkit.
 demo: $(VENV)/installed
@@ -101,6 +101,10 @@ sanitize-threads: $(VENV)/tests $(VENV)/lint
 ## The core's fuzz targets with libFuzzer and sanitizers (Clang); see tools/fuzz_native.py.
 fuzz-native: $(VENV)/tests native
 	$(BIN)/python -m tools.fuzz_native $(FUZZ)
+
+## Build a wheel for other machines of this kind into dist/.
+wheel: $(VENV)/bin/python
+	$(PIP) wheel --no-deps -w dist .
 
 ## Build the core into mtkit/ for work on the sources.
 native: $(VENV)/lint
