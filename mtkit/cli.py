@@ -68,7 +68,9 @@ GROUPS = {
 }
 """Heading -> names of commands, as the overview shows them."""
 
-_COMPUTE = frozenset(["generate", "chat", "perplexity", "logits", "imatrix", "quantize", "sx"])
+_COMPUTE = frozenset(
+    ["generate", "chat", "perplexity", "logits", "imatrix", "quantize", "sx", "bench"]
+)
 """Commands in which llama.cpp computes, and may end the process."""
 INTERRUPTED = 130
 BUG = 70
