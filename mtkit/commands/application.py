@@ -43,8 +43,7 @@ def add_command(frame: typer.Typer, command: Command, **more: Any) -> None:
     """Register a command."""
 
     def run(context: typer.Context, **values: Any) -> object:
-        on_line = {name for name in values if _is_on_line(context, name)}
-        return command.call(values, on_line)
+        return command.call(values, {name for name in values if _is_explicit(context, name)})
 
     parameters = command.parameters()
     run.__name__, run.__doc__ = command.run.__name__, command.run.__doc__
@@ -160,9 +159,9 @@ class _TyperCommand(TyperCommand):
         return parser
 
 
-def _is_on_line(context: typer.Context, parameter: str) -> bool:
+def _is_explicit(context: typer.Context, parameter: str) -> bool:
     source = context.get_parameter_source(parameter)
-    return source is not None and source.name == "COMMANDLINE"
+    return source is not None and source.name != "DEFAULT"
 
 
 def command_tree(commands: Mapping[str, tuple[str, str]], words: list[str]) -> typer.Typer:

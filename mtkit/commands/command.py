@@ -25,7 +25,7 @@ class Command:
     """A function as a command: its parameters are options and arguments.
 
     A parameter ``settings`` is a record of settings: each setting that has a spelling is an option
-    in its place. A parameter ``on_line`` gets the names of what the command line itself gives.
+    in its place.
     """
 
     def __init__(
@@ -51,20 +51,22 @@ class Command:
                 from mtkit.commands.setting_options import setting_parameters
 
                 parameters += setting_parameters(self.settings)
-            elif name != "on_line":
+            else:
                 option = self.options.get(name) or SHARED[name]
                 default = defaults.get(name, REQUIRED)
                 parameters.append(Parameter(name, option, annotations[name], default))
         return parameters
 
-    def call(self, values: dict[str, Any], on_line: Collection[str]) -> object:
-        """Run the function with the values of its parameters."""
+    def call(self, values: dict[str, Any], explicit: Collection[str]) -> object:
+        """Run the function with the values of its parameters.
+
+        Args:
+            explicit: Names of those that are not defaults.
+        """
         if self.settings is not None:
             from mtkit.commands.setting_options import take_settings
 
-            values["settings"] = take_settings(self.settings, values)
-        if "on_line" in self.run.__annotations__:
-            values["on_line"] = on_line
+            values["settings"] = take_settings(self.settings, values, explicit)
         return self.run(**values)
 
     def parse_plain(self, args: Sequence[str]) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from mtkit.settings.declaration import settings_of, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Any, TypeVar
 
     from mtkit.settings.declaration import Setting, Settings
@@ -32,7 +32,7 @@ def setting_parameters(kind: type[Settings]) -> list[Parameter]:
     return [_parameter(setting) for setting in table(kind).values() if setting.options]
 
 
-def take_settings(kind: type[S], values: dict[str, Any]) -> S:
+def take_settings(kind: type[S], values: dict[str, Any], explicit: Collection[str]) -> S:
     """Move the settings out of a command's values into their record; errors name the options."""
     options = {name: setting for name, setting in table(kind).items() if setting.options}
     arguments = {name: values.pop(name) for name in options if name in values}
@@ -42,7 +42,7 @@ def take_settings(kind: type[S], values: dict[str, Any]) -> S:
             {
                 name: _reader(options[name])[2](value)
                 for name, value in arguments.items()
-                if value is not None and value != []
+                if name in explicit and value is not None and value != []
             },
         )
     except UsageError as error:

@@ -192,6 +192,7 @@ class ServedModel:
         for_tools = metadata.get("tokenizer.chat_template.tool_use")
         for_tools = template or (for_tools if isinstance(for_tools, str) else None)
         template = template or (own if isinstance(own, str) else None)
+        settings = replace(settings, sampler=settings.sampler.with_own(metadata))
         self.model, self.scheduler, self.settings = runner.model, scheduler, settings
         self.file_name = os.path.basename(runner.model.path)
         self.aliases = split_names(settings.alias)

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from typing import Literal  # at run time: choices are read from it, and llama.cpp's package has it
 
+from mtkit.base.record import replace
 from mtkit.errors import UsageError
 from mtkit.memory_plan.cache import KvType  # noqa: TC001  read from the annotations
 from mtkit.settings.declaration import Settings, setting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 Flash = Literal["on", "off", "auto"]
 Pooling = Literal["mean", "cls", "last", "rank"]
@@ -259,12 +265,38 @@ class SamplerSettings(Settings, heading="Sampling"):
 
 
 class ChatSamplerSettings(SamplerSettings, heading="Sampling"):
-    """How the tokens of a conversation are chosen."""
+    """How the tokens of a conversation are chosen: as the model says where nobody does."""
 
     temperature: float = setting(
-        0.0, "Temperature; 0: greedy. Default: the model's own or 0.8; when piped, 0.", 0, 1000,
-        option="--temp", also="--temperature", metavar="T",
+        0.8, "Temperature; 0: greedy. Default: the model's own or 0.8; for a single answer of "
+        "chat, 0.", 0, 1000, option="--temp", also="--temperature", metavar="T",
     )  # fmt: skip
+    explicit: tuple[str, ...] = setting(
+        (), "Settings that the model's own do not replace.", option=None
+    )
+
+    def with_own(self, metadata: Mapping[str, Any]) -> ChatSamplerSettings:
+        """Return these settings with the model's own where none was given.
+
+        Source: LLM_KV_GENERAL_SAMPLING_* of llama.cpp's llama-arch.cpp.
+        """
+        own = {
+            name: metadata.get(f"general.sampling.{key}")
+            for key, name in _OF_MODEL.items()
+            if name not in self.explicit
+        }
+        numbers = {name: value for name, value in own.items() if isinstance(value, (int, float))}
+        try:
+            return replace(self, **numbers)
+        except UsageError:  # a key of the model is out of range
+            return self
+
+
+_OF_MODEL = {
+    "temp": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
+    "penalty_repeat": "repeat_penalty", "penalty_last_n": "penalty_last",
+}  # fmt: skip
+"""End of a key ``general.sampling.…`` -> setting."""
 
 
 _AT_RANDOM = ("top_k", "top_p", "min_p", "typical", "top_n_sigma", "xtc", "xtc_threshold", "seed")
@@ -378,7 +410,7 @@ class ChatSettings(AnswerSettings, heading="Text"):
     """How the answers of a conversation are generated."""
 
     context: ContextSettings = ChatContextSettings()
-    sampler: SamplerSettings = ChatSamplerSettings()
+    sampler: ChatSamplerSettings = ChatSamplerSettings()
 
 
 class TextAnswerSettings(AnswerSettings, heading="Text"):
@@ -515,5 +547,5 @@ class ServeSettings(ModelSettings, heading="Serving"):
     )  # fmt: skip
     grace: int = setting(10, "Seconds to wait for running answers at shutdown.", 0, 3600)
     context: ContextSettings = SharedContextSettings()
-    sampler: SamplerSettings = SamplerSettings()
+    sampler: ChatSamplerSettings = ChatSamplerSettings()
     drafting: ServedDraftSettings = ServedDraftSettings()

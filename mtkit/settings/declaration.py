@@ -248,6 +248,8 @@ def _build(kind: type[S], values: Mapping[str, object]) -> S:
             own[name] = _build(type(default), values)
         elif name in values:
             own[name] = values[name]
+    if "explicit" in kind.declared:
+        own.setdefault("explicit", tuple(own))
     return kind(**own)
 
 

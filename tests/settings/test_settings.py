@@ -24,6 +24,7 @@ from mtkit.settings import (
     LoadSettings,
     ModelSettings,
     SamplerSettings,
+    ServeSettings,
     TextSettings,
 )
 from mtkit.settings.declaration import Setting, Settings, settings_of, table
@@ -260,3 +261,19 @@ def test_a_prompt_is_given_once(mtkit: Run, tmp_path: Path) -> None:
             done = mtkit(name, *args)
             assert done.returncode == 2
             assert b"give only one of TEXT, --prompt and --file" in done.stderr
+
+
+def test_the_model_s_own_sampling_counts_where_nobody_says_otherwise() -> None:
+    own = {f"general.sampling.{key}": value for key, value in
+           (("temp", 0.3), ("top_k", 7), ("min_p", "x"), ("penalty_repeat", 1.5))}  # fmt: skip
+    for given, values in (
+        ({}, (0.3, 7, 0.05, 1.5)),
+        ({"temp": 0.0, "top_k": 40}, (0.0, 40, 0.05, 1.5)),
+        ({"temperature": 0.8}, (0.8, 7, 0.05, 1.5)),
+    ):
+        sampler = settings_of(ServeSettings, given).sampler.with_own(own)
+        found = (sampler.temperature, sampler.top_k, sampler.min_p, sampler.repeat_penalty)
+        assert found == values, given
+    assert settings_of(ServeSettings, {}).sampler.with_own({}).temperature == 0.8
+    wrong = settings_of(ServeSettings, {}).sampler.with_own({"general.sampling.temp": -1.0})
+    assert wrong.temperature == 0.8

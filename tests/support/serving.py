@@ -21,7 +21,7 @@ def serving(model: Path, **given: Any) -> Iterator[Any]:
     from mtkit.settings import ServeSettings
     from mtkit.settings.declaration import settings_of
 
-    given = {"threads": 1, "trial": False, "n_ctx": 2048, **given}
+    given = {"threads": 1, "trial": False, "n_ctx": 2048, "temperature": 0, **given}
     settings = settings_of(ServeSettings, {**given, "model": str(model)})
     with open_scheduler(settings) as (runner, scheduler):
         scheduler.start()

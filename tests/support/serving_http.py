@@ -72,6 +72,7 @@ def server(model: Path, *options: object, first: str = "") -> Iterator[Server]:
     begin = ["-c", f"{first}\nimport runpy; runpy.run_module('mtkit', run_name='__main__')"]
     begin = begin if first else ["-m", "mtkit"]
     argv = [sys.executable, *begin, "serve", "-m", str(model), "--port", "0", "-t", "1"]
+    argv += ["--temp", "0"]
     process = subprocess.Popen(
         [*argv, *map(str, options)],
         stderr=subprocess.PIPE,
@@ -112,7 +113,9 @@ def pooled(model: Path, **given: Any) -> Iterator[Any]:
     from mtkit.settings.declaration import settings_of
 
     template, on_note = given.pop("template", None), given.pop("on_note", None)
-    given = {"threads": 1, "trial": False, "n_ctx": 2048, "model": str(model), **given}
+    given = {
+        "threads": 1, "trial": False, "n_ctx": 2048, "temperature": 0, "model": str(model), **given
+    }  # fmt: skip
     pool = ModelPool(settings_of(ServeSettings, given), template, on_note)
     pool.first.load(pool, None)
     try:

@@ -12,8 +12,6 @@ from mtkit.settings import ChatSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from mtkit.llm.dialogue import Dialogue
 
 _THINKS = {"auto": None, "on": True, "off": False}
@@ -57,7 +55,6 @@ def chat(
     single_turn: bool = False,
     quiet: bool = False,
     verbose: bool = False,
-    on_line: Collection[str] = (),
 ) -> None:
     """Chat with a GGUF model, using its own chat template.
 
@@ -76,6 +73,7 @@ def chat(
     from mtkit.commands.chat import screen as chat_screen
     from mtkit.commands.generation import warn_untrained, warn_unused
     from mtkit.errors import UsageError
+    from mtkit.gguf import open_gguf
     from mtkit.llama import log
 
     check_no_file(message, prompt, "chat")
@@ -85,14 +83,12 @@ def chat(
     is_talk = message is None and prompt is None and not files and sys.stdin.isatty()
     if is_talk and single_turn:
         raise UsageError("a single turn has a message", field="-st", hint="-p TEXT")
+    sampler = settings.sampler
     if is_talk:
-        from mtkit.commands.chat.screen import default_sampler
-        from mtkit.gguf import open_gguf
-
-        names = settings.sampler.declared
-        set_on_line = [name for name in names if name in on_line]
-        sampler = default_sampler(settings.sampler, set_on_line, open_gguf(path).metadata)
-        settings = replace(settings, sampler=sampler)
+        sampler = sampler.with_own(open_gguf(path).metadata)
+    elif "temperature" not in sampler.explicit:
+        sampler = replace(sampler, temperature=0.0)
+    settings = replace(settings, sampler=sampler)
     if not quiet:
         warn_unused(settings.sampler)
     own = read_template(template, chat_template)

@@ -26,47 +26,13 @@ from mtkit.settings import SamplerSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
-    from mtkit.gguf import Metadata
     from mtkit.llm.runner import Runner
     from mtkit.settings import AnswerSettings
 
 
-_TEMPERATURE = 0.8
-"""Of llama-cli and Ollama."""
-_OF_MODEL = {
-    "temp": "temperature",
-    "top_k": "top_k",
-    "top_p": "top_p",
-    "min_p": "min_p",
-    "penalty_repeat": "repeat_penalty",
-    "penalty_last_n": "penalty_last",
-}
-"""End of a key ``general.sampling.…`` -> setting.
-
-Source: LLM_KV_GENERAL_SAMPLING_* of llama.cpp's llama-arch.cpp.
-"""
 _SHOWN = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed")
-
-
-def default_sampler(
-    settings: SamplerSettings, chosen_names: Collection[str], metadata: Metadata
-) -> SamplerSettings:
-    """Return the settings of a conversation: what is not given is the model's own, or usual."""
-    if settings.mirostat or settings.grammar is not None or settings.json_schema is not None:
-        return settings
-    own = {"temperature": _TEMPERATURE} | {
-        name: value
-        for key, name in _OF_MODEL.items()
-        for value in [metadata.get(f"general.sampling.{key}")]
-        if isinstance(value, (int, float))
-    }
-    values = {name: value for name, value in own.items() if name not in chosen_names}
-    try:
-        return replace(settings, **values)
-    except UsageError:  # a key of the model is out of range
-        return settings
 
 
 def change_sampler(settings: SamplerSettings, name: str, value: str) -> SamplerSettings:
