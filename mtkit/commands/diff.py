@@ -123,7 +123,7 @@ def _rows(difference: Difference) -> Iterator[Sequence[object]]:
 
     for kind, keys in (("metadata", difference.keys), ("naming", difference.naming)):
         for key in keys:
-            yield (kind, key.key, key.change, *key_texts(key))
+            yield (kind, key.key, key.change, *map(output.Escaped, key_texts(key)))
     converted = (change for change in difference.measured if change.change == "same")
     for tensor in (*difference.tensors, *converted):
         yield ("tensor", tensor.name, tensor.change, *tensor_texts(tensor), *_errors(tensor))
@@ -177,7 +177,10 @@ def _show_keys(screen: Screen, title: str, keys: Sequence[KeyChange], remark: st
 
     if keys:
         screen.heading(title, ", ".join(filter(None, (count_part(len(keys), "key"), remark))))
-        rows = [(_SIGNS[change.change], change.key, *key_texts(change)) for change in keys]
+        rows = [
+            (_SIGNS[change.change], change.key, *map(output.Escaped, key_texts(change)))
+            for change in keys
+        ]
         screen.table(("", "key:name", "before", "after"), rows, elastic=(2, 3))
 
 

@@ -103,10 +103,10 @@ _TOKEN_KINDS: dict[str, Callable[..., list[object]]] = {
 def _rows(
     tokenizer: Tokenizer, report: TokenizerReport, pattern: str | None, most: int | None
 ) -> Iterator[tuple[object, ...]]:
-    stages = [
-        (stage.stage, stage.name, ", ".join(f"{name} {value}" for name, value in stage.settings))
-        for stage in report.stages
-    ]
+    stages = []
+    for stage in report.stages:
+        text = ", ".join(f"{name} {value}" for name, value in stage.settings)
+        stages.append((stage.stage, stage.name, _printable_text(text)))  # a pattern can be copied
     yield from (row for row in stages if row[0] == "model")
     for name, count in report.counts.items():
         yield "tokens", name, count
