@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 
+from mtkit.base.escape import printable
 from mtkit.commands import output
 from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_gguf
@@ -118,7 +119,7 @@ def edit(
         as_json=as_json,
         document=partial(_document, target),
         screen=partial(_show, target),
-        rows=list,
+        rows=partial(map, _cells),
     )
 
 
@@ -140,8 +141,17 @@ def _show(target: str | None, changes: Sequence[Change]) -> None:
     screen.table(("change", "name:name", "before", "after"), map(_short, changes), elastic=(2, 3))
 
 
+def _cells(change: Change) -> Sequence[str]:
+    """Return a change with its values as they are shown, escaped once."""
+    what, name, *values = change
+    return [what, name, *(output.Escaped(printable(value)) for value in values)]
+
+
 def _short(change: Change) -> Sequence[str]:
-    return [text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…" for text in change]
+    return [
+        text if len(text) <= _MOST_LETTERS else type(text)(f"{text[:_MOST_LETTERS]}…")
+        for text in _cells(change)
+    ]
 
 
 _MOST_LETTERS = 200
