@@ -7,6 +7,20 @@ parent loads nothing, waits, removes the parts of files that were on their way, 
 what happened. Signals that are sent to the parent alone go on to the child: those of a terminal
 reach both.
 
+A call into the library that hangs is killed: for ``HANG_SECONDS`` its thread has used no processor
+time, was not stopped and waited for no disk. A call that computes for ever goes on, as nothing
+tells it from a slow one: a batch of a large model takes minutes on some machines.
+
+A server has its parent keep copies of the sockets of requests that have no answer yet, so that they
+can be answered if the process dies.
+
+A call into the library that hangs is killed, too: its thread has used no processor time for
+``HANG_SECONDS``, is not stopped, and waits for no disk. One that computes for ever is left alone:
+nothing tells it from a slow one, as a batch of a large model takes minutes on some machines.
+
+A server has its parent keep the connections of unanswered requests, as copies of their sockets, so
+that they can be answered when the process that held them has died.
+
 A system without fork and ``sigwaitinfo`` (Windows, macOS) runs the command in its own process, and
 so does ``MTKIT_WATCH=0``.
 """
@@ -15,15 +29,19 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from _thread import get_native_id
 from contextlib import suppress
+from itertools import count
 
 from mtkit.errors import ResourceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from _socket import socket
+    from collections.abc import Callable, Iterable
     from signal import Signals
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     T = TypeVar("T")
 
@@ -33,16 +51,71 @@ _ORDERLY = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGPIPE")
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 _MOST_BYTES = 1 << 16
-_state = {"pipe": -1, "restarts": 0, "allowed": 0}
+_FILE = 4
+"""Bytes of a descriptor in a message."""
+_MOST_CALLS, _PAGE = 64, 4096
+HANG_SECONDS = 50
+_numbers = count()
+_state: dict[str, Any] = {
+    "channel": None, "late": b"", "restarts": False, "allowed": False,
+    "calls": memoryview(bytearray(4 * _MOST_CALLS)).cast("I"),
+}  # fmt: skip
 speakers: list[Callable[[str], object]] = []
 """What ``say`` calls: the library itself never prints."""
 
 
 def tell(what: str, text: str = "") -> None:
     """Tell the parent something it needs to know if this process dies: ``stage``, ``part``."""
-    if _state["pipe"] >= 0:
-        with suppress(OSError):  # the pipe is full, or the parent has gone
-            os.write(_state["pipe"], f"{what}\t{text}\n".encode("utf-8", "surrogateescape"))
+    channel = _state["channel"]
+    if channel is not None:
+        _send(channel, f"{what}\t{text}\n".encode("utf-8", "surrogateescape"))
+
+
+def _send(channel: socket, line: bytes, file: int | None = None) -> None:
+    import _socket
+
+    rights = [] if file is None else [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, _bytes_of(file))]
+    data = _state["late"] + line
+    try:
+        channel.sendmsg([data], rights)
+        _state["late"] = b""
+    except BlockingIOError:  # the parent is slow; a connection need not be kept
+        _state["late"] = data if file is None else _state["late"]
+    except OSError:  # it has gone
+        pass
+
+
+def _bytes_of(file: int) -> bytes:
+    return file.to_bytes(_FILE, sys.byteorder)
+
+
+def hold(file: int, text: str) -> None:
+    """Have the parent keep a copy of a socket, with a text about it, for ``Death.connections``."""
+    channel = _state["channel"]
+    if channel is not None:
+        line = f"hold\t{file} {text}".replace("\n", " ") + "\n"
+        _send(channel, line.encode("utf-8", "surrogateescape"), file)
+
+
+def drop(file: int) -> None:
+    """Have the parent close its copy of a socket."""
+    tell("drop", str(file))
+
+
+class Calling:
+    """Entered as long as a thread is in a call into the library; the parent sees which."""
+
+    __slots__ = ("_cell",)
+
+    def __init__(self) -> None:
+        at = next(_numbers) % _MOST_CALLS
+        self._cell = _state["calls"][at : at + 1]
+
+    def __enter__(self) -> None:
+        self._cell[0] = get_native_id()
+
+    def __exit__(self, *_: object) -> None:
+        self._cell[0] = 0
 
 
 def say(text: str) -> None:
@@ -63,24 +136,98 @@ class Death(Exception):
     Attributes:
         has_started: What the process was to do had begun (``tell("ready")``).
         hint: What to do about it, where that does not depend on the command.
+        connections: Copies of sockets that it held, each with its text; the caller closes them.
     """
 
-    def __init__(self, how: str, reports: Sequence[tuple[str, str]], hint: str = "") -> None:
-        stages = [text for what, text in reports if what == "stage"]
-        super().__init__(f"llama.cpp {how} while {stages[-1] if stages else 'starting'}")
-        self.hint = hint
-        self.has_started = ("ready", "") in reports
+    def __init__(self, how: str, reports: _Reports, hint: str = "") -> None:
+        super().__init__(f"llama.cpp {how} while {reports.stage}")
+        self.hint, self.has_started = hint, reports.has_started
+        self.connections = list(reports.held.values())
+
+
+class _Reports:
+    """What the child has told."""
+
+    def __init__(self, channel: socket) -> None:
+        self._channel, self._text = channel, b""
+        self._files: list[int] = []
+        self.stage, self.has_started, self.has_ended = "starting", False, False
+        self.parts: set[str] = set()
+        self.held: dict[str, tuple[int, str]] = {}
+
+    def read(self) -> None:
+        """Read what came."""
+        import _socket
+
+        with suppress(BlockingIOError):
+            while True:
+                data, rights, *_ = self._channel.recvmsg(_MOST_BYTES, _socket.CMSG_SPACE(_FILE))
+                self._files += [int.from_bytes(raw[:_FILE], sys.byteorder) for *_, raw in rights]
+                *lines, self._text = (self._text + data).split(b"\n")
+                for line in lines:
+                    what, _, text = line.decode("utf-8", "surrogateescape").partition("\t")
+                    self._take(what, text)
+                if not data:
+                    return
+
+    def _take(self, what: str, text: str) -> None:
+        if what in ("hold", "drop"):
+            number, _, about = text.partition(" ")
+            if number in self.held:
+                os.close(self.held.pop(number)[0])
+            if what == "hold" and self._files:
+                self.held[number] = self._files.pop(0), about
+        elif what == "part":
+            self.parts.add(text)
+        elif what == "stage":
+            self.stage = text
+        self.has_started |= what == "ready"
+        self.has_ended |= what == "end"
+
+    def remove_parts(self) -> None:
+        """Remove the parts of files that were on their way."""
+        for path in self.parts:
+            with suppress(OSError):
+                os.unlink(path)
+
+
+class Silence:
+    """How long threads that are in a call have done nothing."""
+
+    def __init__(self) -> None:
+        self._threads: dict[int, tuple[int | None, int]] = {}
+
+    def lasts(self, threads: Iterable[int]) -> bool:
+        """Tell whether one has hung for ``HANG_SECONDS``; to be asked once a second."""
+        before, self._threads = self._threads, {}
+        for thread in filter(None, threads):
+            used = _used_time(thread)
+            last, seconds = before.get(thread, (None, 0))
+            seconds = seconds + 1 if used is not None and used == last else 0
+            self._threads[thread] = used, seconds
+        return any(seconds >= HANG_SECONDS for _, seconds in self._threads.values())
+
+
+def _used_time(thread: int) -> int | None:
+    """Return a thread's processor time; None where it cannot go on by itself."""
+    try:
+        with open(f"/proc/{thread}/task/{thread}/stat", "rb") as file:
+            state, *numbers = file.read().rpartition(b")")[2].split()
+    except (OSError, ValueError):
+        return None
+    return int(numbers[10]) + int(numbers[11]) if state not in (b"D", b"T", b"t") else None
 
 
 def allow(speaker: Callable[[str], object]) -> None:
     """Let this process be forked, which is that of a command, and say what there is to say."""
-    _state["allowed"] = 1
+    _state["allowed"] = True
     speakers[:] = [speaker]
 
 
 def restarts() -> bool:
     """Whether another process takes the place of this one if it dies."""
-    return bool(_state["restarts"])
+    restarts: bool = _state["restarts"]
+    return restarts
 
 
 def can_watch() -> bool:
@@ -89,11 +236,11 @@ def can_watch() -> bool:
     import threading
 
     return (
-        bool(_state["allowed"])
+        _state["allowed"]
         and hasattr(os, "fork")
         and hasattr(signal, "sigwaitinfo")
         and os.environ.get("MTKIT_WATCH") != "0"
-        and _state["pipe"] < 0
+        and _state["channel"] is None
         and threading.active_count() == 1
         and threading.current_thread() is threading.main_thread()
     )
@@ -117,30 +264,38 @@ def run_watched(run: Callable[[], T], *, restarts: bool = False) -> T:
     Args:
         restarts: The caller runs it again then.
     """
+    import _socket
+    import fcntl
+    import mmap
     import signal
 
-    numbers = {getattr(signal, name) for name in _HANDED_ON} | {signal.SIGCHLD}
+    numbers = {getattr(signal, name) for name in _HANDED_ON} | {signal.SIGCHLD, signal.SIGIO}
     sys.stdout.flush()
     sys.stderr.flush()
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    parent = os.getpid()
+    reader, writer = _socket.socketpair()
+    reader.setblocking(False)
+    writer.setblocking(False)
+    parent, calls = os.getpid(), memoryview(mmap.mmap(-1, _PAGE)).cast("I")[:_MOST_CALLS]
     on_child = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it has no exit code
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     child = os.fork()
     if child:
-        os.close(writer)
+        writer.close()
+        # A report wakes the parent, by SIGIO.
+        fcntl.fcntl(reader.fileno(), fcntl.F_SETOWN, parent)
+        fcntl.fcntl(reader.fileno(), fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
+        reports = _Reports(reader)
         try:
-            status = _wait(child, numbers)
-            reports = _read(reader)
+            status = _wait(child, numbers, reports, calls)
+            reports.read()
         finally:
-            os.close(reader)
+            reader.close()
+            signal.sigtimedwait({signal.SIGIO}, 0)  # pending, it would end this process
             signal.signal(signal.SIGCHLD, on_child or signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         raise _outcome(status, reports)
-    os.close(reader)
-    _state.update(pipe=writer, restarts=int(restarts))
+    reader.close()
+    _state.update(channel=writer, restarts=restarts, calls=calls)
     signal.signal(signal.SIGCHLD, on_child or signal.SIG_DFL)
     _die_with(parent)
     try:
@@ -161,45 +316,44 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _wait(child: int, numbers: set[Signals]) -> int:
-    """Return the status of the child, and hand signals on to it."""
+def _wait(
+    child: int, numbers: set[Signals], reports: _Reports, calls: memoryview
+) -> tuple[int, bool]:
+    """Return the status of the child, and whether it hung; hand signals on to it."""
     import signal
 
+    silence, has_hung, last = Silence(), False, time.monotonic()
     while True:
         event = signal.sigtimedwait(numbers, 1.0)
-        if event is not None and event.si_signo != signal.SIGCHLD:
+        reports.read()
+        if event is not None and event.si_signo not in (signal.SIGCHLD, signal.SIGIO):
             if event.si_code <= 0:  # of a process; the terminal sends its own to all of the group
                 with suppress(ProcessLookupError):
                     os.kill(child, event.si_signo)
             continue
         process, status = os.waitpid(child, os.WNOHANG)
         if process:
-            return status
+            return status, has_hung
+        if time.monotonic() - last >= 1:
+            last = time.monotonic()
+            if not has_hung and silence.lasts(calls.tolist()):
+                has_hung = True
+                os.kill(child, signal.SIGKILL)
 
 
-def _read(reader: int) -> list[tuple[str, str]]:
-    """Return what the child has told."""
-    text = b""
-    with suppress(BlockingIOError):
-        while piece := os.read(reader, _MOST_BYTES):
-            text += piece
-    lines = text.decode("utf-8", "surrogateescape").split("\n")
-    return [(what, rest) for what, _, rest in (line.partition("\t") for line in lines)]
-
-
-def _outcome(status: int, reports: list[tuple[str, str]]) -> BaseException:
+def _outcome(status: tuple[int, bool], reports: _Reports) -> BaseException:
     """Return what the parent raises: its own end, or the death of the child."""
     import signal
 
-    code = os.waitstatus_to_exitcode(status)
-    has_ended = ("end", "") in reports
+    code, has_hung = os.waitstatus_to_exitcode(status[0]), status[1]
+    if code >= 0 and reports.has_ended:
+        return SystemExit(code)
+    reports.remove_parts()
     if code >= 0:
-        if has_ended:
-            return SystemExit(code)
-        _remove_parts(reports)
         return Death(f"ended the process with exit code {code}", reports)
+    if has_hung:
+        return Death(f"hung for {HANG_SECONDS} s", reports)
     number = -code
-    _remove_parts(reports)
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     if name in _ORDERLY:
         signal.signal(number, signal.SIG_DFL)
@@ -208,10 +362,3 @@ def _outcome(status: int, reports: list[tuple[str, str]]) -> BaseException:
         hint = "a smaller --ctx or model takes less memory"
         return Death("was killed, perhaps because memory ran out,", reports, hint)
     return Death(f"ended with {name}", reports)
-
-
-def _remove_parts(reports: list[tuple[str, str]]) -> None:
-    for what, path in reports:
-        if what == "part":
-            with suppress(OSError):
-                os.unlink(path)

@@ -14,6 +14,7 @@ import weakref
 
 from mtkit.base.process import Closeable
 from mtkit.base.record import replace
+from mtkit.base.watch import Calling
 from mtkit.errors import MtkitError, ResourceError, UnsupportedError, UsageError, format_count
 from mtkit.llama.shared_library import Interrupts, call_uninterrupted, library, log
 from mtkit.memory_plan.cache import element_type
@@ -282,6 +283,7 @@ class Context(Memory):
         self._library = lib = library()
         self.model = model
         self.settings = settings = resolve_settings(settings)
+        self._calling = Calling()
         self._views: dict[tuple[int, int], Any] = {}  # first: an interrupt can close it half made
         self._address = 0
         self._view: Any = None
@@ -376,7 +378,8 @@ class Context(Memory):
             self.check_open()
             self.model.check_ids((token_id,))
             self._check_room(past + 1)
-        code = self._decode_call(self.handle, self._batch.fill_token(token_id, past))
+        with self._calling:
+            code = self._decode_call(self.handle, self._batch.fill_token(token_id, past))
         if code:
             self._fail(code)
         self.n_past = past + 1
@@ -403,15 +406,16 @@ class Context(Memory):
         log.clear()
         # The callback costs a microsecond a node of the graph: nothing beside a large batch, a
         # twentieth of the time of a small model's few tokens.
-        if struct.n_tokens <= few:
-            code = call(self.handle, struct)
-        else:
-            with self._interrupts:
-                lib.llama_set_abort_callback(self.handle, self._abort, None)
-                try:
-                    code = call(self.handle, struct)
-                finally:
-                    lib.llama_set_abort_callback(self.handle, self._no_abort, None)
+        with self._calling:
+            if struct.n_tokens <= few:
+                code = call(self.handle, struct)
+            else:
+                with self._interrupts:
+                    lib.llama_set_abort_callback(self.handle, self._abort, None)
+                    try:
+                        code = call(self.handle, struct)
+                    finally:
+                        lib.llama_set_abort_callback(self.handle, self._no_abort, None)
         self._is_computed = not code
         if code:
             self._fail(code)

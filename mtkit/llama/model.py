@@ -14,7 +14,7 @@ import re
 import weakref
 
 from mtkit.base.process import Closeable
-from mtkit.base.watch import tell
+from mtkit.base.watch import Calling, tell
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.llama.shared_library import (
     Interrupts,
@@ -206,7 +206,7 @@ class Model(Closeable):
         self._kept = params.progress_callback, arrays
         log.clear()
         tell("stage", f"loading {path}")
-        with interrupts:
+        with Calling(), interrupts:
             handle = lib.llama_model_load_from_file(os.fsencode(path), params)
             if handle:
                 self._finalizer = weakref.finalize(

@@ -20,7 +20,7 @@ from contextlib import suppress
 from mtkit.base import process
 from mtkit.base.process import command_line
 from mtkit.base.record import Record, replace
-from mtkit.base.watch import restarts, say
+from mtkit.base.watch import HANG_SECONDS, Silence, restarts, say
 from mtkit.errors import (
     FormatError,
     MtkitError,
@@ -268,22 +268,31 @@ def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, byt
     """Run ``llama.trial.main`` in a new process.
 
     Returns:
-        Its exit code (negative for a signal, 1 where there can be no process), stdout and stderr;
-        None where it does not end in time.
+        Its exit code (negative for a signal, 1 where there can be no process; that of SIGTERM
+        where it hung), stdout and stderr; None where it does not end in time.
     """
     import subprocess
 
     try:
-        child = subprocess.run(  # noqa: S603  this interpreter
+        child = subprocess.Popen(  # noqa: S603  this interpreter
             command_line("mtkit.llama.trial", arguments),
-            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=seconds,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={"OMP_WAIT_POLICY": "passive", **os.environ},
         )  # fmt: skip
     except OSError:
         return 1, b"", b""
-    except subprocess.TimeoutExpired:
-        return None
-    return child.returncode, child.stdout, child.stderr
+    silence = Silence()
+    with child:
+        try:
+            for _ in range(seconds):
+                with suppress(subprocess.TimeoutExpired):
+                    outputs = child.communicate(timeout=1)
+                    return child.returncode, *outputs
+                if silence.lasts([child.pid]):
+                    child.terminate()
+        finally:
+            child.kill()
+    return None
 
 
 def exit_name(code: int) -> str:
@@ -301,6 +310,9 @@ def _death(path: str, code: int, stage: str, message: str, seconds: int) -> Exce
     name = exit_name(code)
     if name == "with SIGXCPU":
         return _timeout_error(path, seconds)
+    if name == "with SIGTERM":
+        what = f"llama.cpp hung for {HANG_SECONDS} s while {stage}"
+        return ResourceError(what, source=path, hint=_BROKEN)
     if name == "with SIGKILL":
         return ResourceError(
             f"llama.cpp was killed while {stage}", source=path, hint="it may have run out of memory"

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _MOST_DEATHS, _CALM_SECONDS = 5, 60.0
 """Deaths in so many seconds after which the server is not started again."""
+_MOST_UNREAD = 1 << 20
+"""Bytes of a request that are passed over where the process that read it has died."""
 _SWITCH_SECONDS = 0.0005
 """Seconds that the scheduler waits for Python's lock at most. Python's own 5 ms are what a small
 model takes for a token, and loading one asks for the lock some hundred times."""
@@ -109,8 +111,8 @@ def serve(
     Args:
         on_progress: Called with the part that is loaded, 0 to 1.
         on_death: Called where llama.cpp has ended the process that served: a new one takes its
-            place. Connections that come meanwhile wait; those that it had are closed. None: it
-            serves in this process.
+            place. Connections that come meanwhile wait; requests that had no answer yet get
+            status 503, other connections are closed. None: it serves in this process.
     """
 
     def run(sockets: list[socket.socket], load: LoadSettings) -> None:
@@ -131,6 +133,7 @@ def serve(
             try:
                 watch.run_watched(partial(run, sockets, load), restarts=True)
             except watch.Death as death:
+                _answer_held(death)
                 deaths.append(time.monotonic())
                 if deaths[-1] - deaths[0] < _CALM_SECONDS or not death.has_started:
                     hint = "another build of llama-cpp-python may help"
@@ -139,6 +142,27 @@ def serve(
                 on_death(f"{death}; the server starts again without repacking (--no-repack)")
             else:
                 return  # the child
+
+
+def _answer_held(death: watch.Death) -> None:
+    """Tell the clients that still wait for an answer to ask again."""
+    if not death.connections:
+        return
+    import socket
+
+    from mtkit.serve.reply import Problem, error_response
+
+    what = "llama.cpp ended the process that computes, which starts again; try again"
+    problem = Problem(503, what, headers={"retry-after": "1", "connection": "close"})
+    for number, path in death.connections:
+        answer = error_response(path, problem)
+        lines = [b"HTTP/1.1 503 Service Unavailable"]
+        lines += [b"%s: %s" % header for header in answer.raw_headers]
+        with suppress(OSError), socket.socket(fileno=number) as connection:
+            connection.setblocking(False)
+            connection.sendall(b"\r\n".join([*lines, b"", bytes(answer.body)]))
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(_MOST_UNREAD)  # what is not read would make the close a reset
 
 
 def _serve(

@@ -29,7 +29,7 @@ import uvicorn
 from h11._readers import ChunkedReader
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mtkit.base.watch import leave, tell
+from mtkit.base.watch import drop, hold, leave, restarts, tell
 from mtkit.serve.addresses import address_error
 from mtkit.serve.request import MOST_BODY
 
@@ -62,6 +62,11 @@ class _Transport:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
+    def write(self, data: bytes) -> None:
+        if self._connection.held:
+            self._connection.release_answered()
+        self._transport.write(data)
+
     def close(self) -> None:
         self._connection.end(self._transport)
 
@@ -74,6 +79,7 @@ class Connection(H11Protocol):
 
     Attributes:
         is_ending: The server has ended its side, and what still comes is passed over.
+        held: The descriptor whose copy the parent keeps; 0: it has none.
     """
 
     head_seconds: ClassVar[float] = 10
@@ -82,6 +88,7 @@ class Connection(H11Protocol):
     most: ClassVar[int] = 512
 
     is_ending = False
+    held = 0
     _left = _MOST_DISCARDED
     _limit: asyncio.TimerHandle | None = None
     _is_in_head = False
@@ -139,7 +146,23 @@ class Connection(H11Protocol):
         if isinstance(reader, ChunkedReader) and reader._bytes_in_chunk > MOST_BODY:  # noqa: SLF001
             self.scope["state"]["is_too_long"] = True
             self.cycle.message_event.set()
+        self._hold()
         self._wait()
+
+    def _hold(self) -> None:
+        """Have a request answered if this process dies, until its answer begins."""
+        cycle = self.cycle
+        if cycle and not (self.held or cycle.response_started or self.transport.is_closing()):
+            bound = self.transport.get_extra_info("socket")
+            if bound is not None and restarts() and self.scope["method"] == "POST":
+                self.held = bound.fileno()
+                hold(self.held, self.scope["path"])
+
+    def release_answered(self) -> None:
+        """Have the copy closed once the answer begins, which an interim response does not."""
+        if self.held and (self.cycle.response_started or self.cycle.disconnected):
+            drop(self.held)
+            self.held = 0
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Let a client read that has sent its whole request."""
@@ -176,6 +199,7 @@ class Connection(H11Protocol):
         super().on_response_complete()
         if self._has_ended:
             self.transport.close()
+        self._hold()
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -183,6 +207,7 @@ class Connection(H11Protocol):
         self._stop()
         self._stop_watching()
         super().connection_lost(exc)
+        self.release_answered()
 
     @property
     def idle_until(self) -> float:
