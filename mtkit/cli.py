@@ -72,6 +72,8 @@ _COMPUTE = frozenset(
     ["generate", "chat", "perplexity", "logits", "imatrix", "quantize", "sx", "bench"]
 )
 """Commands in which llama.cpp computes, and may end the process."""
+_CALLING = ("--verify", "--imatrix", "--type", "--outtype")
+"""Options with which ``convert`` calls it, too."""
 INTERRUPTED = 130
 BUG = 70
 
@@ -259,7 +261,7 @@ def _run(name: str, args: list[str]) -> int:
 
 def _watched(name: str, args: list[str], call: Callable[[], object]) -> object:
     """Run a command; where llama.cpp may end the process, in a child that this one watches."""
-    verifies = name == "convert" and any(arg.startswith(("--verify", "--imatrix")) for arg in args)
+    verifies = name == "convert" and any(arg.startswith(_CALLING) for arg in args)
     if not _OWN or (name != "serve" and name not in _COMPUTE and not verifies):
         return call()
     from mtkit.base import watch

@@ -103,16 +103,20 @@ def drop(file: int) -> None:
 
 
 class Calling:
-    """Entered as long as a thread is in a call into the library; the parent sees which."""
+    """Entered as long as a thread, or a process, is in a call into the library.
 
-    __slots__ = ("_cell",)
+    Args:
+        process: Its id; 0: it is the thread that enters.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_cell", "_process")
+
+    def __init__(self, process: int = 0) -> None:
         at = next(_numbers) % _MOST_CALLS
-        self._cell = _state["calls"][at : at + 1]
+        self._cell, self._process = _state["calls"][at : at + 1], process
 
     def __enter__(self) -> None:
-        self._cell[0] = get_native_id()
+        self._cell[0] = self._process or get_native_id()
 
     def __exit__(self, *_: object) -> None:
         self._cell[0] = 0

@@ -17,6 +17,7 @@ from mtkit.base.binary import Source
 from mtkit.base.files import WholeFiles
 from mtkit.base.process import command_line
 from mtkit.base.record import Record
+from mtkit.base.watch import Calling, tell
 from mtkit.checkpoints import legacy_imatrix
 from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count
 from mtkit.gguf import open_gguf
@@ -313,6 +314,7 @@ def _run(
     import tempfile
 
     source = str(job["source"])
+    tell("stage", f"quantizing {source}")
     types: dict[str, str] = {}
     fallbacks: dict[str, tuple[str, str]] = {}
     with (
@@ -322,6 +324,7 @@ def _run(
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
             env={"OMP_WAIT_POLICY": "passive", **os.environ},
         ) as process,
+        Calling(process.pid),
     ):  # fmt: skip
         try:
             assert process.stdout is not None

@@ -55,10 +55,10 @@ class BodyLimit:
     @contextmanager
     def limit(self, scope: Any, receive: Receive) -> Iterator[Receive]:
         """Give a ``receive`` for the body of a request that refuses what is too much."""
-        own = 0
+        own, is_large = 0, False
 
         async def receive_limited() -> Any:
-            nonlocal own
+            nonlocal own, is_large
             message = await receive()
             if scope.get("state", {}).get("is_too_long"):
                 what = f"the body has more than {MOST_BODY} bytes"
@@ -69,8 +69,7 @@ class BodyLimit:
                 raise Problem(503, "too many bodies of requests are on their way", headers=headers)
             if not message.get("more_body"):
                 size = -own
-            if own + len(message.get("body", b"")) > _LARGE_BYTES:
-                self._release_later()
+            is_large |= own + len(message.get("body", b"")) > _LARGE_BYTES
             self._bytes, own = self._bytes + size, own + size
             return message
 
@@ -78,10 +77,12 @@ class BodyLimit:
             yield receive_limited
         finally:
             self._bytes -= own
+            if is_large:
+                self._release_later()
 
 
-_LARGE_BYTES, _RELEASE_SECONDS = 1 << 20, 5.0
-"""Bytes of a body after which memory is given back, and how much later."""
+_LARGE_BYTES, _RELEASE_SECONDS = 1 << 16, 5.0
+"""Bytes of a body after whose answer memory is given back, and how much later."""
 _PRIVATE_ASKED = b"access-control-request-private-network"
 _KEYLESS_PATHS = {"/", "/health", "/v1/health"}
 """Paths that need no key."""

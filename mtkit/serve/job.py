@@ -187,7 +187,10 @@ class Job:
             ``Echo`` if asked for, ``Piece`` … and at last ``JobEnd`` or ``JobFailure``; must not
             wait.
         cancelled: Set from any thread, ends it before its next token, without an event.
+        request: The number of the request that asks for it.
     """
+
+    request = 0
 
     def __init__(
         self, ids: Sequence[int], terms: Terms, limit: int, emit: Callable[[Any], None]

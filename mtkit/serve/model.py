@@ -370,14 +370,12 @@ class ServedModel:
         return sampler
 
     def _with_bias_ids(self, sampler: SamplerSettings) -> SamplerSettings:
-        pairs = sampler.logit_bias
-        ids = tuple(
-            (token_id, bias)
-            for name, bias in pairs
-            for token_id in ((name,) if isinstance(name, int) else self._text_ids(name))
-        )
-        self.model.check_ids(token_id for token_id, _ in ids)
-        return replace(sampler, logit_bias=ids)
+        total: dict[int, float] = {}  # 1,024 texts would be some 5,000 rows for each answer
+        for name, bias in sampler.logit_bias:
+            for token_id in (name,) if isinstance(name, int) else self._text_ids(name):
+                total[token_id] = total.get(token_id, 0.0) + bias
+        self.model.check_ids(total)
+        return replace(sampler, logit_bias=tuple(total.items()))
 
     def _reasoning(
         self,

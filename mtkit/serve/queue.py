@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from concurrent.futures import Future
 
 from mtkit.errors import UsageError, format_count
@@ -30,7 +30,7 @@ class JobQueue:
         self.change = threading.Condition()
         self.jobs: deque[Job] = deque()
         self._work: deque[tuple[Slot | None, Callable[[Any], Any], Future[Any]]] = deque()
-        self._slots, self._most = slots, most
+        self._slots, self._most, self._requests = slots, most, 0
 
     def slot(self, number: int) -> Slot:
         """Return a slot."""
@@ -63,20 +63,30 @@ class JobQueue:
             raise QueueFull(
                 f"all {format_count(len(self._slots), 'slot')} and the queue are full", seconds
             )
+        self._requests += 1
+        for job in jobs:
+            job.request = self._requests
         self.jobs.extend(jobs)
         self.change.notify()
 
     def next(self, free: Sequence[Slot]) -> Job | None:
-        """Take the first job whose slot is free; None where there is none."""
+        """Take a job whose slot is free, of the request with the fewest answers that run.
+
+        So the many answers of one request do not hold up the others. Where several have as few,
+        the first to come is taken; None where there is none.
+        """
         if not self.jobs or not free:
             return None
         numbers = {None, *(slot.number for slot in free)}
-        for job in tuple(self.jobs):
-            if job.cancelled or job.terms.slot in numbers:
-                self.jobs.remove(job)
-                if not job.cancelled:
-                    return job
-        return None
+        running = Counter(slot.job.request for slot in self._slots if slot.job is not None)
+        for gone in [job for job in self.jobs if job.cancelled]:
+            self.jobs.remove(gone)
+        ready = [job for job in self.jobs if job.terms.slot in numbers]
+        if not ready:
+            return None
+        job = min(ready, key=lambda job: running[job.request])
+        self.jobs.remove(job)
+        return job
 
     def add_work(self, number: int | None, work: Callable[[Any], T]) -> Future[T]:
         """Add work for a slot, done once it is free, or, without a number, between two batches."""

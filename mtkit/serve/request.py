@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Annotated, Any, TypeVar
@@ -114,6 +115,9 @@ MOST_BODY = 4 << 20
 _FEW_BYTES, _MOST_FIELDS = 1 << 18, 100_000
 """Bytes of a body whose fields are not counted, and fields of a longer one: 300,000 take 150 ms to
 be decoded, in which no token is chosen; to count them takes two."""
+_SHORT_BYTES, _VALUE_SECONDS, _MOST_WAIT = 1 << 16, 5e-7, 2.0
+"""Bytes of a body that is decoded at once, about the seconds that a value of a longer one takes,
+and how long one waits for its turn."""
 MOST_GRAMMAR = 64 << 10
 """Bytes of a grammar or a schema."""
 MOST_GRAMMARS = 256 << 10
@@ -123,12 +127,54 @@ _grammar_thread = ThreadPoolExecutor(1, "mtkit-compile")
 
 
 async def in_grammar_thread(work: Callable[[], T]) -> T:
-    """Check and compile grammars, one request's after the other's."""
-    return await asyncio.wrap_future(_grammar_thread.submit(work))
+    """Check and compile grammars, one request's after the other's, with pauses."""
+
+    def run() -> T:
+        start = _compiling.start()
+        time.sleep(max(start - time.monotonic(), 0))
+        try:
+            return work()
+        finally:
+            _compiling.end(start, time.monotonic() - start)
+
+    return await asyncio.wrap_future(_grammar_thread.submit(run))
 
 
 T = TypeVar("T")
+
+
+class _Pace:
+    """Work that holds Python's lock leaves most of the time to the choice of tokens.
+
+    Attributes:
+        pauses: So many times as long as a work takes, no other begins.
+    """
+
+    def __init__(self, pauses: int) -> None:
+        self.pauses, self._until = pauses, 0.0
+
+    def start(self) -> float:
+        """Return when the next work may begin, on the monotonic clock."""
+        return max(time.monotonic(), self._until)
+
+    def end(self, start: float, seconds: float) -> None:
+        """Count a work that takes or took so long."""
+        self._until = start + self.pauses * seconds
+
+
+_decoding, _compiling = _Pace(5), _Pace(3)
 _JSON_KINDS: dict[type[Any], str] = {dict: "object", list: "list"}
+
+
+async def _wait_for_turn(body: bytes) -> None:
+    """Wait until a long body may be decoded."""
+    start, now = _decoding.start(), time.monotonic()
+    if start - now > _MOST_WAIT:
+        headers = {"retry-after": str(round(start - now))}
+        raise Problem(503, "too many long requests come at once", headers=headers)
+    _decoding.end(start, _VALUE_SECONDS * (body.count(b",") + body.count(b"[")))
+    if start > now:
+        await asyncio.sleep(start - now)
 
 
 async def read_bytes(request: Request) -> bytes:
@@ -154,6 +200,8 @@ async def read_bytes(request: Request) -> bytes:
         fields = body.count(b'":') + body.count(b'" :') - body.count(b'\\":')
         if fields > _MOST_FIELDS:
             raise Problem(413, f"the body has more than {_MOST_FIELDS} fields")
+    if len(body) > _SHORT_BYTES:
+        await _wait_for_turn(body)
     return body
 
 
