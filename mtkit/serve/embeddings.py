@@ -72,8 +72,11 @@ async def _vectors_of(
     """Return the tokens and the vectors of texts, while the client waits for them."""
 
     async def work() -> tuple[list[list[int]], list[Any]]:
-        prompts = [await prompt_ids(served, text) for text in texts]
-        return prompts, await served.vectors.of(prompts)
+        prompts, vectors = [], []
+        for text in texts:  # 10,000 texts at once would hold up everything else
+            prompts.append(await prompt_ids(served, text))
+            vectors += await served.vectors.of(prompts[-1:])
+        return prompts, vectors
 
     result: tuple[list[list[int]], list[Any]] = await while_connected(request.receive, work())
     return result

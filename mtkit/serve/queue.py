@@ -101,9 +101,11 @@ class JobQueue:
         """Whether there is such work."""
         return bool(self._work)
 
-    def run_work(self, *, ending: bool = False) -> None:
-        """Do the work that can be done, in the scheduler's thread."""
+    def run_work(self, most: int | None = None, *, ending: bool = False) -> None:
+        """Do the work that can be done, or so many of it, in the scheduler's thread."""
         for _ in range(len(self._work)):
+            if most == 0:
+                return
             slot, work, future = self._work.popleft()
             if ending:
                 if future.set_running_or_notify_cancel():  # or the client has left
@@ -112,6 +114,7 @@ class JobQueue:
                 self._work.append((slot, work, future))
             else:
                 self._run(slot, work, future)
+                most = None if most is None else most - 1
 
     def _run(self, slot: Slot | None, work: Callable[[Any], Any], future: Future[Any]) -> None:
         if not future.set_running_or_notify_cancel():

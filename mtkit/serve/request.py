@@ -131,7 +131,7 @@ async def in_grammar_thread(work: Callable[[], T]) -> T:
 
     def run() -> T:
         start = _compiling.start()
-        time.sleep(max(start - time.monotonic(), 0))
+        time.sleep(min(max(start - time.monotonic(), 0), 1.0))
         try:
             return work()
         finally:
@@ -147,7 +147,7 @@ class _Pace:
     """Work that holds Python's lock leaves most of the time to the choice of tokens.
 
     Attributes:
-        pauses: So many times as long as a work takes, no other begins.
+        pauses: How many times as long as a work took the pause behind it is, up to a second.
     """
 
     def __init__(self, pauses: int) -> None:
@@ -159,10 +159,10 @@ class _Pace:
 
     def end(self, start: float, seconds: float) -> None:
         """Count a work that takes or took so long."""
-        self._until = start + self.pauses * seconds
+        self._until = start + seconds + min(self.pauses * seconds, 1.0)
 
 
-_decoding, _compiling = _Pace(5), _Pace(3)
+_decoding, _compiling = _Pace(4), _Pace(2)
 _JSON_KINDS: dict[type[Any], str] = {dict: "object", list: "list"}
 
 

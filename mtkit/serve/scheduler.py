@@ -125,7 +125,7 @@ class Scheduler:
         self._change = self._queue.change
         self._count = 0
         self._closing = self._stopping = False
-        self._mean_seconds = 1.0
+        self._mean_seconds, self._rest_until = 1.0, 0.0
         self._thread = threading.Thread(target=self._run, name="mtkit-scheduler", daemon=True)
 
     @property
@@ -259,7 +259,7 @@ class Scheduler:
             if slot.job is not None and slot.job.cancelled:
                 slot.free()
         while not self._stopping:
-            self._queue.run_work()
+            self._run_work()
             with self._change:
                 free = [slot for slot in self.slots if slot.job is None]
                 job = self._queue.next(free)
@@ -281,6 +281,14 @@ class Scheduler:
                 job.emit(JobFailure(error))
             self.on_events()  # what begins an answer is written while its prompt is computed
         return False
+
+    def _run_work(self) -> None:
+        """Do other work; where answers run, one at a time, in no more than half of the time."""
+        is_busy, start = any(slot.job is not None for slot in self.slots), time.monotonic()
+        if not is_busy or start >= self._rest_until:
+            self._queue.run_work(1 if is_busy else None)
+            end = time.monotonic()
+            self._rest_until = end + min(end - start, 1.0)
 
     def _choose_slot(self, job: Job, free: Sequence[Slot]) -> Slot:
         """Return the slot that remembers most of a prompt, or the one not used for longest."""

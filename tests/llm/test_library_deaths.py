@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "sigwaitinfo"), reason="no s
 HOOK = """
 import ctypes, os, signal, sys
 how, where, count = os.environ["DEATH"].split()
+import mtkit.base.watch as watch
 import mtkit.llama.shared_library as shared
+watch.HANG_SECONDS = 2
 load, calls = shared._load, [0]
 
 def die():
@@ -31,6 +34,8 @@ def die():
         libc.kill(os.getpid(), number)
     elif how == "exit":
         ctypes.CDLL(None).exit(7)
+    elif how == "hang":
+        ctypes.CDLL(None).sleep(60)
     os._exit(int(how))
 
 def hooked():
@@ -86,6 +91,8 @@ def dying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         ("exit run 10", "ended the process with exit code 7 while computing"),
         ("SIGABRT run 1", "ended with SIGABRT while computing with "),
         ("0 run 1", "ended the process with exit code 0 while computing"),
+        ("hang run 3", "hung for 2 s while computing with "),
+        ("hang load 1", "hung for 2 s while loading"),
         ("SIGKILL run 12", "was killed, perhaps because memory ran out, while computing"),
     ],
 )
@@ -132,9 +139,12 @@ def test_a_server_starts_again(dying: Any, tmp_path: Path) -> None:
     with log.open("wb") as file:
         process = subprocess.Popen(line, stderr=file, stdout=file, env=environment)
     try:
-        first = _ask(port, 40)
-        assert first is None  # the connection was closed
-        assert _ask(port, 2) is not None
+        with ThreadPoolExecutor() as pool:  # more requests than slots
+            answers = [*pool.map(_ask, [port] * 4, [40] * 4)]
+        assert {answer.status for answer in answers} == {503}
+        assert {answer.headers["retry-after"] for answer in answers} == {"1"}
+        assert all(b"ended the process" in answer.read() for answer in answers)
+        assert _ask(port, 2).status == 200
         said = log.read_text()
         assert said.count("llama.cpp ended with SIGILL while computing") == 1
         assert "starts again without repacking" in " ".join(said.split())
@@ -146,18 +156,17 @@ def test_a_server_starts_again(dying: Any, tmp_path: Path) -> None:
 
 
 def _ask(port: int, tokens: int) -> Any:
-    """Return the answer to a completion; None where the connection is closed without one."""
+    """Return the answer to a completion."""
     body = json.dumps({"prompt": "a", "max_tokens": tokens, "ignore_eos": True}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", body)
     request.add_header("content-type", "application/json")
     until = time.monotonic() + 120
     while True:
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return json.load(answer)
+            return urllib.request.urlopen(request, timeout=60)
+        except urllib.error.HTTPError as error:
+            return error
         except urllib.error.URLError as error:
-            if not isinstance(error.reason, ConnectionRefusedError) or time.monotonic() > until:
-                return None
+            assert isinstance(error.reason, ConnectionRefusedError), error
+            assert time.monotonic() < until
             time.sleep(0.2)
-        except OSError:
-            return None
