@@ -115,9 +115,9 @@ MOST_BODY = 4 << 20
 _FEW_BYTES, _MOST_FIELDS = 1 << 18, 100_000
 """Bytes of a body whose fields are not counted, and fields of a longer one: 300,000 take 150 ms to
 be decoded, in which no token is chosen; to count them takes two."""
-_SHORT_BYTES, _VALUE_SECONDS, _MOST_WAIT = 1 << 16, 5e-7, 2.0
-"""Bytes of a body that is decoded at once, about the seconds that a value of a longer one takes,
-and how long one waits for its turn."""
+_SHORT_BYTES, _BYTE_SECONDS, _VALUE_SECONDS, _MOST_WAIT = 1 << 16, 5e-9, 2e-6, 2.0
+"""Bytes of a body that is read at once, about the seconds that a byte and a value of a longer one
+take until its work begins, and how long it waits for its turn."""
 MOST_GRAMMAR = 64 << 10
 """Bytes of a grammar or a schema."""
 MOST_GRAMMARS = 256 << 10
@@ -162,17 +162,17 @@ class _Pace:
         self._until = start + seconds + min(self.pauses * seconds, 1.0)
 
 
-_decoding, _compiling = _Pace(4), _Pace(2)
+_reading, _compiling = _Pace(4), _Pace(2)
 _JSON_KINDS: dict[type[Any], str] = {dict: "object", list: "list"}
 
 
 async def _wait_for_turn(body: bytes) -> None:
-    """Wait until a long body may be decoded."""
-    start, now = _decoding.start(), time.monotonic()
+    """Wait until a long body may be read."""
+    start, now = _reading.start(), time.monotonic()
     if start - now > _MOST_WAIT:
         headers = {"retry-after": str(round(start - now))}
         raise Problem(503, "too many long requests come at once", headers=headers)
-    _decoding.end(start, _VALUE_SECONDS * (body.count(b",") + body.count(b"[")))
+    _reading.end(start, _BYTE_SECONDS * len(body) + _VALUE_SECONDS * body.count(b","))
     if start > now:
         await asyncio.sleep(start - now)
 
@@ -196,12 +196,12 @@ async def read_bytes(request: Request) -> bytes:
     except ClientDisconnect:
         raise ClientGone from None
     request.state.body = body = b"".join(parts)
+    if len(body) > _SHORT_BYTES:
+        await _wait_for_turn(body)
     if len(body) > _FEW_BYTES:
         fields = body.count(b'":') + body.count(b'" :') - body.count(b'\\":')
         if fields > _MOST_FIELDS:
             raise Problem(413, f"the body has more than {_MOST_FIELDS} fields")
-    if len(body) > _SHORT_BYTES:
-        await _wait_for_turn(body)
     return body
 
 

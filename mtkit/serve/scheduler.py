@@ -283,10 +283,10 @@ class Scheduler:
         return False
 
     def _run_work(self) -> None:
-        """Do other work; where answers run, one at a time, in no more than half of the time."""
+        """Do one piece of other work; where answers run, in no more than half of the time."""
         is_busy, start = any(slot.job is not None for slot in self.slots), time.monotonic()
         if not is_busy or start >= self._rest_until:
-            self._queue.run_work(1 if is_busy else None)
+            self._queue.run_work(1)
             end = time.monotonic()
             self._rest_until = end + min(end - start, 1.0)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import pairwise
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -95,3 +97,88 @@ def test_the_fields_of_a_body_are_counted(body: str, passes: bool) -> None:
         return
     with pytest.raises(Problem, match="more than 100000 fields"):
         asyncio.run(read())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_answers_of_one_request_do_not_hold_up_others(seed: int) -> None:
+    reference("starlette")
+    from mtkit.serve.job import Job, Terms
+    from mtkit.serve.queue import JobQueue
+
+    rng = Random(seed)
+    slots: Any = [SimpleNamespace(number=number, job=None) for number in range(3)]
+    queue = JobQueue(slots, 64)
+    counts = [40, *(1 for _ in range(rng.randint(1, 5)))]
+    jobs = [
+        [Job([1], Terms(SamplerSettings()), 1, lambda _: None) for _ in range(count)]
+        for count in counts
+    ]
+    with queue.change:
+        for request in jobs:
+            queue.add(request, 1.0)
+    order = []
+    for turn in range(sum(counts)):
+        slot = slots[turn % 3]
+        slot.job = None
+        slot.job = queue.next([slot])
+        order.append(slot.job)
+    assert len({id(job) for job in order}) == sum(counts)
+    assert [order.index(job) for job in jobs[0]] == sorted(order.index(job) for job in jobs[0])
+    assert max(order.index(request[0]) for request in jobs) <= 2 * len(counts)
+
+
+def test_long_bodies_are_read_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference("starlette")
+    from mtkit.serve import request
+    from mtkit.serve.reply import Problem
+
+    pace, clock, slept = request._Pace(4), [100.0], []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(request, "_reading", pace)
+    monkeypatch.setattr(request.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(request.asyncio, "sleep", sleep)
+    body = b"1," * 50_000  # a tenth of a second
+
+    async def read(count: int) -> None:
+        for _ in range(count):
+            await request._wait_for_turn(body)
+
+    asyncio.run(read(4))
+    assert slept == pytest.approx([0.5, 1.0, 1.5], abs=0.01)
+    with pytest.raises(Problem, match="too many long requests") as refused:
+        asyncio.run(read(1))
+    assert (refused.value.status, refused.value.headers) == (503, {"retry-after": "2"})
+    clock[0] += 3600  # a clock that jumps holds up nobody
+    asyncio.run(read(1))
+    assert len(slept) == 3
+
+
+def test_other_work_leaves_half_of_the_time_to_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference("starlette")
+    from mtkit.serve.queue import JobQueue
+    from mtkit.serve.scheduler import Scheduler, time
+
+    clock, times = [100.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    slot: Any = SimpleNamespace(number=0, job=None, past=0, used=0)
+    queue = JobQueue([slot], 4)
+
+    def work(_: object) -> None:
+        times.append(clock[0])
+        clock[0] += 0.5
+
+    with queue.change:
+        for _ in range(6):
+            queue.add_work(None, work)
+    mine: Any = SimpleNamespace(slots=[slot], _queue=queue, _rest_until=0.0)
+    Scheduler._run_work(mine)
+    Scheduler._run_work(mine)
+    assert times == [100.0, 100.5]  # nothing else to do
+    slot.job = object()
+    for _ in range(20):
+        Scheduler._run_work(mine)
+        clock[0] += 0.125  # a batch
+    assert [b - a for a, b in pairwise(times[1:])] == [1.0] * 4
