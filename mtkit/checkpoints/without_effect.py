@@ -43,10 +43,10 @@ class NoEffect(Record):
 READ_FILES: dict[str, tuple[str, ...]] = {
     "the model": (MODEL_CONFIG, "params.json", WEIGHTS, INDEX, TORCH_INDEX, "model*.safetensors"),
     "the tokenizer": (
-        "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "chat_template*",
-        "additional_chat_templates/", "tekken*.json", "*.model", "*.model.v*", "*.tiktoken",
-        "pattern.json", "vocab.json", "merges.txt", "vocab.txt", "rwkv_vocab*.txt", "tokenizer.txt",
-        "tokenizer.bin", "*.mtok",
+        "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+        "chat_template.json", "additional_chat_templates/", "tekken*.json", "*.model",
+        "*.model.v*", "*.tiktoken", "pattern.json", "vocab.json", "merges.txt", "vocab.txt",
+        "rwkv_vocab*.txt", "tokenizer.txt", "tokenizer.bin", "*.mtok",
     ),
     "defaults for sampling, special tokens": (GENERATION,),
     "name, license, tags": (CARD,),
@@ -102,7 +102,7 @@ _SAMPLING = NoEffect(
     "a setting of generate() in transformers; in llama.cpp the caller sets it",
     (
         "do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "num_beams",
-        "num_beam_groups", "diversity_penalty", "repetition_penalty", "length_penalty",
+        "num_beam_groups", "diversity_penalty", "length_penalty",
         "encoder_repetition_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
         "bad_words_ids", "num_return_sequences", "max_length", "max_new_tokens", "min_length",
         "min_new_tokens", "max_time", "early_stopping", "exponential_decay_length_penalty",
@@ -252,6 +252,7 @@ READ_FIELDS: dict[str, tuple[str, ...]] = {
     ),
     GENERATION: (
         "bos_token_id", "eos_token_id", "pad_token_id", "sequence", "xtc_probability",
+        "repetition_penalty",
         "xtc_threshold", "penalty_last_n", "penalty_repeat", "mirostat", "mirostat_tau",
         "mirostat_eta", "sep_token_id",
     ),

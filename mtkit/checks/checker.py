@@ -34,7 +34,7 @@ from mtkit.checks import (
 from mtkit.checks.report import Report, survey_findings
 from mtkit.checks.tensors import TYPE_RULES, UNFINISHED_RULES
 from mtkit.conversion.programs import PROGRAMS
-from mtkit.errors import FormatError, UnsupportedError, UsageError, format_count
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError, format_count
 from mtkit.sources import hub
 from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
 
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
     from mtkit.checkpoints.folder_files import StoredTensor
     from mtkit.checkpoints.safetensors import Header, Index
-    from mtkit.errors import MtkitError
     from mtkit.gguf import GgufFile
     from mtkit.gguf.file import Tensor
     from mtkit.gguf.shards import ShardSet
     from mtkit.spec import TokenizerSpec
+    from mtkit.tokenizer.tokenizer import Tokenizer
 
 
 # fmt: off
@@ -94,7 +94,7 @@ class FileCheck:
         self.findings: list[Finding] = []
         self.skipped: list[tuple[str, str]] = []
         self.has_run = False
-        self.ids: int | None = None
+        self.whole: Tokenizer | None = None
 
     def report(self, kind: str) -> Report:
         """Return the report; a program that was not run counts as unknown, not as passed."""
@@ -128,12 +128,20 @@ class FileCheck:
 
     def tokenizer(self, spec: TokenizerSpec, kind: str) -> None:
         """Check a specification and its chat templates."""
+        from mtkit.tokenizer.load import in_its_folder
         from mtkit.tokenizer.tokenizer import Tokenizer
 
-        self.ids = spec.vocab_size
+        tokenizer = Tokenizer(spec, source=self.source.name, format_name=kind)
+        if isinstance(self.source, folder.WatchedSource):
+            try:
+                tokenizer = in_its_folder(tokenizer)
+            except MtkitError as error:
+                self.hold(SUPPORTED, error)
+            spec = tokenizer.spec
+            self.source.read |= folder.BESIDE if kind == "spm" else set()
+        self.whole = tokenizer
         self.findings += survey_findings(tokenizer_rules.VOCABULARY_RULES, spec.vocabulary)
         self.findings += survey_findings(tokenizer_rules.TOKENIZER_RULES, spec)
-        tokenizer = Tokenizer(spec, source=self.source.name, format_name=kind)
         broken = list(survey_findings(tokenizer_rules.RUN_RULES, tokenizer))
         if broken:
             self.findings += broken
@@ -416,7 +424,7 @@ def _check_folder(path: str, options: CheckOptions) -> Report:
     file_check = FileCheck(Source(path, b""), options)
     file_check.findings += (*survey.findings, *folder.folder_findings(survey))
     seen: set[str] = set()
-    ids: int | None = None
+    tokenizers = []
     for name in folder.tokenizer_files(path):
         source = folder.WatchedSource(name)
         inner = FileCheck(source, options)
@@ -425,8 +433,8 @@ def _check_folder(path: str, options: CheckOptions) -> Report:
         file_check.skipped += inner.skipped
         file_check.has_run = file_check.has_run or inner.has_run
         seen |= {os.path.basename(name), *source.read}
-        ids = max(ids or 0, inner.ids) if inner.ids is not None else ids
-    file_check.findings += folder.tokenizer_findings(survey, ids)
+        tokenizers += [] if inner.whole is None else [inner.whole]
+    file_check.findings += folder.tokenizer_findings(survey, tokenizers)
     sound = all(finding.rule.severity == "note" for finding in file_check.findings)
     if options.deep:
         _check_weights(survey.tensors, file_check)

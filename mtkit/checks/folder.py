@@ -22,20 +22,22 @@ from mtkit.checkpoints.weight_forms import unread_weights
 from mtkit.checks.tensors import fault_findings
 from mtkit.conversion.heads import compare_heads, model_document
 from mtkit.conversion.model import prepare_gguf
-from mtkit.conversion.model_keys import SENTENCEPIECE
+from mtkit.conversion.model_keys import SENTENCEPIECE, within
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
+from mtkit.formats.hf.config import GENERATION, PROCESSOR_TEMPLATE, TEMPLATE, TEMPLATES_FOLDER
 from mtkit.gguf.values import DTYPES
 from mtkit.sources.locate import TOKENIZER, in_folder
 from mtkit.tokenizer.folder import FILES as TOKEN_FILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.metadata import KeyRow
     from mtkit.architectures.tensor_match import Fault
     from mtkit.checkpoints.model_folder import Survey
+    from mtkit.tokenizer.tokenizer import Tokenizer
 
 # fmt: off
 ARCHITECTURE = Rule("folder-architecture", "warning", CONVERSION, "architectures",
@@ -86,6 +88,8 @@ FOLDER_RULES = (ADAPTER_FILE, ADAPTER_KIND, ADAPTER_BASE, ADAPTER_FIELD,
 # fmt: on
 FILES = tuple(name for name in TOKENIZER.files if not name.endswith(".gguf"))
 """What a tokenizer is read from."""
+BESIDE = frozenset((*TOKEN_FILES, GENERATION, TEMPLATE, PROCESSOR_TEMPLATE, TEMPLATES_FOLDER))
+"""What is read beside a SentencePiece model."""
 
 
 class WatchedSource(Source):
@@ -224,17 +228,24 @@ def _place(survey: Survey, name: str) -> str:
     return stored.path if stored else survey.path
 
 
-def tokenizer_findings(survey: Survey, ids: int | None) -> Iterator[Finding]:
-    """Yield what is wrong between a tokenizer and its model.
-
-    Args:
-        ids: Of the tokenizer; None: it is damaged, or there is none.
-    """
+def tokenizer_findings(survey: Survey, tokenizers: Iterable[Tokenizer]) -> Iterator[Finding]:
+    """Yield what is wrong between tokenizers and their model."""
     rows = survey.config.get("vocab_size")
-    if type(rows) is int and ids is not None and ids > rows:
-        source = os.path.join(survey.path, folder_files.MODEL_CONFIG)
-        what = f"is {rows}, but the tokenizer has {ids} ids"
-        yield Finding(VOCABULARY, VOCABULARY.field, what, source=source)
+    for tokenizer in tokenizers if type(rows) is int else ():
+        try:
+            tokenizer, losses = within(tokenizer, rows)
+        except UsageError as error:
+            yield Finding(
+                VOCABULARY, VOCABULARY.field, error.what, advice=error.hint, source=error.source
+            )
+            continue
+        for loss in losses:
+            yield Finding(REMAINDER, REMAINDER.field, loss.effect, source=survey.path)
+        ids = tokenizer.spec.vocab_size
+        if ids > rows:
+            source = os.path.join(survey.path, folder_files.MODEL_CONFIG)
+            what = f"is {rows}, but the tokenizer has {ids} ids"
+            yield Finding(VOCABULARY, VOCABULARY.field, what, source=source)
     if not tokenizer_files(survey.path):
         what = "there is none in the folder"
         yield Finding(NO_TOKENIZER, NO_TOKENIZER.field, what, source=survey.path)

@@ -20,6 +20,7 @@ from mtkit.checkpoints import safetensors
 from mtkit.checkpoints.folder_files import GENERATION, INDEX, MODEL_CONFIG, WEIGHTS
 from mtkit.checkpoints.safetensors import NewWeight
 from mtkit.conversion import model_tensors
+from mtkit.conversion.model_keys import sampling_fields
 from mtkit.conversion.model_tensors import (
     TYPES,
     Values,
@@ -370,6 +371,8 @@ def _json_bytes(document: Mapping[str, Any]) -> bytes:
 def _generation_fields(config: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
     names = ("bos_token_id", "eos_token_id", "pad_token_id")
     fields = {name: config[name] for name in names if name in config}
+    sampling = sampling_fields(metadata)
+    fields.update({name: _shortest_number(value) for name, value in sampling.items()})
     suppressed = metadata.get(SUPPRESS.name)
     return fields if suppressed is None else {**fields, SUPPRESSED: list(suppressed)}
 

@@ -17,13 +17,14 @@ from mtkit.architectures.metadata import keys_of
 from mtkit.architectures.rope import check_rope
 from mtkit.base.binary import Source
 from mtkit.base.escape import quoted
-from mtkit.base.record import Record
+from mtkit.base.record import Record, fields, replace
 from mtkit.checkpoints import folder_files
 from mtkit.checkpoints.folder_files import GENERATION, MODEL_CONFIG, optional_json
 from mtkit.conversion.remainder import token_notes
 from mtkit.conversion.tokenizer import write_tokenizer
 from mtkit.conversion.verification import verify
 from mtkit.errors import UsageError
+from mtkit.formats.contract import Loss
 from mtkit.gguf import open_gguf
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.draft import Draft
@@ -31,19 +32,21 @@ from mtkit.gguf.writer import Key
 from mtkit.sources.locate import TOKENIZER, in_folder
 from mtkit.tokenizer.folder import FAIRSEQ_FILE, token_files
 from mtkit.tokenizer.load import in_its_folder, load
+from mtkit.tokenizer.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.config import Config
     from mtkit.conversion.verification import Verification
-    from mtkit.formats.contract import Loss, WriteOptions
+    from mtkit.formats.contract import WriteOptions
     from mtkit.gguf.draft import KeptKey
     from mtkit.gguf.file import GgufFile, Metadata
     from mtkit.gguf.writer import NewTensor
-    from mtkit.tokenizer.tokenizer import Tokenizer
+    from mtkit.spec import AddedToken, TokenizerSpec
 
 
 QUANTIZATION_VERSION = 2
@@ -51,11 +54,15 @@ QUANTIZATION_VERSION = 2
 _SAMPLING: Mapping[str, tuple[type, ...]] = {
     "sequence": (str,), "top_k": (int,), "top_p": (int, float), "min_p": (int, float),
     "xtc_probability": (int, float), "xtc_threshold": (int, float), "temperature": (int, float),
-    "penalty_last_n": (int,), "penalty_repeat": (int, float), "mirostat": (int,),
+    "penalty_last_n": (int,), "repetition_penalty": (int, float), "penalty_repeat": (int, float),
+    "mirostat": (int,),
     "mirostat_tau": (int, float), "mirostat_eta": (int, float),
 }  # fmt: skip
-"""Fields of generation_config.json that a GGUF has -> their types."""
-_GGUF_NAMES = {"temperature": "temp"}
+"""Fields of generation_config.json that a GGUF has -> their types.
+
+Of two for one key the last counts.
+"""
+_GGUF_NAMES = {"temperature": "temp", "repetition_penalty": "penalty_repeat"}
 _TYPES = {
     "STRING": "string", "UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool",
     "ARRAY": "string[]",
@@ -64,6 +71,16 @@ _TYPES = {
 
 
 NAME_KEY = "general.name"
+OUTSIDE = "vocab_size"
+"""Field of the loss of tokens for which the embedding has no row."""
+
+
+def sampling_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of generation_config.json that keys of a GGUF give."""
+    names = {field: _GGUF_NAMES.get(field, field) for field in _SAMPLING}
+    names.pop("penalty_repeat")  # transformers calls it repetition_penalty
+    keys = {field: f"general.sampling.{name}" for field, name in names.items()}
+    return {field: metadata[key] for field, key in keys.items() if key in metadata}
 
 
 def name_keys(
@@ -83,10 +100,11 @@ def name_keys(
     signed = -total if is_adapter else total  # gguf takes a negative count for an adapter's
     card = folder_files.read_card(folder)
     hub_name = optional_json(folder, MODEL_CONFIG).get("_name_or_path")
-    fields = {"_name_or_path": hub_name} if isinstance(hub_name, str) else {}
-    metadata = gguf.Metadata.apply_metadata_heuristic(gguf.Metadata(), card, fields, path, signed)
-    for field, value in optional_json(folder, GENERATION).items():
-        if type(value) in _SAMPLING.get(field, ()):
+    about = {"_name_or_path": hub_name} if isinstance(hub_name, str) else {}
+    metadata = gguf.Metadata.apply_metadata_heuristic(gguf.Metadata(), card, about, path, signed)
+    settings = optional_json(folder, GENERATION)
+    for field, types in _SAMPLING.items():
+        if type(value := settings.get(field)) in types:
             setattr(metadata, f"sampling_{_GGUF_NAMES.get(field, field)}", value)
     metadata.name = name or metadata.name or path.name
     if not is_adapter:
@@ -270,8 +288,8 @@ def model_vocabulary(
     if path is None:
         hint = "the tokenizer's files go beside config.json"
         raise UsageError("is a folder without a tokenizer", source=folder, hint=hint)
-    source = in_its_folder(load(path))
-    _refuse_outside(source, size)
+    whole = source = in_its_folder(load(path))
+    source, losses = within(source, size)
     tokenizer, assumptions, written = write_tokenizer(source, gguf, options, allow_loss)
     verified = verify(tokenizer, gguf, written, allow_loss)
     metadata = open_gguf(Source(".gguf", written.files[".gguf"])).metadata
@@ -295,9 +313,10 @@ def model_vocabulary(
         keys.update({key.name: key for key in (*by_text, *own)})
     name = str(metadata.get("general.name", ""))
     assumptions = (
-        *assumptions, *token_notes(folder, _ids_of(source)), *_end_notes(folder, config, keys)
+        *assumptions, *token_notes(folder, _ids_of(whole)), *_end_notes(folder, config, keys)
     )  # fmt: skip
-    return ModelVocabulary(tuple(keys.values()), name, written.losses, assumptions, verified)
+    losses = (*losses, *written.losses)
+    return ModelVocabulary(tuple(keys.values()), name, losses, assumptions, verified)
 
 
 def _end_notes(folder: str, config: Config, keys: Mapping[str, Key]) -> Iterator[str]:
@@ -341,23 +360,58 @@ def _is_of_tokenizer(key: Key) -> bool:
     return key.name.startswith(PREFIX)
 
 
-def _refuse_outside(tokenizer: Tokenizer, size: int) -> None:
-    """Refuse a token for which the embedding has no row; name it and the files that add it."""
+def within(tokenizer: Tokenizer, size: int) -> tuple[Tokenizer, tuple[Loss, ...]]:
+    """Return a tokenizer without added tokens for which the embedding has no row, and that loss.
+
+    Gemma 3's 1B and 270M have such a token, for pictures, and many fine-tunes one for padding. What
+    a chat needs, or an ordinary text can hold, is refused, with the files that add it.
+    """
     spec = tokenizer.spec
-    if spec.vocab_size <= size:
-        return
     outside = [token for token in spec.added_tokens.tokens if token.id >= size]
     if not outside:
-        return  # a whole vocabulary that is too large: ``fill_vocabulary`` says so
+        return tokenizer, ()  # a whole vocabulary that is too large: ``fill_vocabulary`` says so
     folder, first = os.path.dirname(tokenizer.source), outside[0]
     text = first.content.decode("utf-8", "replace")
     files = token_files(folder, text) or (os.path.basename(tokenizer.source),)
     more = f" and {len(outside) - 1} more" if len(outside) > 1 else ""
-    raise UsageError(
-        f"adds {quoted(text)} with the id {first.id}{more}, but the model has {size} ids",
-        source=os.path.join(folder, files[0]),
-        field=f"also in {', '.join(files[1:])}" if len(files) > 1 else "",
-        hint="take the token out of the file, or resize the embedding of the model",
+    what = f"{quoted(text)} with the id {first.id}{more}, but the model has {size} ids"
+    if _needs(spec, outside, size):
+        raise UsageError(
+            f"adds {what}",
+            source=os.path.join(folder, files[0]),
+            field=f"also in {', '.join(files[1:])}" if len(files) > 1 else "",
+            hint="take the token out of the file, or resize the embedding of the model",
+        )
+    kept = tuple(token for token in spec.added_tokens.tokens if token.id < size)
+    ids, padding = spec.special_ids, spec.padding
+    spec = replace(
+        spec,
+        vocabulary=spec.vocabulary.below(size),
+        added_tokens=replace(spec.added_tokens, tokens=kept),
+        special_ids=replace(ids, pad=None) if (ids.pad or 0) >= size else ids,
+        padding=None if padding and padding.pad_id >= size else padding,
+    )
+    effect = f"left out of {' and '.join(files)}: {what}; a text that spells it gets others"
+    loss = Loss("ids-special", OUTSIDE, effect)
+    name, assumptions = tokenizer.format_name, tokenizer.assumptions
+    return Tokenizer(
+        spec, source=tokenizer.source, format_name=name, assumptions=assumptions
+    ), (loss,)  # fmt: skip
+
+
+def _needs(spec: TokenizerSpec, outside: Sequence[AddedToken], size: int) -> bool:
+    """Tell whether something other than a text that spells them out uses tokens."""
+    numbers = {token.id for token in outside}
+    ids = spec.special_ids
+    roles = {
+        *ids.stop,
+        *(getattr(ids, name) for name in fields(ids) if name not in ("stop", "pad")),
+    }
+    templates = "".join(template.text for template in spec.chat_templates).encode()
+    return (
+        bool(roles & numbers)
+        or not numbers.issuperset(range(size, len(spec.vocabulary)))
+        or any(not token.special or token.content in templates for token in outside)
     )
 
 

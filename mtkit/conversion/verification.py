@@ -173,9 +173,11 @@ def verify(
     if library is not None:
         name, unable = library
         # The library agrees with mtkit on the .model, so it compares with the source as mtkit does,
-        # unless the source has tokens of the files beside it, which the library does not know.
+        # unless the files beside it change the source, which the library does not know.
         alone = source if module.NAME in LIBRARY.reads else load_source(Source.open(source.source))
         alike = replace(verifications[0], reader=name, spec_equal=None)
+        if alone.spec.normalizer != source.spec.normalizer:
+            return tuple(verifications)  # each text differs, as the folder says
         if alone.spec.added_tokens != source.spec.added_tokens:
             alike = Comparison(alone, back, written.losses, texts).verified(name)
         verifications.append(Verification(name, 0, 0, 0, unable=unable) if unable else alike)

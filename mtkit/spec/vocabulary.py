@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from mtkit.base.packed import places_of_byte, whole
+from mtkit.base.packed import Numbers, Pieces, places_of_byte, whole
 from mtkit.base.record import Record
 
 TYPE_CHECKING = False
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Literal
 
-    from mtkit.base.packed import Numbers, Pieces
 
 BYTE_TOKENS = tuple(b"<0x%02X>" % byte for byte in range(256))
 """Byte -> the token that spells it where a model falls back to bytes."""
@@ -107,6 +106,17 @@ class Vocabulary(Record):
         for each in (role, *others):
             table[each] = 1
         return places_of_byte(types.translate(table), 1)
+
+    def below(self, size: int) -> Vocabulary:
+        """Return the first ids alone."""
+        types, scores = self.types, self.scores
+        return Vocabulary(
+            Pieces.of(self.pieces[:size]),
+            types and Numbers.of(types.code, types[:size]),
+            scores and Numbers.of(scores.code, scores[:size]),
+            tuple(number for number in self.hidden if number < size),
+            tuple(other for other in self.also if other.id < size),
+        )
 
     @property
     def ids(self) -> dict[bytes, int]:

@@ -31,7 +31,9 @@ from mtkit.formats.hf.reader import listed_tokens
 from mtkit.formats.json_fields import Fields, parse_json
 from mtkit.formats.tokenizer_config import ADDED_TOKENS, CONFIG, ROLES, SPECIAL, Settings
 from mtkit.spec import AddedToken, AddedTokens, TokenType, Vocabulary, replace
+from mtkit.spec.decoders import Subwords
 from mtkit.spec.models import Unigram
+from mtkit.spec.normalizers import Spaces
 from mtkit.spec.post_processors import Bert, Roberta, Sequence, Slot, Template
 from mtkit.spec.special_tokens import FIRST_TEXT, PLAIN_TEMPLATE, SECOND_TEXT, with_special_ids
 from mtkit.spec.vocabulary import is_sparse
@@ -49,6 +51,8 @@ FILES = (DOCUMENT, CONFIG, SPECIAL, ADDED_TOKENS)
 _ADDED_SCORE, _UNUSED_SCORE = -1000.0, -10000.0
 FAIRSEQ_FILE = "sentencepiece.bpe.model"
 _FAIRSEQ_CLASS = "XLMRobertaTokenizer"
+_BLANK_CLASSES = ("LlamaTokenizer", "CodeLlamaTokenizer")
+"""Classes of which transformers 4 and 5, and llama.cpp's converter, read ``add_prefix_space``."""
 _OTHER_ORDERS = frozenset({
     "BarthezTokenizer", "CamembertTokenizer", "M2M100Tokenizer", "MBart50Tokenizer",
     "MBartTokenizer", "NllbTokenizer", "PLBartTokenizer", "XGLMTokenizer",
@@ -170,10 +174,24 @@ class Neighbors:
                 spec = _in_fairseq_order(spec)
             else:
                 assumed = (_OWN_ORDER,)
-        spec = self._with_added_tokens(spec)
+        spec = self._with_added_tokens(self._with_first_blank(spec))
         special_ids = self._roles(spec)
         spec = replace(spec, special_ids=special_ids, chat_templates=self._side.chat_templates)
         return self._with_ends(spec), assumed
+
+    def _with_first_blank(self, spec: TokenizerSpec) -> TokenizerSpec:
+        """Return the specification with the blank in front of a text that Llama's class puts there.
+
+        The setting of that class is stronger than the one in the model, in both directions.
+        """
+        adds, spaces = self._settings.config.values.get("add_prefix_space"), spec.normalizer
+        is_known = type(adds) is bool and isinstance(spaces, Spaces)
+        if not is_known or self.class_name.removesuffix("Fast") not in _BLANK_CLASSES:
+            return spec
+        decoder = spec.decoder
+        if isinstance(decoder, Subwords) and not spaces.remove_extra_whitespaces:
+            decoder = replace(decoder, drop_marks="first" if adds else "none")
+        return replace(spec, normalizer=replace(spaces, add_dummy_prefix=adds), decoder=decoder)
 
     @property
     def _rows(self) -> int:

@@ -182,17 +182,23 @@ def test_a_card_is_kept(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "A-Model-7B-v2")
     text = "---\nlicense: mit\ntags:\n- a\n- b\nlanguage: en\nbase_model: Org/Base-7B\n---\n# A\n"
     (folder / folder_files.CARD).write_text(text)
-    (folder / "generation_config.json").write_text('{"temperature": 0.5, "top_k": "many"}')
+    (folder / "generation_config.json").write_text(
+        '{"temperature": 0.5, "top_k": "many", "repetition_penalty": 1.25}'
+    )
     done = convert_model(folder, tmp_path / "x.gguf", allow_loss=LOSSES)
     found = open_gguf(done.path).metadata
     wanted = {
         "general.name": "A Model 7B v2", "general.license": "mit", "general.tags": ["a", "b"],
         "general.languages": ["en"], "general.base_model.0.name": "Base 7B",
-        "general.sampling.temp": 0.5,
+        "general.sampling.temp": 0.5, "general.sampling.penalty_repeat": 1.25,
     }  # fmt: skip
     for key, value in wanted.items():
         assert (list(found[key]) if isinstance(value, list) else found[key]) == value, key
     assert "general.sampling.top_k" not in found
+    back = convert_to_folder(done.path, tmp_path / "back", allow_loss=LOSSES)
+    settings = json.loads((Path(back.path) / "generation_config.json").read_text())
+    assert settings["temperature"] == 0.5
+    assert settings["repetition_penalty"] == 1.25
 
 
 def test_numbers_that_are_none_do_not_get_into_a_config(tmp_path: Path) -> None:

@@ -136,6 +136,52 @@ def test_a_token_outside_the_model_is_named_with_its_file(place: str, tmp_path: 
     assert f"'zebrafish' with the id {SIZE + 2}" in str(caught.value)
 
 
+SOFT = {str(SIZE): entry("<soft>", True)}
+
+
+@pytest.mark.parametrize("role", ["", "pad_token", "eos_token", "chat_template"])
+def test_a_token_without_a_row_is_left_out_where_nothing_needs_it(
+    role: str, tmp_path: Path
+) -> None:
+    """Gemma 3's 1B and 270M have one for pictures, many fine-tunes one for padding."""
+    settings = {
+        CONFIG: {**CLASS, "added_tokens_decoder": SOFT, **({role: "<soft>"} if role else {})}
+    }
+    path = folder(tmp_path / "model", settings, rows=SIZE)
+    findings = {finding.rule.code: finding.what for finding in check(path).findings}
+    if role in ("eos_token", "chat_template"):
+        assert "'<soft>' with the id 8000" in findings["folder-vocabulary"]
+        with pytest.raises(UsageError, match="<soft>"):
+            convert_model(path, tmp_path / "m.gguf")
+        return
+    (loss,) = (
+        loss for loss in convert_model(path, tmp_path / "m.gguf").losses if "8000" in loss.effect
+    )
+    assert loss.code == "ids-special"
+    assert loss.effect == findings["folder-remainder"]
+    assert {"'<soft>'", CONFIG} <= set(loss.effect.replace(":", "").split())
+    back = mtkit.load(tmp_path / "m.gguf")
+    assert max(back.encode_ids("a <soft>")) < SIZE == back.vocab_size
+
+
+@pytest.mark.parametrize("name", ["LlamaTokenizer", "LlamaTokenizerFast"])
+@pytest.mark.parametrize("adds", [True, False, None])
+def test_a_blank_in_front_is_as_the_class_says(
+    adds: bool | None, name: str, tmp_path: Path
+) -> None:
+    settings = {"tokenizer_class": name, "add_prefix_space": adds, "legacy": False}
+    path = folder(tmp_path / "model", {CONFIG: settings}, rows=SIZE)
+    whole = mtkit.load(path)
+    mtkit.convert(whole, tmp_path / "v.gguf")
+    back = mtkit.load(tmp_path / "v.gguf")
+    live = reference("transformers").AutoTokenizer.from_pretrained(path)
+    for text in ("Hello world", "größer 12"):
+        ids = whole.encode_ids(text, add_special_tokens=False)
+        assert ids == back.encode_ids(text, add_special_tokens=False)
+        assert ids == live(text, add_special_tokens=False).input_ids, text
+        assert whole.decode(ids) == back.decode(ids) == text
+
+
 def test_the_vocabulary_alone_is_that_of_the_model(tmp_path: Path) -> None:
     path = folder(tmp_path / "model", PLACES["tokenizer.json"][0])
     whole = open_gguf(convert_model(path, tmp_path / "m.gguf").path).metadata

@@ -3,7 +3,8 @@
 tokenizer_config.json names the special tokens (a string or an object with ``content``),
 special_tokens_map.json those that the former lacks, generation_config.json the ids that end a
 generation. Chat templates are in tokenizer_config.json (one string, or a list of named ones), and
-in chat_template.jinja and additional_chat_templates/NAME.jinja, which come first.
+in chat_template.jinja and additional_chat_templates/NAME.jinja, which come first; only where there
+is none, in chat_template.json.
 
 ``TokenizerSpec.extras`` has by file what the specification does not say, and it is written again
 (``adapt_extras``), but for special tokens that have changed since: they would be read back as the
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 GENERATION = "generation_config.json"
 TEMPLATE = "chat_template.jinja"
+PROCESSOR_TEMPLATE = "chat_template.json"
+"""Of older processors; it counts where nothing else has a template."""
 TEMPLATES_FOLDER = "additional_chat_templates"
 CLEAN_UP = "clean_up_tokenization_spaces"
 
@@ -56,9 +59,13 @@ class SideFiles:
     def _templates(self, source: Source) -> tuple[ChatTemplate, ...]:
         """Take the chat templates out of the configuration and read the template files."""
         templates: dict[str, str] = {}
-        config = self.documents.get(CONFIG, {})
-        value = config.pop("chat_template", None)
+        value = self.documents.get(CONFIG, {}).pop("chat_template", None)
         where = f"{CONFIG}: chat_template"
+        files = {"default": source.beside(TEMPLATE), **_named_templates(source)}
+        data = source.beside(PROCESSOR_TEMPLATE)
+        if data is not None and value is None and files["default"] is None:
+            fields = Fields(parse_json(data, PROCESSOR_TEMPLATE), PROCESSOR_TEMPLATE)
+            value, where = fields.values.get("chat_template"), PROCESSOR_TEMPLATE
         if type(value) is str:
             templates["default"] = value
         elif type(value) is list:
@@ -71,7 +78,6 @@ class SideFiles:
                 templates[name] = entry.string(name)
         elif value is not None:
             raise FormatError(f"is {format_value(value)}, not a template", field=where)
-        files = {"default": source.beside(TEMPLATE), **_named_templates(source)}
         for name, data in files.items():
             if data is not None:
                 try:

@@ -210,6 +210,22 @@ def test_what_lies_beside_gives_special_ids_and_templates(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize("stronger", [None, "tokenizer_config.json", "chat_template.jinja"])
+def test_the_template_of_a_processor_counts_where_there_is_no_other(
+    stronger: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "tokenizer.json").write_text(
+        json.dumps({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})
+    )
+    (tmp_path / "chat_template.json").write_text('{"chat_template": "old"}')
+    if stronger:
+        (tmp_path / stronger).write_text(
+            {"chat_template.jinja": "new"}.get(stronger, '{"chat_template": "new"}')
+        )
+    (template,) = hf.read(Source.open(str(tmp_path / "tokenizer.json")), {}).spec.chat_templates
+    assert template.text == ("new" if stronger else "old")
+
+
 def test_an_unknown_token_outside_the_vocabulary_is_an_error_where_it_is_needed() -> None:
     model = {"type": "BPE", "unk_token": "gone", "vocab": {"a": 0}, "merges": []}
     library = reference("tokenizers").Tokenizer.from_str(json.dumps({"model": model}))
