@@ -146,6 +146,17 @@ def _bytes_of(array: Any) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
+def transposed(stored: StoredTensor) -> StoredTensor:
+    """Return a matrix with its axes exchanged; other tensors as they are."""
+    weight = stored.weight
+    if len(weight.shape) != 2 or weight.type not in DTYPES:
+        return stored
+    rows, columns = weight.shape
+    size = weight.n_bytes // max(rows * columns, 1)
+    turned = replace(weight, shape=(columns, rows), strides=(size, size * columns))
+    return _strided(turned, stored.data, stored.path)
+
+
 def _strided(weight: Weight, data: memoryview, path: str) -> ComputedTensor:
     """Return a tensor whose numbers lie scattered in its storage."""
 

@@ -102,7 +102,7 @@ _SAMPLING = NoEffect(
     "a setting of generate() in transformers; in llama.cpp the caller sets it",
     (
         "do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "num_beams",
-        "num_beam_groups", "diversity_penalty", "length_penalty",
+        "num_beam_groups", "diversity_penalty", "repetition_penalty", "length_penalty",
         "encoder_repetition_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
         "bad_words_ids", "num_return_sequences", "max_length", "max_new_tokens", "min_length",
         "min_new_tokens", "max_time", "early_stopping", "exponential_decay_length_penalty",

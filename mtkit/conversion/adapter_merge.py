@@ -55,6 +55,7 @@ _FILE_TYPE, _MOSTLY_F16 = "general.file_type", 1
 _BLOCK = 1 << 18
 """Values that are summed at once."""
 _EMBEDDING = "token_embd.weight"
+_HEAD = "lm_head.weight"
 _OTHER_BASE = "check that this is its base model"
 _IN_PYTHON = "in Python: peft.PeftModel.from_pretrained(…).merge_and_unload()"
 _LEFT_OUT = (".gguf", ".pth", ".pt", ".h5", ".msgpack", ".onnx", ".ckpt", ".npz", ".part")
@@ -69,6 +70,7 @@ class Addend(Record):
         load: Returns B of shape (…, rows, rank) and A of shape (…, rank, columns); or the whole
             product and None.
         replaces: The product takes the place of the matrix.
+        numbers: With ``replaces``, of the only rows of the matrix whose place it takes.
         magnitude: Of DoRA: the lengths that the rows of the sum get.
         owner: Path of the adapter.
     """
@@ -76,6 +78,7 @@ class Addend(Record):
     scale: float
     load: Callable[[], tuple[Any, Any]]
     replaces: bool = False
+    numbers: tuple[int, ...] | None = None
     magnitude: Callable[[], Any] | None = None
     owner: str = ""
 
@@ -87,6 +90,11 @@ class Addend(Record):
         lengths = None if self.magnitude is None else self.magnitude().reshape(-1)
 
         def apply(sums: Any, first: int, stop: int) -> None:
+            if self.numbers is not None:
+                for place, number in enumerate(self.numbers):
+                    if first <= number < stop:
+                        sums[number - first] = rows(place, place + 1)[0]
+                return
             if self.replaces:
                 sums[:] = rows(first, stop)
                 return
@@ -474,8 +482,20 @@ def _folder_addends(
             hint = "in Python: merge_and_unload() of PEFT, for a model with other rows"
             raise UnsupportedError(what, field=quoted(real), hint=hint)
         yield real, Addend(1.0, partial(_load_whole, stored), replaces=True)
+    for name, (stored, numbers) in adapter.rows.items():
+        real = _tensor_of(tensors, name)
+        shape = tensors[real].weight.shape
+        _refuse_scale(scale, real)
+        _refuse_copy(base, real)
+        if stored.weight.shape[1:] != shape[1:] or max(numbers) >= shape[0]:
+            rows = f"row {max(numbers)} of {[*stored.weight.shape[1:]]}"
+            what = f"trains {rows}, but the base model has {list(shape)}"
+            raise UnsupportedError(what, field=quoted(real), hint=_OTHER_BASE)
+        load = partial(_load_whole, stored)
+        yield real, Addend(1.0, load, replaces=True, numbers=numbers)
     for name, pair in adapter.pairs.items():
         real = _tensor_of(tensors, name)
+        _refuse_copy(base, real)
         rows, columns = pair.b.weight.shape[0], pair.a.weight.shape[1]
         shapes = [(rows, columns), (columns, rows)]
         shape = tensors[real].weight.shape
@@ -513,6 +533,14 @@ def _refuse_tied(base: ModelFolder, name: str) -> None:
     is_either = name.endswith(("embed_tokens.weight", "wte.weight", "lm_head.weight"))
     if is_either and base.config.get("tie_word_embeddings") is True:
         what = "is trained whole, but the model has one matrix for embedding and head"
+        raise UnsupportedError(what, field=quoted(name), hint=_IN_PYTHON)
+
+
+def _refuse_copy(base: ModelFolder, name: str) -> None:
+    """Refuse an embedding of which a copy is the head: only one of the two would change."""
+    is_tied = base.config.get("tie_word_embeddings") is True
+    if is_tied and name.endswith(("embed_tokens.weight", "wte.weight")) and _HEAD in base.tensors:
+        what = f"is adapted, but {quoted(_HEAD)} is stored as its copy"
         raise UnsupportedError(what, field=quoted(name), hint=_IN_PYTHON)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,12 @@ from mtkit.architectures.tensor_match import every_match
 from mtkit.checkpoints import adapter_folder
 from mtkit.checkpoints.adapter_folder import WEIGHTS
 from mtkit.checkpoints.folder_files import tensors_of
+from mtkit.checkpoints.safetensors import NewWeight, file_chunks
 from mtkit.conversion.adapter import convert_adapter
+from mtkit.conversion.adapter_merge import merge_into_folder
 from mtkit.errors import FormatError, LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
+from mtkit.gguf.values import BF16, encode_values
 from mtkit.inspection.adapter import inspect_adapter
 
 GOLDEN = {
@@ -170,7 +175,8 @@ OTHERS: list[tuple[dict[str, Any], str]] = [
     ({"modules_to_save": ["lm_head"]}, "modules_to_save: asks for whole layers"),
     ({"use_dora": True}, "use_dora: asks for DoRA"),
     ({"bias": "all"}, "bias: asks for biases"),
-    ({"alpha_pattern": {r"layers\.\d+": 2}}, "alpha_pattern: 'layers\\.\\d+' is a pattern"),
+    ({"alpha_pattern": {r"(a+)+": 2}}, "alpha_pattern: '(a+)+' is a pattern that mtkit"),
+    ({"alpha_pattern": {r".*.*.*": 2}}, "alpha_pattern: '.*.*.*' is a pattern that mtkit"),
     ({"trainable_token_indices": [1]}, "trainable_token_indices: asks for single embeddings"),
     ({"init_lora_weights": "pissa_niter_4"}, "init_lora_weights: is 'pissa_niter_4', which"),
     ({"init_lora_weights": 3}, "init_lora_weights: is '3', which"),
@@ -331,14 +337,119 @@ def test_values_that_a_type_does_not_hold(base: Path, kind: str, value: float, w
     assert [loss.code for loss in made.losses] == ["values"]
 
 
+def as_mlx(adapter: Path, base: Path, scale: float, **config: Any) -> Path:
+    """Write an adapter of PEFT as mlx-lm does: both matrices transposed, the scale as it is."""
+    weights = []
+    for stored in tensors_of(str(adapter / WEIGHTS)):
+        name = (
+            stored.weight.name.removeprefix(adapter_folder.PREFIX).removesuffix(".weight").lower()
+        )
+        data = np.ascontiguousarray(stored.floats().T).tobytes()
+        shape = stored.weight.shape[::-1]
+        weights.append(NewWeight(name, "F32", shape, len(data), partial(iter, (data,))))
+    target = adapter.with_name("mlx")
+    target.mkdir()
+    (target / "adapters.safetensors").write_bytes(b"".join(file_chunks(weights)))
+    document = {
+        "fine_tune_type": "lora", "model": str(base), "num_layers": 2, "iters": 5,
+        "lora_parameters": {"rank": 4, "scale": scale, "dropout": 0.0}, **config,
+    }  # fmt: skip
+    (target / adapter_folder.CONFIG).write_text(json.dumps(document))
+    return target
+
+
 def test_an_adapter_of_mlx(base: Path) -> None:
-    adapter = adapter_of(base)
-    config = {"fine_tune_type": "lora", "lora_parameters": {"rank": 8, "scale": 20.0}}
-    (adapter / adapter_folder.CONFIG).write_text(json.dumps(config))
-    with pytest.raises(UnsupportedError, match="is an adapter of MLX"):
+    adapter = adapter_of(base)  # alpha 8, rank 4
+    mlx = as_mlx(adapter, base, 2.0)
+    left, right = (open_gguf(convert_adapter(folder).path) for folder in (adapter, mlx))
+    assert left.metadata["adapter.lora.alpha"] == right.metadata["adapter.lora.alpha"] == 8
+    assert list(left.names) == list(right.names)
+    for name, tensor in left.names.items():
+        assert left.tensor_data(tensor) == right.tensor_data(right.names[name]), name
+    report = inspect_adapter(str(mlx))
+    assert (report.kind, report.alpha, report.refused) == ("MLX lora", 2.0, None)
+    assert report.notes == ()
+    merged = [
+        b"".join(
+            chunk
+            for file in merge_into_folder(str(base), [str(folder)]).files
+            for chunk in file.chunks
+        )
+        for folder in (adapter, mlx)
+    ]
+    assert merged[0] == merged[1]
+
+
+@pytest.mark.parametrize(
+    ("config", "what"),
+    [
+        ({"fine_tune_type": "dora"}, "is 'dora' of MLX"),
+        ({"fine_tune_type": "full"}, "is 'full' of MLX"),
+        ({"lora_parameters": {"rank": 4}}, "lora_parameters.scale: is not a number"),
+    ],
+)
+def test_other_adapters_of_mlx(base: Path, config: dict[str, Any], what: str) -> None:
+    mlx = as_mlx(adapter_of(base), base, 2.0, **config)
+    with pytest.raises(MtkitError, match=what):
+        convert_adapter(mlx)
+
+
+PATTERNS = [
+    r"layers\.\d+\.mlp\.down_proj", r".*layers\.1\..*proj", "^model.layers.0.self_attn.q_proj",
+    r"(q|k)_proj", "proj", r"model\.layers\.[01]\.self_attn\..*",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_of_alpha_are_those_of_peft(base: Path, pattern: str) -> None:
+    adapter = adapter_of(base, config={"alpha_pattern": {pattern: 3, "up_proj": 5}})
+    for name, pair in adapter_folder.read(str(adapter)).pairs.items():
+        layer = name.removesuffix(".weight")
+        fits = (key for key in (pattern, "up_proj") if re.match(rf"(.*\.)?({key})$", layer))
+        assert pair.alpha == {pattern: 3, "up_proj": 5}.get(next(fits, ""), 8), name
+
+
+def trained_rows(base: Path, numbers: Any, count: int, columns: int = 64) -> Path:
+    adapter = adapter_of(base, config={"trainable_token_indices": numbers})
+    halves = {one.weight.name: one.weight.shape for one in tensors_of(str(adapter / WEIGHTS))}
+    name = f"{adapter_folder.PREFIX}model.embed_tokens.token_adapter.trainable_tokens_delta"
+    write_weights(adapter / WEIGHTS, {**halves, name: (count, columns)}, "F32")
+    return adapter
+
+
+@pytest.mark.parametrize("numbers", [[7, 3], {"embed_tokens": [7, 3]}])
+def test_single_rows_that_were_trained_are_merged(base: Path, numbers: Any, tmp_path: Path) -> None:
+    adapter = trained_rows(base, numbers, 2)
+    with pytest.raises(UnsupportedError, match="single embeddings"):
         convert_adapter(adapter)
-    report = inspect_adapter(str(adapter))
-    assert (report.kind, report.alpha) == ("MLX lora", 20.0)
+    merge = merge_into_folder(str(base), [str(adapter)])
+    data = next(b"".join(file.chunks) for file in merge.files if file.name == "model.safetensors")
+    (tmp_path / "model.safetensors").write_bytes(data)
+    name = "model.embed_tokens.weight"
+    new = {one.weight.name: one for one in tensors_of(str(tmp_path / "model.safetensors"))}
+    old = {one.weight.name: one for one in tensors_of(str(base / "model.safetensors"))}
+    rows = next(one for one in tensors_of(str(adapter / WEIGHTS)) if "delta" in one.weight.name)
+    wanted = old[name].floats()
+    wanted[[7, 3]] = rows.floats()
+    assert new[name].weight.type == "BF16"
+    assert bytes(new[name].data) == bytes(memoryview(encode_values(wanted, BF16)))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "count", "columns", "what"),
+    [
+        ([7], 2, 64, "does not say which rows"), ([3, 3], 2, 64, "does not say which rows"),
+        ({"lm_head": [3, 4]}, 2, 64, "does not say which rows"),
+        ({"embed_tokens": [3], "lm_head": [3]}, 1, 64, "lm_head"),
+        ([3], 1, 32, "row 3 of"), ([10**6], 1, 64, "row 1000000 of"),
+    ],
+)  # fmt: skip
+def test_rows_that_do_not_fit(
+    base: Path, numbers: Any, count: int, columns: int, what: str
+) -> None:
+    adapter = trained_rows(base, numbers, count, columns)
+    with pytest.raises(MtkitError, match=what):
+        merge_into_folder(str(base), [str(adapter)])
 
 
 def test_what_an_adapter_says(base: Path) -> None:
