@@ -273,7 +273,7 @@ def _fault_error(fault: Fault, architecture: Architecture, claim: str) -> Format
         what = f"has the shape {list(fault.shape)}, but {claim} {list(fault.expected)}"
         return FormatError(what, field=f"tensor {quoted(fault.names[0])}")
     what = f"{architecture.classes[0]} has no tensor {format_names(fault.names)}"
-    return FormatError(what, hint="the weights belong to a different architecture")
+    return FormatError(what, hint="they belong to another class, or were for training alone")
 
 
 def format_names(names: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from mtkit.architectures.config import class_of
 from mtkit.base.escape import shown
 from mtkit.base.record import Record
+from mtkit.checkpoints.folder_files import MODEL_CONFIG, is_weights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,18 @@ _ORIGINAL = "take the repository of the model it was made from, with model.safet
 _PICKLE = "is a pickle, which runs code when it is loaded"
 _BY_PICKLE = _SAVED % ("", " writes model.safetensors")
 _EITHER = "%s, which only transformers 4 reads"
+_INNER = Form((), "is in a folder of its own", "convert that folder, or move its files up")
 FORMS = (
+    Form(
+        ("adapter_model.*", "adapters.safetensors", "*_adapters.safetensors"),
+        "has the weights of an adapter, whose adapter_config.json is missing",
+        "download the folder again, or take the merged model",
+    ),
+    Form(
+        ("*.safetensors.index.json",),
+        "lists files of weights that are not there",
+        "download the folder again",
+    ),
     Form(
         ("*pytorch_model*.bin", "*.pth", "*.pt", "*.th", "*.pkl", "*.joblib",
          "*pytorch_model*.bin.index.json"),
@@ -87,7 +99,8 @@ FORMS = (
     Form(("openvino*.bin", "openvino*.xml"), "is a model of OpenVINO", _ORIGINAL),
     Form(
         ("*.tflite", "*.mlmodel", "*.mlpackage", "*.mlmodelc", "*.llamafile", "*.engine", "*.plan",
-         "*.ot", "*.pte", "*.ptl", "*.mar", "*.task", "*.litertlm", "*.mnn", "*.rknn", "*.trt"),
+         "*.ot", "*.pte", "*.ptl", "*.mar", "*.task", "*.litertlm", "*.mnn", "*.rknn", "*.trt",
+         "*.pdparams", "*.pdiparams", "*.pdmodel"),
         "is a model for another program",
         _ORIGINAL,
     ),
@@ -109,8 +122,8 @@ FORMS = (
     ),
 )  # fmt: skip
 NO_WEIGHTS = (
-    "optimizer*", "scheduler*", "scaler*", "rng_state*", "training_args*", "adapter_model*",
-    "adapters.safetensors", "*_adapters.safetensors", "trainer_state*", "tokenizer*",
+    "optimizer*", "scheduler*", "scaler*", "rng_state*", "training_args*", "trainer_state*",
+    "tokenizer*",
 )  # fmt: skip
 """Files of the same suffixes that are no weights of a model."""
 _FOLDERS = ("onnx", "original", "openvino", "flax", "tf", "0_Transformer", "checkpoint")
@@ -178,10 +191,14 @@ def _in_folders(path: str) -> Iterator[UnreadFile]:
         form = form_of(name)
         if form is not None:
             yield UnreadFile(name, form)
-    for folder in _FOLDERS:
+    folders: Iterable[str] = _FOLDERS
+    if os.path.isfile(os.path.join(path, MODEL_CONFIG)):  # else tokenizers alone may lie there
+        others = (name for name in sorted(os.listdir(path)) if not name.startswith("."))
+        folders = dict.fromkeys((*_FOLDERS, *others))
+    for folder in folders:
         inner = os.path.join(path, folder)
         if os.path.isdir(inner):
             for name in sorted(os.listdir(inner)):
-                form = form_of(name)
+                form = _INNER if is_weights(name) else form_of(name)
                 if form is not None and os.path.isfile(os.path.join(inner, name)):
                     yield UnreadFile(f"{folder}/{name}", form)

@@ -252,7 +252,6 @@ READ_FIELDS: dict[str, tuple[str, ...]] = {
     ),
     GENERATION: (
         "bos_token_id", "eos_token_id", "pad_token_id", "sequence", "xtc_probability",
-        "repetition_penalty",
         "xtc_threshold", "penalty_last_n", "penalty_repeat", "mirostat", "mirostat_tau",
         "mirostat_eta", "sep_token_id",
     ),

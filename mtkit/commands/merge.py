@@ -155,6 +155,7 @@ def _refuse_adapters(names: Sequence[str]) -> None:
 
 
 def _first(names: Sequence[str]) -> str:
+    from mtkit.checkpoints.folder_files import MODEL_CONFIG
     from mtkit.errors import UsageError
     from mtkit.gguf.shards import is_first_shard
 
@@ -165,6 +166,8 @@ def _first(names: Sequence[str]) -> str:
         if len(firsts) != 1:
             what = "has the shards of several models" if firsts else "is a folder without shards"
             hint = f"name one of: {', '.join(firsts)}" if firsts else "NAME-00001-of-00003.gguf …"
+            if not firsts and MODEL_CONFIG in os.listdir(folder):
+                hint = "--lora ADAPTER merges an adapter into it"
             raise UsageError(what, source=folder, hint=hint)
         return firsts[0]
     return next(filter(is_first_shard, names), names[0])

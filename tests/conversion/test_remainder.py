@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -136,12 +137,19 @@ FILES_OF_FORMS = (
     "weights.pkl", "consolidated.00.pth", "original/consolidated.00.pth", "model.tflite",
     "openvino_model.bin", "rust_model.ot", "model.bin", "weights.bin",
     "diffusion_pytorch_model.bin", "saved_model.pb", "model.mlpackage",
-    "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.safetensors", "adapter_model.safetensors", "model.pdparams",
+    "pytorch_model.safetensors.index.json",
+)  # fmt: skip
+IN_FOLDERS = (
+    "global_step10/mp_rank_00_model_states.pt", "pytorch_model_fsdp_0/__0_0.distcp",
+    "last/model.safetensors",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("has_config", [True, False])
-@pytest.mark.parametrize("name", FILES_OF_FORMS)
+@pytest.mark.parametrize(
+    ("name", "has_config"),
+    [*product(FILES_OF_FORMS, (True, False)), *product(IN_FOLDERS, (True,))],
+)
 def test_a_form_that_is_not_read_is_refused_by_name(
     tmp_path: Path, name: str, has_config: bool
 ) -> None:
