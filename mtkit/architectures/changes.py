@@ -29,6 +29,7 @@ class Change:
         computes: It takes and gives float32; else it moves values of any type.
         keeps_order: The values of the sources, one tensor after the other, are those of the target.
         stores: Type in the GGUF, whose bytes it gives; empty: as for every tensor.
+        takes: Types in the folder that it takes; empty: all of numbers.
         slack: Tolerated difference, in units in the last place, between math libraries.
         moves_rows: It moves whole rows, so it applies to the B of an adapter as well.
         narrows: The tensor gets the type of matrices, though one of its name stays F32 elsewhere.
@@ -37,6 +38,7 @@ class Change:
     computes = False
     keeps_order = True
     stores = ""
+    takes: tuple[str, ...] = ()
     slack = 0
     moves_rows = False
     narrows = False
@@ -445,6 +447,25 @@ class Interleaved(Change):
         return [np.stack(list(parts), -1).reshape(shapes[0])]
 
 
+class _Whole(Change):
+    """Whole numbers that are I32 in the GGUF."""
+
+    keeps_order = False
+    stores = "I32"
+    takes = ("I64", "I32")
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Narrow them."""
+        return [array.astype("<i4") for array in arrays]
+
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Widen them."""
+        return [array.astype("<i8") for array in arrays]
+
+
+TO_I32 = _Whole()
+
+
 class Mxfp4(Change):
     """Numbers of 4 bits and a scale for each 32 of them, which are two tensors in the folder.
 
@@ -455,6 +476,7 @@ class Mxfp4(Change):
 
     keeps_order = False
     stores = "MXFP4"
+    takes = ("U8",)
 
     def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
         """Return the shapes of numbers and of scales."""
@@ -465,16 +487,21 @@ class Mxfp4(Change):
         return [(*scales, 16), scales]
 
     def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
-        """Make blocks: the scale, then the numbers."""
-        import numpy as np
-
+        """Make blocks."""
         tensors = []
         for number in range(len(shapes)):
             numbers, scales = (array[:, number :: len(shapes)] for array in arrays)
-            first, second = numbers[..., :8], numbers[..., 8:]
-            blocks = np.empty((*scales.shape, 17), np.uint8)
-            blocks[..., 0] = scales
-            blocks[..., 1::2] = (first & 15) | (second << 4)
-            blocks[..., 2::2] = (first >> 4) | (second & 0xF0)
-            tensors.append(blocks)
+            tensors.append(mxfp4_blocks(numbers, scales))
         return tensors
+
+
+def mxfp4_blocks(pairs: Any, scales: Any) -> Any:
+    """Return blocks: the scale, then the numbers, of which ``pairs`` has neighbors in a byte."""
+    import numpy as np
+
+    first, second = pairs[..., :8], pairs[..., 8:]
+    blocks = np.empty((*scales.shape, 17), np.uint8)
+    blocks[..., 0] = scales
+    blocks[..., 1::2] = (first & 15) | (second << 4)
+    blocks[..., 2::2] = (first >> 4) | (second & 0xF0)
+    return blocks

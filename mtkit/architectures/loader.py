@@ -63,6 +63,7 @@ _LOADERS = {
     "cogvlm": LoaderTensors(needs=_OF_PICTURES),
     "dbrx": LoaderTensors(head=True),
     "deci": LoaderTensors(takes=_BIASED, more="rope_freqs.weight"),
+    "deepseek4": LoaderTensors(takes="exp_probs_b_vl", head=True),
     "dots1": LoaderTensors(head=True),
     "ernie4_5": LoaderTensors(takes="attn_output"),
     "ernie4_5-moe": LoaderTensors(takes="attn_output"),

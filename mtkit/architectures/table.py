@@ -48,6 +48,7 @@ class Row(Record):
         folder: Names in the folder; one with ``{e}`` stands for those of all experts (``COUNTS``).
         layers: Whether a layer has it; None: every layer.
         exact: Whether the tensors of the GGUF are F32 in every file.
+        keeps: Whether they keep the types that the folder has, whatever type was asked for.
     """
 
     folder: tuple[str, ...]
@@ -57,6 +58,7 @@ class Row(Record):
     optional: bool = False
     layers: Callable[[Dims], bool] | None = None
     exact: bool = False
+    keeps: bool = False
 
 
 Rows = tuple[Row, ...]
@@ -76,6 +78,8 @@ class Generated(Record):
 
 class LayerNumber(Record):
     """A number of each layer: a tensor in the folder, one array of all of them in the metadata.
+
+    Without ``{i}`` in its name it is one of the model, and a number in the metadata.
 
     Attributes:
         axes: Axes of a tensor: "1", or "" for a scalar.
@@ -201,6 +205,11 @@ def optional(*rows: Rows) -> Rows:
 def exact(*rows: Rows) -> Rows:
     """Return rows whose tensors are F32 in every GGUF."""
     return tuple(replace(row, exact=True) for group in rows for row in group)
+
+
+def keeping(*rows: Rows) -> Rows:
+    """Return rows whose tensors keep their types; what was FP8 is Q8_0."""
+    return tuple(replace(row, keeps=True) for group in rows for row in group)
 
 
 def in_layers(layers: Callable[[Dims], bool], *rows: Rows) -> Rows:

@@ -34,6 +34,9 @@ _WRITER_SECONDS = 2.0
 _HELD_BYTES, _LEAST_BYTES = 1 << 24, 1 << 20
 """Read of a mapping until its pages go back; what is worth it at the end."""
 
+_PROGRAMS, _MARK_BYTES = (b"MZqFpD", b"jartsr", b"\x7fELF"), 6
+"""First bytes of a llamafile: a program of Cosmopolitan Libc, the last one once it was assimilated.
+"""
 _SCALARS = {
     order: {code: struct.Struct(order + code) for code in "BbHhIiQqfd"} for order in ("<", ">")
 }
@@ -145,12 +148,18 @@ class Source:
         """
         if path == "-":
             return cls("-", _read(standard_input(), "-"))
-        return cls(path, map_file(path, guard=guard), folder=os.path.dirname(path) or ".")
+        data = map_file(path, guard=guard)
+        if bytes(data[:_MARK_BYTES]).startswith(_PROGRAMS):
+            from mtkit.base.llamafile import model_in
+
+            data = model_in(path, data) or data
+        return cls(path, data, folder=os.path.dirname(path) or ".")
 
     def require_whole(self) -> None:
         """Raise where a guarded file is not what it was, after something was read of it."""
-        if isinstance(self.data, MappedFile) and self.data.guard is not None:
-            self.data.guard.require_whole()
+        origin = self.data.obj if isinstance(self.data, memoryview) else self.data
+        if isinstance(origin, MappedFile) and origin.guard is not None:
+            origin.guard.require_whole()
 
     def beside(self, name: str) -> bytes | None:
         """Return the content of a file in the same folder, or None where there is none."""

@@ -6,7 +6,7 @@ The settings are ``quantization_config`` of config.json, of MLX ``quantization``
 from __future__ import annotations
 
 from mtkit.architectures.config import MLX, MXFP4, quantization
-from mtkit.checkpoints import nvfp4, quantized, quantized_blocks
+from mtkit.checkpoints import float4, quantized, quantized_blocks
 from mtkit.checkpoints.quantized import Tensors
 from mtkit.errors import UnsupportedError
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from mtkit.checkpoints.folder_files import StoredTensor
 
 METHODS: dict[str, Callable[[Tensors], None]] = {
-    "fp8": quantized.read_fp8,
+    "fp8": float4.read_fp8_mix,
     "fbgemm_fp8": quantized.read_fp8,
-    "modelopt": nvfp4.read_modelopt_mix,
-    "compressed-tensors": nvfp4.read_compressed_mix,
+    "modelopt": float4.read_modelopt_mix,
+    "compressed-tensors": float4.read_compressed_mix,
     "gptq": quantized.read_gptq,
     "awq": quantized.read_awq,
     "bitnet": quantized.read_bitnet,

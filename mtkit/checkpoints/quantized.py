@@ -132,7 +132,11 @@ def float8_values(kind: str) -> Any:
 
 
 def floats_of(bits: Any, kind: str) -> Any:
-    """Return an array of a type's bits as float32."""
+    """Return an array of a type's bits as float32; those of U8 are exponents (E8M0)."""
+    if kind in ("U8", "F8_E8M0"):
+        import numpy as np
+
+        return np.ldexp(np.float32(1), bits.view(np.uint8).astype(np.int32) - 127)
     return float8_values(kind)[bits] if kind in FLOATS_8 else bits_as_floats(bits, kind)
 
 
@@ -140,11 +144,15 @@ _STORED = (*FLOATS_8, "I8", *_FLOATS)
 
 
 def scale_weight(
-    tensors: Tensors, name: str, scale_name: str, block: Sequence[int] | None = None
+    tensors: Tensors,
+    name: str,
+    scale_name: str,
+    block: Sequence[int] | None = None,
+    types: Sequence[str] = _FLOATS,
 ) -> None:
     """Multiply a weight with its scale: one, one a row, or one a block."""
     weight = tensors.take(name, _STORED)
-    scale = tensors.take(scale_name)
+    scale = tensors.take(scale_name, types)
     shape, steps = weight.weight.shape, scale.weight.shape
     if block is not None:
         sizes = (*(1,) * (len(steps) - len(block)), *block)

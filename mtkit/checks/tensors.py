@@ -65,6 +65,8 @@ def fault_findings(
 _NO_PRODUCT = frozenset({"I8", "I16", "I32", "I64", "F64", "Q8_1", "Q8_K"})
 _SINGLE_NAMES = ("conv1d.weight", "shortconv.conv.weight", "token_types.weight")
 """Ends of names of matrices that are no factors of a product."""
+_LOOK_UP = "ffn_gate_tid2eid.weight"
+"""End of the name of a table of whole numbers: the experts of each token (DeepSeek V4)."""
 
 
 def _wrong_types(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
@@ -77,7 +79,7 @@ def _wrong_types(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]
         if _is_single(tensor):
             if tensor.type.name != "F32":
                 yield field, f"is of type {tensor.type.name}, llama.cpp takes F32 alone", offset
-        elif tensor.type.name in _NO_PRODUCT:
+        elif tensor.type.name in _NO_PRODUCT and not tensor.name.endswith(_LOOK_UP):
             what = f"is of type {tensor.type.name}, which llama.cpp cannot use in a matrix product"
             yield field, what, offset
 

@@ -36,7 +36,7 @@ from mtkit.errors import FormatError, LossError, MtkitError, UsageError
 from mtkit.gguf.byte_order import write_little
 from mtkit.gguf.draft import refuse_forks, refuse_unfinished
 from mtkit.gguf.shards import open_whole
-from mtkit.gguf.values import BF16, F32, decode_values, encode_values
+from mtkit.gguf.values import BF16, F32, I32, I64, decode_values, encode_values
 from mtkit.inspection.kinds import NO_MODEL, find_content
 from mtkit.tokenizer.load import load
 
@@ -203,6 +203,9 @@ def new_weights(
                 data = stack.data[number * size : (number + 1) * size]
                 parts = [Values(data, stack.type, shape)]
             exact = target if target is F32 else _exact_type(parts, match, number, target)
+            is_kept = match.row.keeps and len(shape) > 1 and parts[0].type == "F32"
+            exact = F32 if is_kept else exact
+            exact = I64 if change.stores == I32.name else exact
             record = (losses, name, shape[-1] if shape else 1) if losses else None
             pieces = make_data(parts, change, match.back, number, exact, progress, record)
             yield NewWeight(name, exact.name, shape, prod(shape) * exact.block_bytes, pieces)

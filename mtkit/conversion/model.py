@@ -144,7 +144,7 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
         # After the tensors were matched: sizes that the weights bear out cannot be absurdly large.
         generated = tuple(_generated_tensors(architecture, config, dims))
         for match in matches:
-            known = ("U8",) if match.row.change.stores else (*DTYPES, *PACKED)
+            known = match.row.change.takes or (*DTYPES, *PACKED)
             refuse_computed(match, folder.tensors)
             _refuse_types((folder.tensors[name] for name in match.folder), known)
         numbers = (

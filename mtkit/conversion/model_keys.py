@@ -167,6 +167,8 @@ TEMPLATES = ("tokenizer.chat_template", "tokenizer.chat_templates")
 TOKENS, SCORES, TYPES = (f"tokenizer.ggml.{name}" for name in ("tokens", "scores", "token_type"))
 EMBEDDING = "token_embd.weight"
 _CONTROL, _UNUSED, _UNUSED_SCORE = 3, 5, -10000.0
+PLAMO, _PLAMO_SCORE = "plamo", -1000.0
+"""Whose unused tokens are numbered from 1. Source: conversion/base.py (``_set_vocab_plamo``)."""
 _END_OF_TURN, _TWO_LINES = "tokenizer.ggml.eot_token_id", 261
 """Source: conversion/base.py of llama.cpp, which fills a vocabulary up in the same way."""
 
@@ -209,7 +211,9 @@ def _count_ids(file: GgufFile) -> int:
     return len(tokens) if isinstance(tokens, GgufArray) else 0
 
 
-def fill_vocabulary(new: dict[str, Key], size: int, source: str, shift: int = 0) -> None:
+def fill_vocabulary(
+    new: dict[str, Key], size: int, source: str, shift: int = 0, score: float = _UNUSED_SCORE
+) -> None:
     """Add unused tokens up to the number of ids of a model; ``shift`` is between id and name."""
     tokens = list(new[TOKENS].value)
     if len(tokens) > size:
@@ -223,7 +227,7 @@ def fill_vocabulary(new: dict[str, Key], size: int, source: str, shift: int = 0)
     numbers = range(len(tokens), size)
     for name, values in (
         (TOKENS, [f"[PAD{number + shift}]" for number in numbers]),
-        (SCORES, [_UNUSED_SCORE] * len(numbers)),
+        (SCORES, [score] * len(numbers)),
         (TYPES, [_UNUSED] * len(numbers)),
     ):
         if name in new:
@@ -302,7 +306,10 @@ def model_vocabulary(
         _name_end(keys)
     # In fairseq's order, llama.cpp's converter names unused rows one number behind.
     is_shifted = os.path.basename(path) == FAIRSEQ_FILE and source.id_to_token(0) == "<s>"
-    fill_vocabulary(keys, size, path, -1 if is_shifted else 0)
+    shift, score = -1 if is_shifted else 0, _UNUSED_SCORE
+    if source.format_name == PLAMO:
+        shift, score = 1 - source.vocab_size, _PLAMO_SCORE
+    fill_vocabulary(keys, size, path, shift, score)
     texts = architecture.special_tokens if architecture else {}
     ids = {role: source.token_to_id(text) for role, text in texts.items()}
     by_text = [_role_key(role, number) for role, number in ids.items() if number is not None]

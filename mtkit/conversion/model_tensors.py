@@ -19,6 +19,7 @@ from mtkit.base.binary import give_back
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record
 from mtkit.checkpoints.folder_files import ComputedTensor, PackedTensor
+from mtkit.checkpoints.quantized import FLOATS_8
 from mtkit.checkpoints.safetensors import NewWeight
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf.arrays import GgufArray
@@ -29,6 +30,8 @@ from mtkit.gguf.values import (
     DTYPES,
     F16,
     F32,
+    I32,
+    I64,
     MXFP4,
     NVFP4,
     Q8_0,
@@ -62,6 +65,8 @@ PACKED_FILE_TYPES = {**FILE_TYPES, "f32": 38, "f16": 38, "bf16": 38}
 """Likewise, of a model with weights that stay in 4 bits (``MOSTLY_MXFP4_MOE``)."""
 KEPT_FILE_TYPES = {**FILE_TYPES, "f32": 39, "f16": 39, "bf16": 39}
 """Likewise, with matrices of NVFP4 (``MOSTLY_NVFP4``)."""
+MXFP4_FILE_TYPES = dict.fromkeys(FILE_TYPES, 38)
+"""Likewise, with matrices of MXFP4 among others that another program quantized."""
 PACKED = {"MXFP4": MXFP4, "NVFP4": NVFP4}
 """Types that come from a folder as they are, by name."""
 KEPT_EXACT = frozenset(
@@ -95,8 +100,9 @@ def tensor_type(
 
 def file_types(config: Mapping[str, Any], tensors: Mapping[str, StoredTensor]) -> Mapping[str, int]:
     """Return name of a type → ``general.file_type`` of a model."""
-    if any(isinstance(tensor, PackedTensor) for tensor in tensors.values()):
-        return KEPT_FILE_TYPES
+    packed = {t.weight.type for t in tensors.values() if isinstance(t, PackedTensor)}
+    if packed:
+        return MXFP4_FILE_TYPES if MXFP4.name in packed else KEPT_FILE_TYPES
     return PACKED_FILE_TYPES if quantization(config) == METHOD_MXFP4 else FILE_TYPES
 
 
@@ -154,8 +160,11 @@ def new_tensors(
         for number, (name, shape) in enumerate(zip(match.gguf, match.gguf_shapes, strict=True)):
             stores = match.row.change.stores
             narrows = match.row.change.narrows
-            kind = PACKED[stores] if stores else tensor_type(name, shape, target, narrows=narrows)
+            kind = tensor_type(name, shape, target, narrows=narrows)
+            kind = {**PACKED, "I32": I32}[stores] if stores else kind
             kind = F32 if match.row.exact else BF16 if name in wide else kind
+            if match.row.keeps and not stores and len(shape) > 1:
+                kind = _kept_type(tensors[match.folder[0]], name, shape, kind)
             kind = PACKED.get(sources[0].type, kind)  # its bits are those of the folder
             record = (losses, name, shape[-1] if shape else 1) if losses else None
             pieces = make_data(
@@ -164,6 +173,19 @@ def new_tensors(
             size = prod(shape) // kind.block * kind.block_bytes
             yield NewTensor(name, tuple(reversed(shape)), kind, LazyData(size, pieces))
             yield from _scale_tensors(name, [tensors[source] for source in match.folder])
+
+
+def _kept_type(stored: StoredTensor, name: str, shape: Shape, otherwise: TensorType) -> TensorType:
+    """Return the type that a matrix keeps; Q8_0 for FP8.
+
+    Source: llama.cpp, conversion/deepseek.py (``DeepseekV4Model.tensor_force_quant``).
+    """
+    if name.endswith("_norm.weight"):
+        return F32
+    if isinstance(stored, ComputedTensor):
+        is_float8 = stored.parts[0].weight.type in FLOATS_8
+        return (F16 if shape[-1] % Q8_0.block else Q8_0) if is_float8 else otherwise
+    return {"BF16": BF16, "F32": F32}.get(stored.weight.type, otherwise)
 
 
 def _scale_tensors(name: str, sources: Iterable[StoredTensor]) -> Iterator[NewTensor]:
@@ -232,6 +254,7 @@ def make_data(
             return
         arrays = [values_array(source, floating=change.computes) for source in sources]
         dtype = "F32" if arrays[0].dtype == "<f4" else change.stores or sources[0].type
+        dtype = kind.name if kind in (I32, I64) else dtype
         data = array_bytes(transform(arrays)[number])
         del arrays  # at most one rearranged tensor is in memory
         yield from convert_data(data, dtype, kind, counts)
@@ -274,7 +297,8 @@ def layer_number_keys(
     """Yield keys of a GGUF that a folder has as tensors of one number, which are all there."""
     for row in architecture.layer_numbers:
         values = []
-        for layer in range(dims.key("block_count")):
+        is_single = ANY_LAYER not in row.folder
+        for layer in range(1 if is_single else dims.key("block_count")):
             name = row.folder.replace(ANY_LAYER, str(layer))
             stored = tensors[name]
             value = stored.floats()
@@ -282,7 +306,7 @@ def layer_number_keys(
                 shape = list(stored.weight.shape)
                 raise FormatError(f"has the shape {shape}, not one number", field=f"tensor {name}")
             values.append(float(value.reshape(-1)[0]))
-        yield Key(row.key, "f32[]", values)
+        yield Key(row.key, "f32", *values) if is_single else Key(row.key, "f32[]", values)
 
 
 def layer_number_weights(
@@ -297,11 +321,11 @@ def layer_number_weights(
 
     for row in architecture.layer_numbers:
         array = metadata.get(row.key)
-        numbers = []
+        numbers = [array] if isinstance(array, float) else []
         if isinstance(array, GgufArray) and array.element is BY_NAME["f32"]:
             numbers = list(array.numbers())
-        if len(numbers) != dims.key("block_count"):
-            raise FormatError("is not an array of a number for each layer", field=row.key)
+        if len(numbers) != (dims.key("block_count") if ANY_LAYER in row.folder else 1):
+            raise FormatError("is not a number, or one of each layer", field=row.key)
         values = np.array(numbers, np.float32)
         weight_type = TYPES[kind]
         rounded = decode_values(encode_values(values, weight_type), weight_type.name)

@@ -29,6 +29,7 @@ FORMATS = {
     "spm": "mtkit.formats.spm",
     "tiktoken": "mtkit.formats.tiktoken",
     "rwkv": "mtkit.formats.rwkv",
+    "plamo": "mtkit.formats.plamo",
     "vocab-merges": "mtkit.formats.vocab_merges",
     "llama2c": "mtkit.formats.llama2c",
     "wordpiece": "mtkit.formats.wordpiece",

@@ -65,6 +65,10 @@ class InPlace(Closeable):
 
     def write(self, file: GgufFile, draft: Draft) -> None:
         """Change the header of the file."""
+        if os.fstat(self._file).st_size != len(file.data):
+            what = "is a llamafile, of which the model is a part"
+            hint = "-o writes the model as a file of its own"
+            raise UsageError(what, source=self.path, hint=hint)
         new = check_header(file, draft)
         old = bytes(file.data[: len(new)])
         if old == new:

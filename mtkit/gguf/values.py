@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from mtkit.gguf.value_counts import ValueCounts
 
 
-F32, F16, Q8_0, BF16, MXFP4, NVFP4 = (TENSOR_TYPES[n] for n in (0, 1, 8, 30, 39, 40))
+F32, F16, Q8_0, I32, I64, BF16, MXFP4, NVFP4 = (
+    TENSOR_TYPES[n] for n in (0, 1, 8, 26, 27, 30, 39, 40)
+)
 CHUNK = 1 << 18
 """Values converted at once: with two floats each, 2 MB, they fit an L2 cache."""
 _KEPT_BYTES = 1 << 19

@@ -41,6 +41,7 @@ TOKENIZER_FILES = (
     "merges.txt",
     "vocab.txt",
     "rwkv_vocab*.txt",
+    "tokenizer.jsonl",
     "tokenizer.txt",
     "*.mtok",
 )

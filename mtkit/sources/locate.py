@@ -56,6 +56,7 @@ TOKENIZER = FileKind(
         "vocab.json",
         "vocab.txt",
         "rwkv_vocab*.txt",
+        "tokenizer.jsonl",
         "*.mtok",
         "tokenizer.txt",
         "*.model",
@@ -99,6 +100,7 @@ ADAPTER = "adapter_config.json"
 """Marks the folder of a LoRA adapter."""
 _TENSOR_COUNT = slice(8, 16)
 """Bytes of a GGUF's header that hold the number of tensors."""
+_LLAMAFILE = (".llamafile", ".llamafile.exe", ".exe")
 _PROJECTOR = "mmproj"
 """How llama.cpp's converter names the image half of a model, which is not a model by itself."""
 
@@ -134,6 +136,11 @@ def locate(
         beside = sum(entry.endswith(".gguf") for entry in os.listdir(os.path.dirname(path)))
         if path.endswith(".gguf") and beside > 1:
             which += f", the first of {beside} .gguf files"
+    if kind is MODEL and path.endswith(_LLAMAFILE):
+        from mtkit.sources.stores import runnable
+
+        whole, path = path, runnable(path)
+        which = f"{path}, copied from {whole}" if path != whole else which
     return Location(path, overrides, f"{path} ({origin})" if origin else which, is_folder)
 
 

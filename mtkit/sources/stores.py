@@ -1,9 +1,11 @@
-"""Models of Ollama and LM Studio on this machine, by the names that those use; only read.
+"""Models of Ollama and LM Studio on this machine, by the names that those use, and in llamafiles.
 
 Ollama: ``manifests/HOST/NAMESPACE/MODEL/TAG`` is JSON that names layers by digest; the layer of the
 model is the file ``blobs/sha256-DIGEST``. LM Studio: ``models/PUBLISHER/REPOSITORY/*.gguf``; the
 file ``.lmstudio-home-pointer`` says where the folder was moved to. A manifest comes from a server,
 so nothing of it becomes a path unless it matches a pattern.
+
+llama.cpp runs a file, not a part of one: the model in a llamafile is copied to the cache once.
 Source: ollama/ollama, types/model/name.go, manifest; LM Studio's folder.
 """
 
@@ -127,3 +129,25 @@ def _lm_studio_folders() -> Iterator[str]:
         pass
     yield os.path.join(home, ".lmstudio", "models")
     yield os.path.join(home, ".cache", "lm-studio", "models")
+
+
+def runnable(path: str) -> str:
+    """Return the path of a model that llama.cpp can open: a copy of the one in a llamafile."""
+    from mtkit.base.binary import Source
+    from mtkit.base.files import write_files
+    from mtkit.base.process import cache_folder
+
+    status = os.stat(path)
+    data = Source.open(path).data if os.path.isfile(path) else b""
+    if not isinstance(data, memoryview):  # the whole file
+        return path
+    folder = cache_folder("llamafile")
+    stem = os.path.splitext(os.path.basename(path))[0]
+    copy = os.path.join(folder, f"{stem}-{status.st_size:x}-{status.st_mtime_ns:x}.gguf")
+    if not os.path.isfile(copy) or os.path.getsize(copy) != len(data):
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise UsageError(system_message(error), source=folder) from None
+        write_files({copy: (data,)}, force=True)
+    return copy

@@ -48,7 +48,10 @@ OTHER_NAMES = (
     "NemotronHPuzzleForCausalLM-backbone", "NeoBERT", *RWKV,
 )  # fmt: skip
 """Cases that come back with the prefix of their class, or with products as weights."""
+_REQUANTIZED = "its experts of 4 bits, and what was FP8, come back in BF16"
 OTHERWISE = {
+    "DeepseekV4ForCausalLM": _REQUANTIZED,
+    "DeepseekV4ForCausalLM-vl": _REQUANTIZED,
     "KimiK3ForConditionalGeneration": "products of tensors do not say their factors",
     "Glm5NextForConditionalGeneration": "its F32 vectors come back in the type of the matrices",
     "Qwen3OmniMoeForConditionalGeneration": "it comes back as Qwen3-VL, whose experts are stacked",

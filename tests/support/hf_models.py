@@ -68,7 +68,10 @@ def own_cases() -> dict[str, dict[str, Any]]:
 
 def fields_of(name: str) -> dict[str, dict[str, Any]]:
     """Return class -> the fields of config.json in a file of cases that say sizes and kinds."""
-    others = ("vocab_size", "architectures", "token_id", "multiplier", "multipliers")
+    others = (
+        "vocab_size", "architectures", "token_id", "multiplier", "multipliers",
+        "quantization_config",
+    )  # fmt: skip
     cases: dict[str, Any] = json.loads(lzma.decompress((TESTS / "data" / name).read_bytes()))
     configs = {case: cases[case]["files"]["config.json"] for case in cases if "-" not in case}
     return {

@@ -141,6 +141,16 @@ def _rwkv() -> bytes:
     return f"{rows}257 'ab' 2\n".encode()
 
 
+PLAMO_CONFIG = json.dumps({"bos_token": "<|plamo:bos|>", "unk_token": "<|plamo:unk|>"}).encode()
+
+
+def _plamo() -> bytes:
+    rows: list[list[Any]] = [["<|plamo:unk|>", 0.0, "UNKNOWN"], ["<|plamo:bos|>", 0.0, "CONTROL"]]
+    rows += [[byte.decode(), 0.0, "BYTE"] for byte in BYTE_TOKENS]
+    rows += [["<|plamo:op|>", 0.0, "NORMAL"], ["a", -1.5, "NORMAL"], ["ab", -2, "NORMAL"]]
+    return "".join(f"{json.dumps([*row, 0])}\n" for row in rows).encode()
+
+
 def _tekken() -> bytes:
     pieces = [bytes([value]) for value in range(256)] + [b"ab"]
     return json.dumps({
@@ -192,6 +202,7 @@ def sources() -> dict[str, Source]:
         "tiktoken": ("a.tiktoken", _ranks(), {"pattern.json": PATTERN}),
         "tekken": ("tekken.json", _tekken(), {}),
         "rwkv": ("rwkv_vocab.txt", _rwkv(), {}),
+        "plamo": ("tokenizer.jsonl", _plamo(), {"tokenizer_config.json": PLAMO_CONFIG}),
         "vocab-merges": ("vocab.json", VOCAB, {"vocab.json": VOCAB, "merges.txt": MERGES}),
         "vocab-merges:merges": (
             "merges.txt", MERGES, {"vocab.json": VOCAB, "merges.txt": MERGES},

@@ -1,19 +1,29 @@
-"""NVFP4: numbers of 4 bits, a scale for each 16 of them, and one for the matrix.
+"""Numbers of 4 bits that llama.cpp has as well, so that a matrix keeps its bits: NVFP4 and MXFP4.
 
-llama.cpp has the same type, so a matrix keeps its bits; the scale of the matrix, and the one of
-what it is multiplied with, are tensors of their own in a GGUF. A block has 64 numbers: four scales,
+NVFP4 has a scale for each 16 numbers, and one for the matrix; this one, and the one of what the
+matrix is multiplied with, are tensors of their own in a GGUF. A block has 64 numbers: four scales,
 whose sign is dropped, then for each scale its 16 numbers, the first eight in the low halves.
+MXFP4 has a power of two for each 32 numbers, which begins their block.
 
-Source: llama.cpp, conversion/base.py (``_nvfp4_pack``, ``_tag_prec_a4``).
+Source: llama.cpp, conversion/base.py (``_nvfp4_pack``, ``_tag_prec_a4``, ``repack_mxfp4_blocks``).
 """
 
 from __future__ import annotations
 
 import re
 
+from mtkit.architectures.changes import mxfp4_blocks
 from mtkit.base.record import Record
 from mtkit.checkpoints.folder_files import PackedTensor
-from mtkit.checkpoints.quantized import bits_of, demand, read_compressed, read_modelopt
+from mtkit.checkpoints.quantized import (
+    FLOATS_8,
+    bits_of,
+    demand,
+    read_compressed,
+    read_fp8,
+    read_modelopt,
+    scale_weight,
+)
 from mtkit.checkpoints.safetensors import Weight
 
 TYPE_CHECKING = False
@@ -27,6 +37,11 @@ BLOCK, BLOCK_BYTES = 64, 36
 _GROUP = 16
 _FORMAT = "nvfp4-pack-quantized"
 _WEIGHTS_ONLY = "W4A16_NVFP4"
+_MX_FORMAT = "mxfp4-pack-quantized"
+_MX_BLOCK, _MX_BYTES = 32, 17
+_BITS = ("U8", "I8")
+SCALES_8 = ("F8_E8M0", "U8")
+"""Types of a power of two; a file that does not know the first has its bits."""
 
 
 class Spelling(Record):
@@ -60,6 +75,10 @@ def read_modelopt_mix(tensors: Tensors) -> None:
 
 def read_compressed_mix(tensors: Tensors) -> None:
     """Whatever compressed-tensors writes."""
+    if tensors.settings.get("format") == _MX_FORMAT:
+        for name in tensors.ends(".weight_packed"):
+            pack_mxfp4(tensors, f"{name}.weight", f"{name}.weight_packed", f"{name}.weight_scale")
+        return
     if not _is_nvfp4(tensors.settings.get("format"), tensors.settings.get("config_groups")):
         read_compressed(tensors)
         return
@@ -108,6 +127,40 @@ def _pack(tensors: Tensors, name: str, spelling: Spelling) -> None:
             _algorithm(tensors, name) == _WEIGHTS_ONLY,
         )
     )  # fmt: skip
+
+
+def read_fp8_mix(tensors: Tensors) -> None:
+    """FP8, with matrices of MXFP4 in DeepSeek V4 and MiMo V2."""
+    is_mimo = tensors.settings.get("store_dtype") == "mxfp4"
+    for end in (".scale", *([".weight_scale"] if is_mimo else [])):
+        for name in tensors.ends(end):
+            weight = tensors.left.get(f"{name}.weight")
+            if weight is not None and weight.weight.type in _BITS:
+                pack_mxfp4(tensors, f"{name}.weight", f"{name}.weight", name + end)
+            elif weight is not None and weight.weight.type in FLOATS_8:
+                scale_weight(tensors, f"{name}.weight", name + end, [128, 128], SCALES_8)
+    read_fp8(tensors)
+
+
+def pack_mxfp4(tensors: Tensors, name: str, numbers_name: str, scale_name: str) -> None:
+    """Put a matrix in the place of its numbers and scales."""
+    numbers = tensors.take(numbers_name, _BITS, 2)
+    scale = tensors.take(scale_name, SCALES_8, 2)
+    n_rows, columns = numbers.weight.shape[0], numbers.weight.shape[1] * 2
+    demand(columns > 0 and columns % _MX_BLOCK == 0, numbers)
+    demand(scale.weight.shape == (n_rows, columns // _MX_BLOCK), scale)
+
+    def rows(start: int, stop: int) -> Any:
+        import numpy as np
+
+        pairs = bits_of(numbers)[start:stop].view(np.uint8).reshape(stop - start, -1, 16)
+        scales = bits_of(scale)[start:stop].view(np.uint8)
+        blocks = mxfp4_blocks(pairs, scales)
+        return blocks.reshape(stop - start, -1)
+
+    weight = Weight(name, "MXFP4", (n_rows, columns), 0, n_rows * columns // _MX_BLOCK * _MX_BYTES)
+    parts = (numbers, scale)
+    tensors.put_tensor(PackedTensor(weight, memoryview(b""), numbers.path, rows, parts, {}))
 
 
 def _factor(tensors: Tensors, name: str, spelling: Spelling) -> float:
