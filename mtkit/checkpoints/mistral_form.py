@@ -14,7 +14,7 @@ from math import prod
 
 from mtkit.base.escape import shown
 from mtkit.base.record import replace
-from mtkit.checkpoints.folder_files import ComputedTensor
+from mtkit.checkpoints.folder_files import INDEX, TORCH_INDEX, ComputedTensor, is_weights
 from mtkit.checkpoints.quantized import bits_of
 from mtkit.errors import FormatError, UnsupportedError
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mtkit.checkpoints.folder_files import StoredTensor
 
 PARAMS = "params.json"
+INDEXES = (INDEX, TORCH_INDEX)
 _WEIGHTS = re.compile(r"consolidated(-\d{5}-of-\d{5})?\.safetensors")
 _FIELDS = {
     "dim": "hidden_size", "n_layers": "num_hidden_layers", "hidden_dim": "intermediate_size",
@@ -51,8 +52,12 @@ _NAME = re.compile(r"(?:(layers\.\d+\.)(.+)|(.+))\.([a-z_]+)")
 
 
 def weights_in(names: Collection[str]) -> list[str]:
-    """Return the files of weights of a folder in this form; none where it has a config.json."""
-    if PARAMS not in names or "config.json" in names:
+    """Return the files of weights of a folder in this form; none where transformers reads others.
+
+    Publishers put a config.json beside both kinds of weights; the other kind comes first.
+    """
+    others = any(is_weights(name) or name.endswith(INDEXES) for name in names)
+    if PARAMS not in names or ("config.json" in names and others):
         return []
     return [name for name in names if _WEIGHTS.fullmatch(name)]
 

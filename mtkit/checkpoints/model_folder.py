@@ -32,7 +32,7 @@ from mtkit.checkpoints.folder_files import (
     read_json,
     tensors_in,
 )
-from mtkit.checkpoints.quantization import MODELOPT_CONFIG, plain_tensors, with_modelopt
+from mtkit.checkpoints.quantization import MODELOPT_CONFIG, plain_tensors, with_settings
 from mtkit.checkpoints.tensor_names import common_prefix, has_parts, text_names
 from mtkit.checkpoints.weight_forms import loader_of, unread_weights
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError, format_count
@@ -291,7 +291,7 @@ def _config(path: str, packed: Collection[str], findings: Findings) -> Mapping[s
     except FormatError as error:
         findings.add(Finding(CONFIG_JSON, MODEL_CONFIG, error.what, source=source))
         return {}
-    whole = with_modelopt(config, optional_json(path, MODELOPT_CONFIG))
+    whole = with_settings(config, optional_json(path, MODELOPT_CONFIG))
     method = quantization(whole)
     if method == MXFP4 and class_of(whole) not in packed:
         _add_quantized(source, method, findings)

@@ -35,8 +35,12 @@ MODELOPT_CONFIG = "hf_quant_config.json"
 """Where ModelOpt says what it did; newer ones say it in config.json as well."""
 
 
-def with_modelopt(config: Mapping[str, Any], beside: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return config.json with the settings of ModelOpt's own file, where it has none."""
+def with_settings(config: Mapping[str, Any], beside: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return config.json with the settings of its text part and of ModelOpt's own file."""
+    part = config.get("text_config")
+    inner = part.get("quantization_config") if isinstance(part, dict) else None
+    if isinstance(inner, dict) and config.get("quantization_config") is None:  # Kimi K2.5
+        config = {**config, "quantization_config": inner}
     settings, producer = beside.get("quantization"), beside.get("producer")
     own = config.get("quantization_config") or {}
     if not isinstance(settings, dict) or not isinstance(own, dict):

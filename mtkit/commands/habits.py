@@ -169,8 +169,8 @@ _HABITS: dict[str, dict[str, str]] = {
         "--big-endian": "write the file, then run: mtkit convert-endian MODEL.gguf -o BIG.gguf",
         "--remote": "--download fetches ORG/NAME into the local HuggingFace cache",
         "--mistral-format": (
-            "consolidated.safetensors with params.json is read where there is no config.json; "
-            "without experts"
+            "consolidated.safetensors with params.json is read where the folder has no "
+            "model*.safetensors, which hold the same model; without experts"
         ),
         "--disable-mistral-community-chat-template": "edit has --unset and --chat-template-file",
         "--mmproj": _PROJECTOR,

@@ -155,6 +155,7 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
         layers = heads.dense_layers(folder, architecture, dims, write=dense_modules)
         notes = (
             *(f"{name} is read by params.json, in Mistral's own form" for name in is_own),
+            *_own_form_notes(path, is_own),
             *file_notes(folder),
             *head.notes,
             *heads.rerank_notes(config),
@@ -174,6 +175,12 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
     return GgufPlan(
         folder, architecture, config, keys, generated, matches, kind, vocab, notes, narrows
     )
+
+
+def _own_form_notes(path: str, files: Collection[str]) -> Iterator[str]:
+    """Yield what to say of a config.json that is not that of the weights."""
+    if files and os.path.isfile(os.path.join(path, folder_files.MODEL_CONFIG)):
+        yield f"{folder_files.MODEL_CONFIG} is not read: {', '.join(files)} has params.json"
 
 
 def _refuse_types(tensors: Iterable[StoredTensor], known: Collection[str]) -> None:
@@ -479,6 +486,54 @@ def convert_checkpoint(
         sizes=(("total", _file_size(draft)),),
         is_written=not dry_run,
     )
+
+
+def convert_whole(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str] | None = None,
+    *,
+    about: Sequence[Key] = (),
+    force: bool = False,
+    dry_run: bool = False,
+) -> Conversion:
+    """Write the model in a llamafile, or in a format before GGUF, as a GGUF; its numbers stay.
+
+    Args:
+        src: The file.
+        dst: File or folder to write; None: next to the source.
+        about: Further keys of ``general``.
+        force: Replace an existing file.
+        dry_run: Do all but the writing.
+
+    Raises:
+        FormatError: The file is damaged.
+        UnsupportedError: Its numbers are in blocks that llama.cpp does not read any more.
+        UsageError: A file already exists.
+    """
+    from mtkit.gguf import ggml, open_gguf
+
+    path = os.fspath(src)
+    source, stem = Source.open(path), os.path.splitext(os.path.basename(path))[0]
+    is_old, assumptions = ggml.sniff(bytes(source.data[:4])), ()
+    try:
+        draft = ggml.read(source) if is_old else Draft.of(open_gguf(source))
+    except MtkitError as error:
+        raise error.located(path) from None
+    if is_old:
+        draft.set(Key(NAME_KEY, "string", stem))
+        assumptions = ggml.ASSUMPTIONS
+    for key in about:
+        draft.set(key)
+    target = _checkpoint_target(path, stem, dst)
+    if dry_run:
+        check_targets(dst, [target], force=force)
+    else:
+        make_folder(dst, target)
+        write_ggufs({target: draft.chunks()}, force=force)
+    return Conversion(
+        path=target, paths=(target,), format_name="gguf", losses=(), assumptions=assumptions,
+        verified=(), sizes=(("total", _file_size(draft)),), is_written=not dry_run,
+    )  # fmt: skip
 
 
 def _checkpoint_target(path: str, stem: str, dst: str | os.PathLike[str] | None) -> str:

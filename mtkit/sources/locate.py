@@ -100,7 +100,9 @@ ADAPTER = "adapter_config.json"
 """Marks the folder of a LoRA adapter."""
 _TENSOR_COUNT = slice(8, 16)
 """Bytes of a GGUF's header that hold the number of tensors."""
-_LLAMAFILE = (".llamafile", ".llamafile.exe", ".exe")
+_OLD = ".bin"
+_PACKED = (_OLD, ".llamafile", ".exe")
+"""Ends of the names of models before GGUF, and in llamafiles, and of other files."""
 _PROJECTOR = "mmproj"
 """How llama.cpp's converter names the image half of a model, which is not a model by itself."""
 
@@ -136,11 +138,11 @@ def locate(
         beside = sum(entry.endswith(".gguf") for entry in os.listdir(os.path.dirname(path)))
         if path.endswith(".gguf") and beside > 1:
             which += f", the first of {beside} .gguf files"
-    if kind is MODEL and path.endswith(_LLAMAFILE):
+    if path.endswith(_PACKED if kind is MODEL else _OLD):
         from mtkit.sources.stores import runnable
 
         whole, path = path, runnable(path)
-        which = f"{path}, copied from {whole}" if path != whole else which
+        which = f"{path}, made of {whole}" if path != whole else which
     return Location(path, overrides, f"{path} ({origin})" if origin else which, is_folder)
 
 

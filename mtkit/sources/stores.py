@@ -5,7 +5,8 @@ model is the file ``blobs/sha256-DIGEST``. LM Studio: ``models/PUBLISHER/REPOSIT
 file ``.lmstudio-home-pointer`` says where the folder was moved to. A manifest comes from a server,
 so nothing of it becomes a path unless it matches a pattern.
 
-llama.cpp runs a file, not a part of one: the model in a llamafile is copied to the cache once.
+llama.cpp runs a file, not a part of one: the model in a llamafile is copied to the cache once, and
+one in a format before GGUF is written there as a GGUF.
 Source: ollama/ollama, types/model/name.go, manifest; LM Studio's folder.
 """
 
@@ -13,13 +14,14 @@ from __future__ import annotations
 
 import os
 
-from mtkit.errors import FormatError, UsageError, system_message
+from mtkit.errors import FormatError, MtkitError, UsageError, system_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OLLAMA, LM_STUDIO = "ollama:", "lmstudio:"
+LLAMAFILES = (".llamafile", ".llamafile.exe", ".exe")
 _MODEL = "application/vnd.ollama.image.model"
 _MOST_BYTES = 1 << 22
 """Of a manifest."""
@@ -131,23 +133,38 @@ def _lm_studio_folders() -> Iterator[str]:
     yield os.path.join(home, ".cache", "lm-studio", "models")
 
 
+def holds_model(path: str) -> bool:
+    """Tell whether a file is a llamafile with a model, or one in a format before GGUF."""
+    from mtkit.base.binary import Source, read_head
+    from mtkit.gguf import ggml
+
+    if ggml.sniff(read_head(path, 4)):
+        return True
+    # A part of a file is a view of it.
+    return path.endswith(LLAMAFILES) and isinstance(Source.open(path).data, memoryview)
+
+
 def runnable(path: str) -> str:
-    """Return the path of a model that llama.cpp can open: a copy of the one in a llamafile."""
+    """Return the path of the GGUF that is made of such a file, once; of others their own."""
     from mtkit.base.binary import Source
     from mtkit.base.files import write_files
     from mtkit.base.process import cache_folder
+    from mtkit.gguf import ggml
 
-    status = os.stat(path)
-    data = Source.open(path).data if os.path.isfile(path) else b""
-    if not isinstance(data, memoryview):  # the whole file
+    if not holds_model(path):
         return path
-    folder = cache_folder("llamafile")
+    source, status = Source.open(path), os.stat(path)
+    folder = cache_folder("models")
     stem = os.path.splitext(os.path.basename(path))[0]
     copy = os.path.join(folder, f"{stem}-{status.st_size:x}-{status.st_mtime_ns:x}.gguf")
-    if not os.path.isfile(copy) or os.path.getsize(copy) != len(data):
+    if not os.path.isfile(copy):
+        is_old = ggml.sniff(bytes(source.data[:4]))
         try:
+            chunks = ggml.read(source).chunks() if is_old else iter((source.data,))
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
             raise UsageError(system_message(error), source=folder) from None
-        write_files({copy: (data,)}, force=True)
+        except MtkitError as error:
+            raise error.located(path) from None
+        write_files({copy: chunks}, force=True)
     return copy

@@ -25,7 +25,7 @@ from mtkit.architectures.table import row
 from mtkit.architectures.tensor_match import Match
 from mtkit.base.record import replace
 from mtkit.checkpoints.folder_files import ComputedTensor, PackedTensor, StoredTensor
-from mtkit.checkpoints.quantization import plain_tensors
+from mtkit.checkpoints.quantization import plain_tensors, with_settings
 from mtkit.checkpoints.quantized import float8_values
 from mtkit.checkpoints.safetensors import Weight
 from mtkit.conversion.model import convert_model, plan_gguf
@@ -270,3 +270,45 @@ def test_a_damaged_weight_is_a_value_or_one_error() -> None:
             assert isinstance(error, MtkitError)
             assert "\n" not in str(error)
     assert 0 < values < 600
+
+
+def test_a_config_beside_mistrals_own_form(tmp_path: Path) -> None:
+    source, folder = hf_models.form_folder("mistral-v7"), tmp_path / "m"
+    shutil.copytree(source, folder)
+    (folder / "config.json").write_text(json.dumps({"architectures": ["MistralForCausalLM"]}))
+    plain, beside = plan_gguf(str(source)), plan_gguf(str(folder))
+    assert {key.name: key.value for key in beside.keys} == {
+        key.name: key.value for key in plain.keys
+    }
+    assert [one.name for one in beside.tensors()] == [one.name for one in plain.tensors()]
+    assert any("config.json is not read" in note for note in beside.folder_notes)
+    (folder / "model.safetensors").write_bytes(b"")  # what transformers reads comes first
+    with pytest.raises(MtkitError, match=r"model\.safetensors"):
+        plan_gguf(str(folder))
+
+
+@pytest.mark.parametrize("kind", ["U8", "F8_E8M0"])
+def test_powers_of_two_have_two_names(kind: str) -> None:
+    """A file that does not know the type of a scale has its bits."""
+    values, exponents = bytes(range(0x30, 0x38)), bytes([127, 130])
+    parts = {
+        "l.weight": stored("l.weight", "F8_E4M3", (2, 4), values),
+        "l.scale": stored("l.scale", kind, (1, 1), exponents[1:]),
+        "e.weight": stored("e.weight", "I8", (1, 16), bytes(range(16))),
+        "e.scale": stored("e.scale", kind, (1, 1), exponents[:1]),
+    }
+    tensors = plain_tensors({"quantization_config": {"quant_method": "fp8"}}, parts)
+    codes = np.frombuffer(values, np.uint8)
+    assert np.array_equal(tensors["l.weight"].floats().ravel(), float8_values("F8_E4M3")[codes] * 8)
+    packed = tensors["e.weight"]
+    assert isinstance(packed, PackedTensor)
+    low, high = (bytes(range(16))[part] for part in (slice(0, 8), slice(8, 16)))
+    pairs = [(a & 15 | b << 4 & 0xF0, a >> 4 | b & 0xF0) for a, b in zip(low, high, strict=True)]
+    assert bytes(packed.data) == bytes([127, *(byte for pair in pairs for byte in pair)])
+
+
+def test_settings_of_a_text_part_count() -> None:
+    """Kimi K2.5 has them beside the fields of the text model."""
+    settings = {"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized"}
+    whole = with_settings({"text_config": {"quantization_config": settings}}, {})
+    assert whole["quantization_config"] == settings

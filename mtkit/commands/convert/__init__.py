@@ -337,8 +337,10 @@ def _convert_tokenizer(request: Request) -> Conversion:
     from mtkit import checkpoints
     from mtkit.base.binary import Source
     from mtkit.commands.convert import model
+    from mtkit.conversion.model import convert_whole
     from mtkit.conversion.tokenizer import convert as run
     from mtkit.errors import LossError, UsageError
+    from mtkit.sources import stores
 
     source, to = request.source, request.to
     if request.vocabulary is not None:
@@ -352,6 +354,13 @@ def _convert_tokenizer(request: Request) -> Conversion:
     if source is not None and is_file and checkpoints.sniff(Source.open(source)):
         what = "is a llama2.c checkpoint, which contains no tokenizer"
         raise UsageError(what, source=source, hint="add --tokenizer tokenizer.bin")
+    if to == "gguf" and is_file and request.reader is None and stores.holds_model(str(source)):
+        request.refuse("does not change the types of weights; quantize does", ("--type",))
+        written = request.write_options()
+        return convert_whole(
+            str(source), request.target, about=request.about, force=written["force"],
+            dry_run=written["dry_run"],
+        )  # fmt: skip
     tokenizer = _load_source(request)
     _warn_of_weights(tokenizer, to)
     try:
