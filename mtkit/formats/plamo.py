@@ -16,6 +16,7 @@ from mtkit.formats.json_fields import parse_json
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
+    ChatTemplate,
     SpecialIds,
     TokenizerSpec,
     TokenType,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 NAME = "plamo"
 TITLE = "PLaMo vocabulary"
 
-_CONFIG = "tokenizer_config.json"
+_CONFIG, _TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
 _LINE = rb'\s*\["(?:[^"\\]|\\.)*",\s*-?\d[\d.eE+-]*,\s*"[A-Z]+"'
 _TYPES = {
     "UNKNOWN": TokenType.UNKNOWN, "CONTROL": TokenType.CONTROL, "BYTE": TokenType.BYTE,
@@ -80,7 +81,8 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         for number, kind in enumerate(types)
         if kind == TokenType.CONTROL
     ]
-    ids = _roles(source, pieces)
+    config = _config(source)
+    ids = _roles(config, pieces)
     if _TURN in pieces:
         ids["eot"] = pieces.index(_TURN)
     ends = tuple(sorted({ids[role] for role in ("eos", "eot") if role in ids}))
@@ -91,6 +93,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
             decoder=decoders.Pieces("plain"),
             added_tokens=AddedTokens(tuple(special)),
             special_ids=SpecialIds(**ids, stop=ends),
+            chat_templates=_templates(source, config),
             invalid_utf8="wide",
         )
     )
@@ -109,13 +112,24 @@ def _token(line: bytes, at: int) -> tuple[str, float, str]:
     raise FormatError(f"is {line[:60]!r}, not a text, a score and a type", field="line", offset=at)
 
 
-def _roles(source: Source, pieces: list[bytes]) -> dict[str, int]:
-    """Return role -> id, of those that the configuration names."""
+def _config(source: Source) -> dict[str, Any]:
     data = source.beside(_CONFIG)
     config = parse_json(data, _CONFIG) if data is not None else {}
+    return config if isinstance(config, dict) else {}
+
+
+def _templates(source: Source, config: dict[str, Any]) -> tuple[ChatTemplate, ...]:
+    """Return the chat template: that of a file of its own, else that of the configuration."""
+    data = source.beside(_TEMPLATE)
+    text = data.decode("utf-8", "replace") if data is not None else config.get("chat_template")
+    return (ChatTemplate("default", text),) if isinstance(text, str) and text else ()
+
+
+def _roles(config: dict[str, Any], pieces: list[bytes]) -> dict[str, int]:
+    """Return role -> id, of those that the configuration names."""
     ids = {}
     for role in _ROLES:
-        text = config.get(f"{role}_token") if isinstance(config, dict) else None
+        text = config.get(f"{role}_token")
         text = text.get("content") if isinstance(text, dict) else text
         if text is None:
             continue

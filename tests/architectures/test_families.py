@@ -79,6 +79,7 @@ CASES: dict[str, dict[str, Any]] = {
         "vocab_size": 8000,
     },
     "DeepseekV3ForCausalLM": _LATENT,
+    "PlamoForCausalLM": {"hidden_size": 160, "num_attention_heads": 10},
     "Glm4ForCausalLM": {"head_dim": 32, "eos_token_id": [5, 7, 9]},
     "InternLM2ForCausalLM": {"bias": False},
     "Lfm2MoeForCausalLM": {**_LFM2, "moe_intermediate_size": 32, "num_dense_layers": 1},

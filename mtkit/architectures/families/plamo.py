@@ -17,13 +17,14 @@ from mtkit.architectures.decoder_rows import (
 from mtkit.architectures.metadata import always, computed, pick_keys, u32, with_keys
 from mtkit.architectures.state_space import SSM_DIMS, is_attention, is_recurrent
 from mtkit.architectures.table import Architecture, block, in_layers, join_rows, plain, row
+from mtkit.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mtkit.architectures.changes import Arrays, Shapes
+    from mtkit.architectures.changes import Arrays, Shape, Shapes
     from mtkit.architectures.config import Config
     from mtkit.architectures.metadata import Dims
 
@@ -43,6 +44,14 @@ class _InTurn(Change):
     def __init__(self, *, rows: bool) -> None:
         self._rows = rows
         self.moves_rows = rows
+
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
+        """Return the same shapes."""
+        if not dims["head"] or dims["head"] % dims["head_kv"]:
+            raise FormatError(
+                f"is {dims['head']}, not a multiple of 5", field="num_attention_heads"
+            )
+        return list(shapes)
 
     def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Bring the heads of a group together."""
@@ -166,7 +175,6 @@ def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
         "hidden_act": "silu",
         "mamba_step": _step(dims),
         "mamba_enabled": True,
-        "hidden_size_per_head": dims["key"],
     }
 
 
@@ -241,6 +249,8 @@ PLAMO_2 = Architecture(
     ),
     dims={
         **SSM_DIMS,
+        "key": lambda dims: dims.key("attention.key_length"),
+        "value": lambda dims: dims.key("attention.value_length"),
         "ssm_inner*2": lambda dims: 2 * dims["ssm_inner"],
         "ssm_state": lambda dims: dims.key("ssm.state_size"),
         "ssm_rank": lambda dims: max(_RANK, dims["embd"] // 16),
