@@ -327,6 +327,29 @@ def empty_thoughts(form: Form) -> list[Sign]:
     return [Sign(closing), Sign(empty), Sign(empty + closing)]
 
 
+def reasoning_openings(form: Form) -> list[Sign]:
+    """Return what opens a reasoning, with its first control token once or, as by Gemma 4, twice."""
+    if form.thinking is None:
+        return []
+    token = _control_token(form.thinking)
+    return [form.thinking, *([Sign(token + form.thinking.text)] if token else [])]
+
+
+def closing_halves(form: Form) -> list[Sign]:
+    """Return the halves of what closes a reasoning, where another part opens as a reasoning does.
+
+    Kimi K3 goes on to its response without closing the reasoning, or from there to its calls.
+    """
+    token = _control_token(form.thinking) if form.thinking is not None else ""
+    places = [(sign.core, sign.core.rfind(token)) for sign in form.thought if token]
+    return [Sign(half) for core, at in places if at > 0 for half in (core[:at], core[at:])]
+
+
+def _control_token(sign: Sign) -> str:
+    token = tags_and_words(sign.core)[0]
+    return token if "|" in token and token != sign.core else ""
+
+
 class Thought(Record):
     """A piece of a model's reasoning."""
 

@@ -13,7 +13,9 @@ from mtkit.chat.answer import (
     CallText,
     PartQueue,
     Thought,
+    closing_halves,
     empty_thoughts,
+    reasoning_openings,
     reasoning_state,
     response_of,
     role_signs,
@@ -97,6 +99,7 @@ class AnswerReader:
             or (tools is None and form.calls is not None and not form.calls.opening.core)
         )
         self._openings = self._find_openings()
+        self._closings = [*form.thought, *closing_halves(form)]
         self._endings = [form.ending] if form.ending.core.partition(EOS)[0].strip() else []
         if form.ending.core and not form.ending.core.strip():
             self._endings = [form.ending]
@@ -169,6 +172,8 @@ class AnswerReader:
         if state == "unsaid":
             state = yield from self._find_state()
         if state == "yes":
+            yield from source.longest(reasoning_openings(self._form))  # models open it again
+            source.let_go(source.at)
             yield from self._read_reasoning()
         else:
             self._thinks = False
@@ -206,7 +211,7 @@ class AnswerReader:
     def _pass_start(self) -> Waiting[None]:
         """Pass what the text of an answer begins with, or read a reasoning."""
         source, form = self._source, self._form
-        thinking = [form.thinking] if form.thinking is not None else []
+        thinking = reasoning_openings(form)
         starts = [start for start in form.starts if start.core.strip()]
         blank = next((start.text for start in form.starts if not start.core.strip()), "")
         sign = yield from source.longest((*starts, *thinking, *role_signs(form.header)))
@@ -221,7 +226,8 @@ class AnswerReader:
             yield from self._read_reasoning()
         elif self._reasons or not any(start.core in sign.core for start in form.thought):
             source.let_go(at)
-            if sign not in starts:  # the header was part of the answer
+            is_lead, self._lead_length = at <= self._lead_length, 0
+            if is_lead or sign not in starts:  # the header was part of the answer
                 yield from self._pass_start()
         else:
             source.at = 0
@@ -281,18 +287,20 @@ class AnswerReader:
         self, start: int, closing: Match, tell: Callable[[str], None]
     ) -> Waiting[None]:
         """Tell the last of a reasoning, and pass what closes it."""
-        source, (end, sign) = self._source, closing
-        if not self._reasons:
-            tell(source.let_go(end))
-            return
-        tell(source.text[: length_without(source.text[:start], sign.lead)])
-        source.at = end
-        yield from source.trail(sign.trail)
-        source.let_go(source.at)
+        source, (end, sign), thought = self._source, closing, self._form.thought
+        if self._reasons:
+            tell(source.text[: length_without(source.text[:start], sign.lead)])
+            source.at = end
+            yield from source.trail(sign.trail)
+            source.let_go(source.at)
+        else:
+            signs = (s for s in self._closings if any(t.core.startswith(s.core) for t in thought))
+            ends = [at for sign in signs if (at := sign.match(source.text, start)) >= 0]
+            tell(source.text[: min(ends, default=start)])
+            source.let_go(end)
         yield from source.longest([
             sign for sign in self._form.starts
-            if not any(thought.core in sign.core for thought in self._form.thought)
-            and sign.core.strip()
+            if not any(close.core in sign.core for close in thought) and sign.core.strip()
         ])  # fmt: skip
         source.let_go(source.at)
 
@@ -345,7 +353,7 @@ class AnswerReader:
     def _find_closing(self, text: str) -> tuple[int, Match | None]:
         """Return where what closes a reasoning begins, or may begin, and the whole of it."""
         start, closing = len(text), None
-        for sign in self._form.thought:
+        for sign in self._closings:
             for at in sign.places(text, 0):
                 end = sign.match(text, at)
                 if end == PARTIAL and self._source.ended:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 
 from mtkit.chat.answer import Calls, Notation, Pair, Pairs
 from mtkit.chat.probes import (
@@ -300,7 +301,7 @@ def _calls_form(turns: Turns) -> Calls | None:
         head = with_number_holes(unit.sample[0], other.sample[0])
     ending = tail[len(closing) :]
     opening = find_opening(turns)
-    longer = _longer_openings(turns, opening, text_end)
+    longer = _longer_openings(turns, opening, following, text_end)
     pairs, behind = None, closing
     if unit.body == "pairs":
         pairs = find_pairs(turns, ending, text_end, closing)
@@ -340,7 +341,7 @@ def _own_ending(ending: str, header: str) -> str:
     return own
 
 
-def _longer_openings(turns: Turns, opening: str, text_end: str) -> set[str]:
+def _longer_openings(turns: Turns, opening: str, following: str, text_end: str) -> set[str]:
     """Return all that may lead to a call: behind a text, or where a part is left out."""
     if not opening:
         return set()
@@ -353,6 +354,9 @@ def _longer_openings(turns: Turns, opening: str, text_end: str) -> set[str]:
         ended += token
         if len(token) > 2 and len(openings) < _MOST_OPENINGS:
             openings.add(ended + opening)
+    is_control = re.match(r"\s*<[|｜]", following) is not None
+    if is_control and (opening.endswith(following.lstrip()) or following.endswith(opening)):
+        openings.add(following.lstrip())  # without what opens all calls, or behind a message
     parts = [
         at for at in range(1, len(opening)) if opening[at] in "<[" and opening[at - 1].isspace()
     ]

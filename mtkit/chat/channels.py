@@ -31,14 +31,13 @@ if TYPE_CHECKING:
 
     from mtkit.chat.answer import Part
 
-_HEADER = (
+_HEADER = re.compile(
     r"\s{0,20}(?:<\|start\|>assistant)?(?:<\|channel\|>(?:commentary|analysis) to=assistant)?"
-    r"(?: to=(?P<before>%s))? ?"
+    r"(?: to=(?P<before>[^\s<]{1,100}))? ?"
     r"<\|channel\|>(?P<channel>analysis|commentary|final)"
-    r"(?: to=(?P<behind>%s))? ?"
+    r"(?: to=(?P<behind>[^\s<]{1,100}))? ?"
     r"(?:<\|constrain\|>)?(?:json|code)? ?<\|message\|>"
 )
-_FUNCTION = r"functions\.[^\s<]{1,100}"
 _CUT_HEADER = re.compile(
     r"\s*(?:<\|start\|>(?:assistant)?)?(?: to=\S*)? ?(?:<\|channel\|>[^<]{0,200}(?:<[^<]*){0,2})?\Z"
 )
@@ -68,17 +67,14 @@ class ChannelReader:
         reasoning: bool = True,
     ) -> None:
         """Begin an answer; the arguments are those of ``AnswerReader``."""
-        names = list(schemas_by_tool(tools or ()))
-        self._reads = calls and (tools is None or bool(names))
-        # models leave out "functions." before the name of a tool
-        recipients = "|".join([_FUNCTION, *(f"{re.escape(name)}(?=[\\s<])" for name in names)])
-        self._pattern = re.compile(_HEADER % (recipients, recipients))
+        self._names = schemas_by_tool(tools or ())
+        self._reads = calls and (tools is None or bool(self._names))
         self._several, self._reasons = several, reasoning
         self._rest = ""
         self.called = self.reasoned = 0
         self._header: re.Match[str] | None = None
         self._last_header: re.Match[str] | None = None
-        for header in self._pattern.finditer(prompt):  # the last may be a message to continue
+        for header in _HEADER.finditer(prompt):  # the last may be a message to continue
             is_over = any(sign in prompt[header.end() :] for sign in _ENDS)
             self._header = None if is_over else header
 
@@ -92,7 +88,16 @@ class ChannelReader:
     @property
     def _thinks(self) -> bool:
         header = self._header
-        return header is not None and header["channel"] == "analysis" and not _name_in(header)
+        return header is not None and header["channel"] == "analysis" and not self._name_in(header)
+
+    def _name_in(self, header: re.Match[str]) -> str:
+        """Return the name of the tool that a header calls; nothing where it calls none.
+
+        Models leave out "functions." before the name of a tool.
+        """
+        recipient = header["before"] or header["behind"] or ""
+        name: str = recipient.removeprefix("functions.")
+        return name if name != recipient or name in self._names else ""
 
     def finish(self, text: str = "", *, is_cut: bool = False) -> list[Part]:  # noqa: ARG002
         """Return what the end of the answer settles, cut by a limit or not."""
@@ -115,7 +120,7 @@ class ChannelReader:
     def _read_between(self, ends: bool) -> str | None:
         """Return text before the next message; None where what there is may be its header."""
         rest = self._rest
-        self._header = self._pattern.search(rest)
+        self._header = _HEADER.search(rest)
         if self._header:
             self._rest = rest[self._header.end() :]
             is_raw = self._header["channel"] == "analysis" and not self._reasons
@@ -140,7 +145,7 @@ class ChannelReader:
         """Return the parts of a message that are certain; None where there are none yet."""
         rest, signs = self._rest, _ENDS
         at, sign = find_first(rest, signs)
-        name = _name_in(header)
+        name = self._name_in(header)
         while name and sign and not _is_json(rest[:at]):  # a sign in a text of the arguments
             further, sign = find_first(rest[at + 1 :], signs)
             at += 1 + further
@@ -177,11 +182,6 @@ class ChannelReader:
         self.called += 1
         written = arguments_json(arguments) if isinstance(arguments, dict) else body.lstrip()
         return [CallStart(new_call_id(), name), *([CallText(written)] if written else [])]
-
-
-def _name_in(header: re.Match[str]) -> str:
-    """Return the name of the tool that a header calls; nothing where it calls none."""
-    return (header["before"] or header["behind"] or "").removeprefix("functions.")
 
 
 def _begins(body: str) -> bool:

@@ -21,7 +21,7 @@ that begins or ends like part of a spelling gets one there, too: a template that
 from __future__ import annotations
 
 from mtkit.chat.rewriting import Rewriter, render_or_simplify
-from mtkit.chat.template import TemplateRefusal
+from mtkit.chat.template import REASONING, TemplateRefusal
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.llama.shared_library import apply_builtin_template, builtin_templates
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from mtkit.chat.answer import Calls
+    from mtkit.chat.answer import Calls, Form
     from mtkit.llama import Model
 
     class TemplateArguments(TypedDict, total=False):
@@ -295,14 +295,27 @@ class ChatPrompt:
 
         if self._is_builtin:
             return self._builtin(messages, tools, continue_final=continue_final, opens=opens)
-        return render(
-            self._template,
-            messages,
-            tools=tools,
-            add_generation_prompt=opens,
-            continue_final_message=continue_final,
-            values={**self._values, **(values or {})},
-        ).text
+        try:
+            return render(
+                self._template,
+                messages,
+                tools=tools,
+                add_generation_prompt=opens,
+                continue_final_message=continue_final,
+                values={**self._values, **(values or {})},
+            ).text
+        except UsageError:
+            if continue_final not in REASONING or self._form is None:
+                raise
+            sign = self._form.thinking
+            if sign is None:
+                raise
+        opened = self._render(messages[:-1], tools, values=values, opens=True)
+        before, _, behind = opened.rpartition(sign.core)
+        if not before or behind.strip():  # nothing is opened, or it is closed at once
+            is_closed = any(behind.strip() == close.core for close in self._form.thought)
+            opened = (before if before and is_closed else opened) + sign.text
+        return opened + str(messages[-1][continue_final])
 
     def _token_text(self, token_id: int) -> str:
         piece = self._model.piece(token_id, special=True) if token_id >= 0 else b""
@@ -310,11 +323,14 @@ class ChatPrompt:
 
     def _calls(self) -> Calls | None:
         """Return how calls are written in an answer."""
+        return None if self._form is None else self._form.calls
+
+    @property
+    def _form(self) -> Form | None:
+        """How answers are written."""
         from mtkit.chat.answer_analysis import find_form
 
-        return (
-            None if self._is_builtin else find_form(self._template, self._values["eos_token"]).calls
-        )
+        return None if self._is_builtin else find_form(self._template, self._values["eos_token"])
 
     def _builtin(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import tarfile
 from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -29,13 +30,17 @@ TAGGED = ("GLM-4.6", "GLM-4.7-Flash", "Spark2.5", "inclusionai-ling-3.0-flash")
 
 
 @cache
+def templates() -> dict[str, str]:
+    with tarfile.open(shared("templates.tar.xz")) as archive:
+        files = [(m.name, archive.extractfile(m)) for m in archive]
+        return {Path(name).stem: file.read().decode("utf-8") for name, file in files if file}
+
+
+@cache
 def form(name: str) -> Any:
     from mtkit.chat.answer_analysis import find_form
 
-    with tarfile.open(shared("templates.tar.xz")) as archive:
-        file = archive.extractfile(f"templates/{name}.jinja")
-        assert file is not None
-        return find_form(file.read().decode("utf-8"))
+    return find_form(templates()[name])
 
 
 def read(name: str, text: str, size: int = 0, **options: Any) -> tuple[str, str, list[Any]]:
@@ -157,3 +162,97 @@ def test_channels(size: int) -> None:
     assert read(name, answer, size, prompt=prompt)[:2] == ("ll.", "Hi.")
     raw = "<|channel|>analysis<|message|>Well.<|end|>Hi."
     assert read(name, raw, size, reasoning=False)[1] == raw
+
+
+@pytest.mark.parametrize("name", ["MiniMax-M3", "Qwen3.5-4B", "deepseek-ai-DeepSeek-V3.2"])
+@pytest.mark.parametrize("size", [0, 1, 4])
+def test_a_reasoning_that_the_model_opens_once_more(name: str, size: int) -> None:
+    sign = form(name).thinking.core
+    prompt, closing = f"{form(name).header}{sign}\n", form(name).thought[0].text
+    for answer in (f"{sign}Well.{closing}Hi.", f"\n{sign}\nWell.{closing}Hi."):
+        reasoning, text, _ = read(name, answer, size, prompt=prompt)
+        assert (reasoning.strip(), text) == ("Well.", "Hi."), answer
+    inner = f"A {sign} sign."
+    assert read(name, f"{inner}{closing}Hi.", size, prompt=prompt)[0].strip() == inner
+
+
+@pytest.mark.parametrize("size", [0, 1, 4])
+def test_a_control_token_that_stands_twice(size: int) -> None:
+    answer = "<|channel><|channel>thought\n{}<channel|>Hi."
+    for thought in ("", "Well."):
+        found = read("google-gemma-4-31B-it", answer.format(thought), size)[:2]
+        assert found == (thought, "Hi.")
+
+
+@pytest.mark.parametrize("size", [0, 1, 4])
+def test_a_response_that_closes_no_reasoning(size: int) -> None:
+    name, reply = "Kimi-K3", "<|open|>response<|sep|>Hi.<|close|>response<|sep|>"
+    sign, close = "<|open|>think<|sep|>", "<|close|>think<|sep|>"
+    prompt = form(name).header + sign
+    assert read(name, reply, size, prompt=prompt)[:2] == ("", "Hi.")
+    assert read(name, f"Well.{reply}", size, prompt=prompt)[:2] == ("Well.", "Hi.")
+    call = (
+        '<|open|>tools<|sep|><|open|>call tool="write" index="1"<|sep|><|open|>argument key="n" '
+        'type="number"<|sep|>1<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>'
+    )
+    answer = f"Well.{close}{reply.replace('Hi.', '')}{call}"
+    assert read(name, answer, size, prompt=prompt) == ("Well.", "", [("write", '{"n": 1}')])
+    raw = read(name, f"Well.{close}{reply}", size, prompt=prompt, reasoning=False)
+    assert raw == ("", f"{sign}Well.{close}Hi.", [])
+
+
+@pytest.mark.parametrize("size", [0, 1, 4])
+def test_only_the_signs_of_the_reasoning_are_shown(size: int) -> None:
+    name = "Cohere2MoE"
+    sign, close = form(name).thinking.core, "<|END_THINKING|>"
+    answer = f"Well.{close}<|START_TEXT|>Hi.<|END_TEXT|>"
+    prompt = form(name).header + sign
+    shown = read(name, answer, size, prompt=prompt, reasoning=False)
+    assert shown == ("", f"{sign}Well.{close}Hi.", [])
+
+
+@pytest.mark.parametrize("size", [0, 1, 4])
+def test_calls_behind_a_message_or_without_what_opens_them(size: int) -> None:
+    answer = (
+        " to=user<|message|>Hi.<|eom|><|start|>assistant to=write<|message|><atem:function_calls>"
+        '\n<atem:invoke name="write">\n<atem:parameter name="text">a</atem:parameter>\n'
+        "</atem:invoke>\n</atem:function_calls>"
+    )
+    assert read("muse-glimmer", answer, size) == ("", "Hi.", [("write", '{"text": "a"}')])
+    name, called = "Kimi-K2-Thinking", [("write", '{"n": 1}'), ("write", '{"n": 2}')]
+    calls = "".join(
+        f"<|tool_call_begin|>functions.write:{at}<|tool_call_argument_begin|>{arguments}"
+        for at, (_, arguments) in enumerate(called)
+    )
+    assert read(name, f"<think>Well.{calls}", size) == ("Well.", "", called)
+    assert read(name, f"<think>Well.</think>Hi.{calls}", size) == ("Well.", "Hi.", called)
+
+
+def test_a_reasoning_is_continued_where_the_template_shows_no_open_one() -> None:
+    from mtkit.llm.chat_prompt import ChatPrompt
+
+    class Tokens:
+        bos, eos, add_bos, has_encoder, path = 0, 0, False, False, ""
+
+        def piece(self, token_id: int, *, special: bool = False) -> bytes:
+            return b"</s>"
+
+    model: Any = Tokens()
+    last = {"role": "assistant", "content": "", "reasoning_content": "So far"}
+    for name in (
+        "google-gemma-4-31B-it",
+        "Qwen-QwQ-32B",
+        "mistralai-Ministral-3-14B-Reasoning-2512",
+        "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
+    ):
+        prompt = ChatPrompt(model, templates()[name])
+        for thinks in (True, False):
+            text = prompt.text(
+                [{"role": "user", "content": "Hi"}, last],
+                continue_final="reasoning_content",
+                values=form(name).thinking_values(thinks=thinks),
+            )
+            sign, closing = form(name).thinking.core, form(name).thought[0].text
+            assert text.rpartition(sign)[2].strip() == "So far", name
+            found = read(name, f" good{closing}Hi.", 1, prompt=text)[:2]
+            assert found == (" good", "Hi."), name

@@ -55,7 +55,11 @@ READ: dict[str, tuple[str, tuple[str, str, Any]]] = {
     ),
     "a name that begins as a tool's": (
         f"<|channel|>commentary to=get_weathers<|message|>{OSLO}<|call|>",
-        ("", f"<|channel|>commentary to=get_weathers<|message|>{OSLO}<|call|>", []),
+        ("", OSLO, []),
+    ),
+    "nobody's recipient, in the role": (
+        f"{THINKING}{BEGIN} to=container.exec<|channel|>commentary<|message|>ls -l<|call|>",
+        (THOUGHT, "ls -l", []),
     ),
     "cut behind a sign": (f"{THINKING}{BEGIN}<|channel|>", (THOUGHT, "", [])),
     "cut in a channel's name": ("<|channel|>ana", ("", "", [])),
@@ -63,7 +67,7 @@ READ: dict[str, tuple[str, tuple[str, str, Any]]] = {
     "arguments that are none": (f"\n {BARE}[]<|call|>", ("", f"\n {BARE}[]<|call|>", [])),
     "another recipient": (
         "<|channel|>analysis to=python code<|message|>1<|call|>",
-        ("", "<|channel|>analysis to=python code<|message|>1<|call|>", []),
+        ("1", "", []),
     ),
     "header, not ended": (f"{THINKING}{BEGIN}<|chan", (THOUGHT, f"{BEGIN}<|chan", [])),
     "a long way to no header": (
