@@ -12,11 +12,10 @@ import json
 import re
 import secrets
 
-import msgspec
-
 from mtkit.base.record import Record, replace
 from mtkit.chat.answer import CallStart, CallText, schemas_by_tool
 from mtkit.chat.answer_reader import open_reader
+from mtkit.chat.partial_json import close_object
 from mtkit.chat.signs import ID, NAME, NUMBER
 from mtkit.errors import MtkitError, UsageError
 from mtkit.serve.job import JobEnd
@@ -235,7 +234,9 @@ def _description(tool: Mapping[str, Any]) -> Any:
 
 def _parameters(tool: Mapping[str, Any]) -> dict[str, Any]:
     if tool.get("type") == "custom":
-        text = {"type": "string"}
+        text, form = {"type": "string"}, tool.get("format")
+        if isinstance(form, dict) and form.get("syntax") == "regex" and form.get("definition"):
+            text["pattern"] = f"^(?:{form['definition']})$"
         return {
             "parameters": {"type": "object", "properties": {"input": text}, "required": ["input"]}
         }
@@ -317,12 +318,13 @@ def choice_from_chat(choice: str | Mapping[str, Any]) -> str | Mapping[str, Any]
 
 
 def input_of(arguments: str) -> str:
-    """Return the input of a tool that takes a text; without one, the arguments as they are."""
-    try:
-        text = msgspec.json.decode(arguments)["input"]
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return arguments
-    return text if isinstance(text, str) else arguments
+    """Return the input of a tool that takes a text, or as much of it as there is.
+
+    Without one, the arguments as they are.
+    """
+    text = (close_object(arguments) or {}).get("input")
+    begun = "" if '{"input":"'.startswith("".join(arguments.split())) else arguments
+    return text if isinstance(text, str) else begun
 
 
 class InputText(CallText):

@@ -271,6 +271,27 @@ def test_such_a_tool_is_forced(hermes: Any, choice: dict[str, Any]) -> None:
     assert all("function" not in part for part in parts)
 
 
+def test_a_cut_input_and_a_regex() -> None:
+    from mtkit.serve.request import UnknownFields
+    from mtkit.serve.tool import functions_from_chat, functions_from_responses, input_of
+
+    for arguments, text in (
+        ('{"input": "a\\n', "a\n"), ('{"input": "a\\', "a"), ('{"input": "', ""), ('{"inp', ""),
+        ("", ""), ('{"input": 5}', '{"input": 5}'), ('{"other": "a"}', '{"other": "a"}'),
+    ):  # fmt: skip
+        assert input_of(arguments) == text
+    unknown = UnknownFields(strict=True, count=lambda _, __: None, say=str)
+    regex = {"syntax": "regex", "definition": "a|b"}
+    custom = {"name": "run", "format": {"type": "grammar", "grammar": regex}}
+    flat = {"type": "custom", "name": "run", "format": {"type": "grammar", **regex}}
+    for functions in (
+        functions_from_chat([{"type": "custom", "custom": custom}]),
+        functions_from_responses([flat], unknown)[0],
+    ):
+        schema = functions[0]["function"]["parameters"]["properties"]["input"]
+        assert schema == {"type": "string", "pattern": "^(?:a|b)$"}
+
+
 def test_such_tools_are_checked(hermes: Any) -> None:
     for tool, named in (
         ({"type": "custom"}, "tools[0].custom: is missing"),
