@@ -52,6 +52,13 @@ def _function(call: Any) -> Message:
     return function
 
 
+def names_alone(message: Message) -> list[str]:
+    """Return the names of the arguments of a call that has no text or other call beside it."""
+    calls = calls_of(message)
+    arguments = _function(calls[0]).get("arguments") if len(calls) == 1 else None
+    return list(arguments) if isinstance(arguments, dict) and not text_of(message) else []
+
+
 def _is_spoken(message: Message) -> bool:
     """Whether it is a message of the assistant without calls."""
     return message["role"] == "assistant" and not calls_of(message)
@@ -431,11 +438,17 @@ def split_texts(content: str | None) -> Callable[[Chat], Chat]:
     return with_messages(change)
 
 
-def calls_as_text(calls: Calls | None, *, beside_text: bool = False) -> Callable[[Chat], Chat]:
+def calls_as_text(
+    calls: Calls | None,
+    *,
+    beside_text: bool = False,
+    is_shown: Callable[[Message], bool] = lambda _: False,
+) -> Callable[[Chat], Chat]:
     """Return the change that writes calls at the end of the text, in the form of answers.
 
     Args:
         beside_text: Only those that have a text beside them.
+        is_shown: Whether a message stays as it is.
     """
     before, after = '\n<tool_call>\n{"name": "' + NAME + '", "arguments": ', "}\n</tool_call>"
     if calls is not None and calls.sample is not None:
@@ -444,6 +457,7 @@ def calls_as_text(calls: Calls | None, *, beside_text: bool = False) -> Callable
     def change(messages: list[Message]) -> Iterator[Message]:
         for message in messages:
             is_written = calls_of(message) and (text_of(message) or not beside_text)
+            is_written = is_written and not is_shown(message)
             yield _write_calls(message, before, after) if is_written else message
 
     return with_messages(change)

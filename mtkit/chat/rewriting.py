@@ -8,7 +8,8 @@ or leaves out one of its marks. Then it gets the first change with which the tem
 them. Nothing else changes: a conversation that a template shows is rendered as it is.
 
 The choice depends on the template alone, and a change of a message on its neighbors, not on what
-comes later. So earlier turns are rendered as before when there is a new one.
+comes later. So earlier turns are rendered as before when there is a new one. A call stays as it is
+where a template reads arguments by just its names.
 
 If the template refuses a conversation nevertheless, it gets the same texts in the plainest form:
 user and assistant in turns, with calls, results and definitions of tools as text.
@@ -41,6 +42,7 @@ from mtkit.chat.conversation import (
     merge_leading_system,
     merge_neighbors,
     merge_reasoning,
+    names_alone,
     open_by_user,
     open_last_user,
     order_results,
@@ -53,7 +55,16 @@ from mtkit.chat.conversation import (
     texts_behind_results,
     user_behind_result,
 )
-from mtkit.chat.probes import CONTENT, OTHER, PLAIN, REASON, USER, call_message, probe_tools
+from mtkit.chat.probes import (
+    CONTENT,
+    OTHER,
+    PLAIN,
+    REASON,
+    USER,
+    Probe,
+    call_message,
+    probe_tools,
+)
 from mtkit.chat.template import TemplateRefusal
 from mtkit.chat.tool_definitions import (
     add_missing,
@@ -160,11 +171,14 @@ def _tool_rewritings() -> tuple[Rewriting, ...]:
     )  # fmt: skip
 
 
-def _rewritings(calls: Callable[[], Calls | None]) -> tuple[Rewriting, ...]:
+def _rewritings(
+    calls: Callable[[], Calls | None], is_shown: Callable[[Message], bool]
+) -> tuple[Rewriting, ...]:
     """Return the table; a row may change what rows behind it are about.
 
     Args:
         calls: Finds how calls are written in an answer.
+        is_shown: Whether the template shows a message whose arguments have names that it reads.
     """
     user, later = _message("user", USER), _message("user", LATER)
     text, system = _message("assistant", CONTENT), _message("system", SYSTEM)
@@ -178,7 +192,7 @@ def _rewritings(calls: Callable[[], Calls | None]) -> tuple[Rewriting, ...]:
     late, more = {**system, "content": LATER}, (text, user)
 
     def write_calls(chat: Chat) -> Chat:
-        return calls_as_text(calls())(chat)
+        return calls_as_text(calls(), is_shown=is_shown)(chat)
 
     def write_calls_beside_text(chat: Chat) -> Chat:
         return calls_as_text(calls(), beside_text=True)(chat)
@@ -292,15 +306,19 @@ class Rewriter:
         self,
         render: Callable[[Sequence[Any], Sequence[Any] | None], str],
         calls: Callable[[], Calls | None],
+        template: str = "",
     ) -> None:
         """Take a template.
 
         Args:
             render: Renders messages and tools, with an opened answer.
             calls: Finds how calls are written in an answer.
+            template: Its text, for the names of arguments that it reads.
         """
         self._render = render
-        self._rows = _rewritings(calls)
+        self._rows = _rewritings(calls, self._shows_call)
+        self._words = frozenset(re.findall(r"\w+", template))
+        self._read_names: dict[str, bool] = {}
         self._choices: dict[bool, dict[int, Change | None]] = {False: {}, True: {}}
         self._lock = threading.RLock()
         self._seconds = _PROBE_SECONDS
@@ -334,6 +352,23 @@ class Rewriter:
                 choices.update(before)
             choices.setdefault(number, None)
         return choices[number]
+
+    def _shows_call(self, message: Message) -> bool:
+        """Whether the template shows a call because it reads arguments of just these names."""
+        names = names_alone(message)
+        return bool(names) and all(map(self._shows_argument, names))
+
+    def _shows_argument(self, name: str) -> bool:
+        if name not in self._words:
+            return False
+        if name not in self._read_names:
+            call = call_message(Probe(PLAIN.name, PLAIN.id, {name: CONTENT}), False)
+            try:
+                text = self._render([_message("user", USER), _called(call)], probe_tools())
+            except MtkitError:
+                text = ""
+            self._read_names[name] = all(mark in text for mark in (USER, PLAIN.name, CONTENT))
+        return self._read_names[name]
 
     def _shows(self, row: Rewriting, marks: Sequence[str], *, has_tools: bool) -> bool:
         """Whether the template shows a row's conversation, as it is written by now."""

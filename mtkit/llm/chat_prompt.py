@@ -237,7 +237,9 @@ class ChatPrompt:
             "bos_token": self._token_text(model.bos), "eos_token": self._token_text(model.eos),
             **(values or {}),
         }  # fmt: skip
-        self._rewriter = Rewriter(lambda *chat: self._render(*chat, opens=True), self._calls)
+        self._rewriter = Rewriter(
+            lambda *chat: self._render(*chat, opens=True), self._calls, template
+        )
 
     def ids(
         self,

@@ -15,6 +15,7 @@ from support import reference
 from mtkit.base.record import replace
 from mtkit.chat import conversation as changes
 from mtkit.chat.partial_json import close_object
+from mtkit.chat.probes import probe_tools
 from mtkit.chat.rewriting import Rewriter, render_or_simplify
 from mtkit.chat.template import TemplateRefusal
 from mtkit.errors import MtkitError
@@ -64,6 +65,33 @@ def called(*places: int, content: str = "") -> dict[str, Any]:
 
 def result(place: int) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": f"abcdefgh{place}", "content": f"Result{place}"}
+
+
+BY_NAME = """{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls or [] %}
+{{ c.function.name }}: {{ c.function.arguments.city }}{% if c.function.arguments.day %}, on the
+{{ c.function.arguments.day }}{% endif %}{% endfor %}{% endfor %}{{ tools | tojson }}"""
+
+
+def test_a_template_that_reads_arguments_by_their_names() -> None:
+    direct = Direct(BY_NAME)
+    rewriter = direct.rewriter()
+    user, tools = {"role": "user", "content": "Hi"}, probe_tools()
+    for arguments in ({"city": "Oslo"}, {"city": "Oslo", "day": "Monday"}):
+        call = {"id": "a", "function": {"name": "look", "arguments": arguments}}
+        message = {"role": "assistant", "content": "", "tool_calls": [call]}
+        assert rewriter.rewrite([user, message], tools).messages == [user, message]
+        others = ({**arguments, "m": "Value"}, {}, {"day": "Monday", "c": 5}, '{"city": "Os')
+        for odd in others:
+            odd_call = {"id": "b", "function": {"name": "find", "arguments": odd}}
+            for calls, content in (([odd_call], ""), ([call, odd_call], ""), ([call], "Text")):
+                last = {"role": "assistant", "content": content, "tool_calls": calls}
+                chat = rewriter.rewrite([user, message, user, last], tools)
+                text = direct(chat.messages, chat.tools)
+                for call_made in calls:
+                    made = call_made["function"]["arguments"]
+                    texts = [made] if isinstance(made, str) else map(str, made.values())
+                    assert all(word in text for word in (content, *texts)), (odd, text)
+                assert chat.messages[1] == message
 
 
 def conversation(shape: str) -> list[dict[str, Any]]:

@@ -28,6 +28,9 @@ VALUES_BESIDE: tuple[Any, ...] = (
     'q"\\\n<&>',
 )
 WORDS = ("alpha", "bravo", "delta", "echo", "golf", "hotel")
+TOOL_NAMES = ("look_up", "write_file", "run", "ping", "python", "browser", "return", "final")
+KEYS = ("path", "text", "count", "mode", "type", "items", "properties", "name", "keys", "query")
+"""Some are words of templates, too."""
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
 
 
@@ -162,7 +165,7 @@ class Drawer:
 def draw_tools(chance: Random) -> list[dict[str, Any]]:
     """Draw definitions of tools."""
     tools = []
-    for name in chance.sample(("look_up", "write_file", "run", "ping"), chance.randint(1, 3)):
+    for name in chance.sample(TOOL_NAMES, chance.randint(1, 3)):
         function: dict[str, Any] = {"name": name}
         if chance.random() < 0.8:
             function["description"] = f"Does {name}."
@@ -176,7 +179,7 @@ def draw_parameters(chance: Random) -> dict[str, Any]:
     """Draw the schema of all parameters of a tool."""
     if chance.random() < 0.1:
         return dict(chance.choice(({}, {"type": "object"}, {"properties": {}})))
-    keys = chance.sample(("path", "text", "count", "mode"), chance.randint(0, 3))
+    keys = chance.sample(KEYS, chance.randint(0, 3))
     parameters: dict[str, Any] = {"type": "object"}
     parameters["properties"] = {key: draw_schema(chance) for key in keys}
     if chance.random() < 0.7:
@@ -317,7 +320,7 @@ class Direct:
         from mtkit.chat.answer_analysis import find_form
         from mtkit.chat.rewriting import Rewriter
 
-        return Rewriter(self, lambda: find_form(self.text, "</s>").calls)
+        return Rewriter(self, lambda: find_form(self.text, "</s>").calls, self.text)
 
 
 def missing(text: str, history: History) -> list[str]:
