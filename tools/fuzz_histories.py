@@ -1,4 +1,4 @@
-"""Drawn conversations with an agent, as clients of three APIs send them, in published templates.
+"""Drawn conversations with an agent, as clients of four APIs send them, in published templates.
 
 Each conversation (tests/support/histories.py) is rendered as ``mtkit serve`` renders it. What is
 refused, or lacks a text, is printed on one line; exit status 1.
@@ -44,7 +44,7 @@ def main() -> int:
         prompt = _prompt(template)
         for number in range(options.seed, options.seed + options.count):
             history = histories.Drawer(number).history()
-            messages = histories.spellings(history)[number % 3]
+            messages = histories.spellings(history)[number % 4]
             total += 1
             try:
                 missing = histories.missing(prompt.text(messages(), history.tools), history)

@@ -26,7 +26,6 @@ from mtkit.serve.ollama_request import (
     keep_seconds,
     messages_from_ollama,
     read_answer_request,
-    refuse_images,
     schema_of,
     terms_of,
     variables_of,
@@ -75,7 +74,8 @@ async def generate(request: Request, served: ServedModel) -> Response:
     start = time.perf_counter()
     fields, sampler = await read_answer_request(request, OllamaGenerate, served)
     clock = _Clock(served, request, start)
-    refuse_images(fields.images, "images")
+    if fields.images:
+        raise UsageError("image input is not supported; this model takes text", field="images")
     if fields.raw and (fields.template or fields.system or fields.context):
         raise Problem(400, "raw mode does not support template, system, or context")
     if fields.template:

@@ -175,13 +175,6 @@ def variables_of(fields: OllamaAnswer, served: ServedModel) -> dict[str, Any]:
     return template_variables({}, fields.think is not False, effort)
 
 
-def refuse_images(images: Any, field: str) -> None:
-    """Refuse images, of which there may be none."""
-    if images:
-        what = "image input is not supported; this model takes text"
-        raise UsageError(what, field=field)
-
-
 def messages_from_ollama(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return messages in OpenAI's form.
 
@@ -191,9 +184,12 @@ def messages_from_ollama(messages: Sequence[dict[str, Any]]) -> list[dict[str, A
     count = 0
     for place, message in enumerate(messages):
         field = f"messages[{place}]"
-        refuse_images(message.get("images"), f"{field}.images")
         known = ("role", "content", "tool_call_id", "name")
         own = {name: message[name] for name in known if message.get(name) is not None}
+        if images := message.get("images"):  # refused only where they are new
+            text = {"type": "text", "text": message.get("content") or ""}
+            pictures = [{"type": "image_url"}] * (len(images) if isinstance(images, list) else 1)
+            own["content"] = [text, *pictures] if text["text"] else pictures
         if message.get("thinking"):
             own["reasoning_content"] = message["thinking"]
         calls = message.get("tool_calls") or []

@@ -45,7 +45,7 @@ def test_every_template_shows_every_text_of_a_session(prompts: Any) -> None:
     for at, (name, (direct, rewriter)) in enumerate(prompts.items()):
         for seed in range(at * SESSIONS, (at + 1) * SESSIONS):
             history = Drawer(seed).history()
-            chat = rewriter.rewrite(spellings(history)[seed % 3](), history.tools)
+            chat = rewriter.rewrite(spellings(history)[seed % 4](), history.tools)
             try:
                 lost = missing(direct(chat.messages, chat.tools), history)
             except MtkitError as error:

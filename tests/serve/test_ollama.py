@@ -303,8 +303,19 @@ def test_a_conversation_that_is_too_long_loses_its_oldest_messages(
 
 
 def test_what_cannot_be_done_is_said(app: Any) -> None:
+    from mtkit.serve.ollama_request import messages_from_ollama
+
     images = {"role": "user", "content": "What is it?", "images": ["aGk="]}
     assert "image input is not supported" in error(app, CHAT, {"messages": [images]})
+    answer = {"role": "assistant", "content": "A cat."}
+    shown = {"role": "tool", "tool_name": "look", "content": "Here:", "images": ["aGk=", "aGk="]}
+    past = [images, answer, {"role": "user", "content": "Look.", "images": None}, shown]
+    asked = {"messages": past, "stream": False, **says("Yes.")}
+    assert post(app, CHAT, asked).json()["done"] is True
+    converted = messages_from_ollama(past)
+    left_out = "[image left out: this model takes text]"
+    assert converted[0]["content"] == f"What is it?\n{left_out}"
+    assert converted[3]["content"] == f"Here:\n{left_out}\n{left_out}"
     assert "image" in error(app, GENERATE, {"prompt": "x", "images": ["aGk="]})
     assert "template" in error(app, GENERATE, {"prompt": "x", "template": "{{ .Prompt }}"})
     assert "raw" in error(app, GENERATE, {"prompt": "x", "raw": True, "system": "y"})

@@ -1,4 +1,4 @@
-"""Histories of conversations as clients of the three APIs send them, drawn, each text another.
+"""Histories of conversations as clients of the four APIs send them, drawn, each text another.
 
 A session has up to twelve turns. In each, the user asks, and the assistant answers, thinks, calls
 up to three tools, or is cut: in a text, in the arguments of a call, or before its first word. In
@@ -263,15 +263,40 @@ def for_responses(history: History) -> list[dict[str, Any]]:
     return items
 
 
+def for_ollama(history: History) -> list[dict[str, Any]]:
+    """Return the messages as Ollama's clients send them: no parts, no ids, results by name."""
+    spelled, names = [], {}
+    for message in history.messages:
+        parts = message.get("content") or ""
+        rows = [{"text": parts}] if isinstance(parts, str) else parts
+        role = "system" if message["role"] == "developer" else message["role"]
+        own = {"role": role, "content": "\n".join(row["text"] for row in rows if "text" in row)}
+        if images := [PICTURE for row in rows if "image_url" in row]:
+            own["images"] = images
+        if "reasoning_content" in message:
+            own["thinking"] = message["reasoning_content"]
+        for call in message.get("tool_calls", ()):
+            function = call["function"]
+            names[call["id"]] = function["name"]
+            call = {"function": {**function, "arguments": _parsed(function["arguments"])}}
+            own.setdefault("tool_calls", []).append(call)
+        if message["role"] == "tool":
+            own["tool_name"] = names.get(message["tool_call_id"], "forgotten")
+        spelled.append(own)
+    return spelled
+
+
 def spellings(history: History) -> list[Callable[[], list[dict[str, Any]]]]:
     """Return what makes of each API's request the messages of a prompt."""
     from mtkit.serve import conversation
+    from mtkit.serve.ollama_request import messages_from_ollama
 
     system, messages = for_anthropic(history)
     return [
         lambda: conversation.messages_from_openai(history.messages),
         lambda: conversation.messages_from_anthropic(messages, system),
         lambda: conversation.messages_from_responses(for_responses(history), "", {}),
+        lambda: messages_from_ollama(for_ollama(history)),
     ]
 
 
