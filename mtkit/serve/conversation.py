@@ -169,6 +169,13 @@ def prompt_end(
     return {"continue_final": continue_final or False, "add_generation_prompt": opens}
 
 
+def is_reasoning_alone(message: Mapping[str, Any]) -> bool:
+    """Whether an answer has nothing but a reasoning: it was interrupted there."""
+    has_more = message.get("content") or message.get("tool_calls")
+    is_answer = message["role"] == "assistant" and not has_more
+    return is_answer and any(message.get(name) for name in REASONING)
+
+
 def text_of(content: Any, field: str, between: str = "") -> str:
     """Return the text of a message's content: a text, or a list of parts of it."""
     if isinstance(content, str):

@@ -20,7 +20,7 @@ from mtkit.llama import Grammar
 from mtkit.llm.chat_prompt import ChatPrompt
 from mtkit.llm.reasoning import find_reasoning, prompt_tail
 from mtkit.llm.vectors import Pooler, own_pooling
-from mtkit.serve.conversation import Conversation, prompt_end
+from mtkit.serve.conversation import Conversation, is_reasoning_alone, prompt_end
 from mtkit.serve.reply import Problem
 from mtkit.serve.request import in_grammar_thread
 from mtkit.serve.stop_text import CHANNEL_SIGNS, ReasoningSigns
@@ -265,6 +265,10 @@ class ServedModel:
     ) -> Conversation:
         """Return a conversation, whose end is as ``prompt_end`` says."""
         prefill = self.settings.prefill_assistant
+        form = self.form
+        reasons = form is None or form.thinking is not None or form.channels
+        if continue_final is None and not reasons and is_reasoning_alone(messages[-1]):
+            messages = messages[:-1] or messages  # of another model, which was interrupted
         end = prompt_end(messages, continue_final, add_generation_prompt, prefill=prefill)
         return Conversation(
             messages, Tools(self.form, tools, choice, several=several), values, **end

@@ -271,6 +271,21 @@ def test_such_a_tool_is_forced(hermes: Any, choice: dict[str, Any]) -> None:
     assert all("function" not in part for part in parts)
 
 
+def test_an_interrupted_reasoning_of_another_model(hermes: Any) -> None:
+    user = {"role": "user", "content": "Ask."}
+    thought = {"role": "assistant", "content": "", "reasoning_content": "Hm"}
+    prompts = [
+        post(hermes, "/apply-template", {"messages": messages}).json()["prompt"]
+        for messages in ([user], [user, thought])
+    ]
+    assert prompts[0] == prompts[1]
+    item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]}
+    body = {"model": "x", "input": [user, item], "max_output_tokens": 1}
+    assert post(hermes, PATH, body).status_code == 200
+    asked = {"messages": [user, thought], "continue_final_message": "reasoning_content"}
+    assert post(hermes, "/v1/chat/completions", asked).status_code == 400
+
+
 def test_a_cut_input_and_a_regex() -> None:
     from mtkit.serve.request import UnknownFields
     from mtkit.serve.tool import functions_from_chat, functions_from_responses, input_of
