@@ -67,13 +67,21 @@ IN_TEXT = (
         for opening, ending in (
             ("```json\n", "\n```"),
             ("```\n", "\n```"),
+            ("```tool_call\n", "\n```"),
             ("<tools>\n", "\n</tools>"),
             ("<tool_call>\n", "\n</tool_call>"),
+            ("<tool_calls>\n", "\n</tool_calls>"),
             ("<function_call>\n", "\n</function_call>"),
         )
     ),
+    replace(
+        OBJECT, opening=Sign("<function="), openings=(Sign("<function="),), body="arguments",
+        keys=("", "", ""), head=("name", Sign(">")), closing=Sign("</function>"),
+        following=Sign("<function="), ending=_NOTHING,
+    ),
 )  # fmt: skip
 """Forms that may stand anywhere in a text. Gemma writes ``tool_code``; a block of JSON, and what
-Qwen2.5 shows tools in, stand for the signs of a call; the others are those of other templates."""
+Qwen2.5 shows tools in, stand for the signs of a call; the others are those of other templates, the
+last one Meta's for Llama 3.1."""
 FENCES = tuple(f"```{kind}\n" for kind in ("xml", "json", "tool_call", ""))
 """Code blocks that models put around the signs of their own form."""

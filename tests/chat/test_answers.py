@@ -530,6 +530,7 @@ def test_calls_as_small_models_write_them(case: str) -> None:
 
 
 PYTHON = 'get_weather(city="Oslo")'
+META = '<function=get_weather>{"city": "Oslo"}</function>'
 BESIDE = {
     "a block after words": (f"Sure, I look:\n```json\n{BARE}\n```", "Sure, I look:", [OSLO]),
     "a block with a list": (f"So:\n```json\n[{BARE}, {BARE}]\n```", "So:", [OSLO, OSLO]),
@@ -537,6 +538,10 @@ BESIDE = {
     "what Qwen shows tools in": (f"<tools>\n{BARE}\n</tools>", "", [OSLO]),
     "Hermes's signs": (f"I look.\n<tool_call>\n{BARE}\n</tool_call>", "I look.", [OSLO]),
     "a list between signs": (f"<tool_call>\n[{BARE}, {BARE}]\n</tool_call>", "", [OSLO, OSLO]),
+    "Meta's sign": (f"I look.\n{META}", "I look.", [OSLO]),
+    "Meta's sign twice": (f"{META}\n{META}", "", [OSLO, OSLO]),
+    "a block of their name": (f"```tool_call\n{BARE}\n```", "", [OSLO]),
+    "a list between other signs": (f"<tool_calls>[{BARE}]</tool_calls>", "", [OSLO]),
     "another sign": (f"<function_call>{BARE}</function_call>", "", [OSLO]),
     "one brace too many": (f"<tool_call>\n{BARE}}}\n</tool_call>", "", [OSLO]),
     "two braces too many": (f"{BARE}}}}}", "", [OSLO]),
@@ -555,6 +560,8 @@ NO_CALLS = (
     "The sign is <tool_call> there.", "Say <tools> or </tools>.", "[1, 2] and [get](x) it",
     '```json\n{"name": "Bob", "arguments": {}}\n```', "```python\nprint(1)\n```", "[other(city=1)]",
     '<tools>\n{"name": "other", "arguments": {}}\n</tools>', "```tool_code\nother(1)\n```",
+    '<function=other>{"a": 1}</function>', "<function=get_weather>not JSON</function>",
+    "Then <function=x> is",
 )  # fmt: skip
 
 
