@@ -29,12 +29,16 @@ class QueueFull(ResourceError):
 
 
 class PromptTooLong(ResourceError):
-    """A prompt does not fit a slot."""
+    """A prompt does not fit a slot.
+
+    Clients know it by its words, and shorten the conversation: opencode and OpenHands by those of
+    llama-server, LiteLLM (aider and many more) by those of OpenAI behind the colon.
+    """
 
     def __init__(self, tokens: int, n_slot: int) -> None:
         super().__init__(
-            f"a prompt of {format_count(tokens, 'token')} exceeds the available context size of "
-            f"{n_slot}",
+            f"a prompt of {format_count(tokens, 'token')} exceeds the available context size: "
+            f"here, this model's maximum context length is {format_count(n_slot, 'token')}",
             hint="shorten it, or start the server with a higher --ctx or fewer --slots",
         )
         self.tokens, self.n_slot = tokens, n_slot
