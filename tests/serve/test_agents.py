@@ -87,7 +87,16 @@ def test_an_agent_reads_a_file(made: Any, agent: Any, monkeypatch: pytest.Monkey
     assert json.dumps(arguments) in second.removeprefix(begun)
 
 
-@pytest.mark.parametrize("agent", agent_requests.AGENTS, ids=lambda one: str(one.__name__))
+OVERFLOWS = {
+    "/v1/messages?beta=true": "prompt is too long",
+    "/v1/responses": '"code":"context_length_exceeded"',
+    "/v1/chat/completions": "this model's maximum context length is",
+    "/api/chat": "exceeds the available context size",
+}
+"""What tells clients that a context is full: else they do not shorten their conversation."""
+
+
+@pytest.mark.parametrize("agent", agent_requests.SESSIONS, ids=lambda one: str(one.__name__))
 def test_a_session_outlives_a_stop_and_a_full_context(
     made: Any, agent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,11 +115,14 @@ def test_a_session_outlives_a_stop_and_a_full_context(
         answer = {5: "A bi", 8: ""}.get(number, f"Answer {number}.")
         texts += [answer, f"Question {number}?"]
         body = agent_requests.further(body, answer, texts[-1])
-    asked = {**body, "grammar": 'root ::= "!"'}
+    grammar: dict[str, Any] = {"grammar": 'root ::= "!"'}
+    if "options" in body:
+        grammar = {"options": {**body["options"], **grammar}}
+    asked = {**body, **grammar}
     assert '"!"' in json.dumps(streamed(app, path, asked))
     long = post(app, path, agent_requests.further(asked, "!", "and on " * 9000))
     assert long.status_code == 400
-    assert ("prompt is too long" if "messages?" in path else "context_length_exceeded") in long.text
+    assert OVERFLOWS[path] in long.text
     assert '"!"' in json.dumps(streamed(app, path, asked))
     places = [prompts[-1].index(text) for text in texts if text]
     assert places == sorted(places)

@@ -1,8 +1,9 @@
 """Requests of the shapes that coding agents send, with texts of our own.
 
 Recorded on loopback from Claude Code 2.1.197, Codex 0.171.0, opencode 1.18.33, Cline 3.0.65, Qwen
-Code 0.15.10, and the agents of LangChain 1.5 and pydantic-ai 2.68; kept are the fields, the kinds
-of blocks and items, and what their schemas are made of.
+Code 0.15.10, and the agents of LangChain 1.5 and pydantic-ai 2.68, and from the chats of aider
+0.86.2 and Open WebUI 0.12.4; kept are the fields, the kinds of blocks and items, and what their
+schemas are made of.
 """
 
 from __future__ import annotations
@@ -253,7 +254,50 @@ def pydantic_ai(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
     }  # fmt: skip
 
 
+def _turns(*texts: str) -> list[dict[str, Any]]:
+    """Return messages of the user and the assistant in turns."""
+    roles = ("user", "assistant")
+    return [{"role": roles[number % 2], "content": text} for number, text in enumerate(texts)]
+
+
+def aider(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of a request of aider; as ``claude_code``.
+
+    An example of an answer comes first, and a file is a text of the user's.
+    """
+    texts = ["Greet as friends do.", "I do:\n\nhi.py\n```\nprint('Hi')\n```\n",
+             "These files are gone now.", "Ok."]  # fmt: skip
+    if reads:
+        texts += [f"These files are in the chat:\n\n{FILE}\n```\n{WORD}\n```\n", "Ok, only those."]
+    system = {"role": "system", "content": "You are an agent."}
+    messages = [system, *_turns(*texts, f"What is in {FILE}?")]
+    return "/v1/chat/completions", {
+        "model": "m", "messages": messages, "stream": True, "temperature": 0,
+    }  # fmt: skip
+
+
+def open_webui(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of a request of Open WebUI; as ``claude_code``."""
+    source = f'<source id="1" name="notes.txt">{WORD}</source>\n\n' if reads else ""
+    messages = _turns("Hello.", "Hello!", f"{source}What is in {FILE}?")
+    return "/v1/chat/completions", {
+        "model": "m", "messages": messages, "stream": True, "temperature": 0.0, "max_tokens": 64,
+        "stream_options": {"include_usage": True},
+    }  # fmt: skip
+
+
+def open_webui_to_ollama(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return what Open WebUI makes of the same for a server of Ollama; as ``claude_code``."""
+    body = open_webui(reads=reads)[1]
+    return "/api/chat", {
+        "model": "m", "messages": body["messages"], "stream": True,
+        "options": {"temperature": 0, "num_ctx": 4096, "num_predict": 64},
+    }  # fmt: skip
+
+
 AGENTS = (claude_code, codex, opencode, cline, qwen_code, langchain, pydantic_ai)
+SESSIONS = (*AGENTS, aider, open_webui, open_webui_to_ollama)
+"""The chats have no tools."""
 
 
 def further(body: dict[str, Any], answer: str, question: str) -> dict[str, Any]:
