@@ -123,6 +123,10 @@ def test_a_session_outlives_a_stop_and_a_full_context(
     long = post(app, path, agent_requests.further(asked, "!", "and on " * 9000))
     assert long.status_code == 400
     assert OVERFLOWS[path] in long.text
+    bare = {name: value for name, value in asked.items() if not name.startswith(("tool", "para"))}
+    summary = agent_requests.further(bare, "!", "Sum it up.")  # with calls, but without tools
+    assert '"!"' in json.dumps(streamed(app, path, summary))
+    assert all(text in prompts[-1] for text in (*texts, "Sum it up."))
     assert '"!"' in json.dumps(streamed(app, path, asked))
     places = [prompts[-1].index(text) for text in texts if text]
     assert places == sorted(places)
