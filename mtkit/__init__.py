@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from mtkit.api.inspection import compare, count, diff, inspect
     from mtkit.api.model import Model, Reply
     from mtkit.checks import Report, check
-    from mtkit.conversion.folder_writer import convert_to_folder
-    from mtkit.conversion.model import convert_checkpoint, convert_model
     from mtkit.conversion.tokenizer import Conversion
     from mtkit.errors import (
         AnswerNo,
@@ -62,9 +60,6 @@ __all__ = [
     "check",
     "compare",
     "convert",
-    "convert_checkpoint",
-    "convert_model",
-    "convert_to_folder",
     "count",
     "diff",
     "edit",
@@ -90,9 +85,6 @@ _MODULES = {
     "check": "mtkit.checks",
     "compare": "mtkit.api.inspection",
     "convert": "mtkit.api.files",
-    "convert_checkpoint": "mtkit.conversion.model",
-    "convert_model": "mtkit.conversion.model",
-    "convert_to_folder": "mtkit.conversion.folder_writer",
     "count": "mtkit.api.inspection",
     "diff": "mtkit.api.inspection",
     "edit": "mtkit.api.files",

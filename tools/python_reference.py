@@ -179,9 +179,9 @@ def _signature(function: Callable[..., Any], name: str) -> str:
     explained = re.findall(r"^ +(\w+):", function.__doc__ or "", re.M)
     parameters = [one for one in signature.parameters.values() if one.name != "self"]
     if len(parameters) > _MOST:
-        parameters = [one for one in parameters if one.name in explained]
+        named = [one for one in parameters if one.name in explained]
         settings = inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)
-        parameters.append(settings)
+        parameters = named if named == parameters else [*named, settings]
     plain = _unquoted(str(signature.replace(parameters=parameters)))
     if len(name) + len(plain) <= _WIDTH:
         return name + plain

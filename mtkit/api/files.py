@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from typing import overload
 
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Literal
 
     from mtkit.conversion.tokenizer import Conversion
     from mtkit.formats.contract import WriteOptions
@@ -18,104 +19,213 @@ if TYPE_CHECKING:
     from mtkit.gguf.writer import Key
     from mtkit.tokenizer.tokenizer import Tokenizer
 
+    StrPath = str | os.PathLike[str]
     Scalar = str | bool | int | float
 
     Value = Scalar | Sequence[Scalar]
 
 
-def convert(
-    src: str | os.PathLike[str] | Tokenizer,
-    dst: str | os.PathLike[str] | None = None,
+@overload
+def convert(  # a tokenizer, or of a model folder only that
+    src: StrPath | Tokenizer,
+    dst: StrPath | None = None,
     *,
     to: str = "",
-    kind: str = "auto",
-    max_bytes: int | None = None,
-    dense_modules: bool = False,
     vocab_only: bool = False,
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     force: bool = False,
+    dry_run: bool = False,
+) -> Conversion: ...
+@overload
+def convert(  # the folder of a model or of an adapter, to a GGUF
+    src: StrPath,
+    dst: StrPath | None = None,
+    *,
+    to: Literal["", "gguf"] = "",
+    kind: Literal["auto", "f32", "f16", "bf16", "q8_0"] = "auto",
+    max_bytes: int | None = None,
+    max_tensors: int | None = None,
+    first_without_tensors: bool = False,
+    dense_modules: bool = False,
+    base: StrPath | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    allow_loss: Collection[str] = (),
+    options: WriteOptions | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> Conversion: ...
+@overload
+def convert(  # a GGUF, to a model folder
+    src: StrPath,
+    dst: StrPath,
+    *,
+    to: Literal["hf-model"],
+    kind: Literal["auto", "f32", "f16", "bf16"] = "auto",
+    max_bytes: int | None = None,
+    allow_loss: Collection[str] = (),
+    options: WriteOptions | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> Conversion: ...
+@overload
+def convert(  # a checkpoint of llama2.c, or the tokenizer of a model folder, to a GGUF
+    src: StrPath,
+    dst: StrPath | None = None,
+    *,
+    to: Literal["", "gguf"] = "",
+    tokenizer: StrPath | Tokenizer | None = None,
+    vocab_only: bool = False,
+    metadata: Mapping[str, Any] | None = None,
+    allow_loss: Collection[str] = (),
+    options: WriteOptions | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+) -> Conversion: ...
+def convert(
+    src: StrPath | Tokenizer,
+    dst: StrPath | None = None,
+    *,
+    to: str = "",
+    kind: str = "auto",
+    tokenizer: StrPath | Tokenizer | None = None,
+    max_bytes: int | None = None,
+    max_tensors: int | None = None,
+    first_without_tensors: bool = False,
+    dense_modules: bool = False,
+    base: StrPath | None = None,
+    vocab_only: bool = False,
+    metadata: Mapping[str, Any] | None = None,
+    allow_loss: Collection[str] = (),
+    options: WriteOptions | None = None,
+    force: bool = False,
+    dry_run: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> Conversion:
     """Convert a tokenizer to another format, or a whole model.
 
-    A folder with config.json and weights is converted to a GGUF, like ``convert_model``;
-    ``to="hf-model"`` turns a GGUF into such a folder, like ``convert_to_folder``. Everything else
-    is read as a tokenizer.
+    A folder with config.json and weights becomes a GGUF, as do an adapter's folder and, with
+    ``tokenizer``, a checkpoint of llama2.c. ``to="hf-model"`` turns a GGUF into a folder.
+    Everything else is read as a tokenizer. Type checkers know which arguments go together.
 
     Args:
         src: A tokenizer, the path of a model folder or GGUF, or anything else that ``load``
             accepts.
-        dst: File or folder to write; None: next to the source.
+        dst: File or folder to write, ``{ftype}`` in the name of a model stands for its type;
+            None: next to the source.
         to: Name of the format; empty: inferred from ``dst``.
-        kind: Type of a model's matrices: f32, f16, bf16, q8_0, or auto to keep their type.
-        max_bytes: Maximum bytes of tensors per file of a model; None: one file.
+        kind: Type of a model's matrices: f32, f16, bf16, q8_0, or auto to keep their type (bf16
+            for quantized ones in a folder).
+        tokenizer: The tokenizer of a llama2.c checkpoint, which does not contain one.
+        max_bytes: Maximum bytes of tensors per file of a model; None: one GGUF, or 5 GB.
+        max_tensors: Maximum number of tensors per GGUF.
+        first_without_tensors: Let the first of several GGUFs have the metadata alone.
         dense_modules: Convert the dense layers that sentence-transformers puts behind a model.
+        base: Folder of the model that an adapter is for, if the adapter does not say.
         vocab_only: Convert only the tokenizer of a model folder.
-        allow_loss: Codes of losses to accept even if ordinary text gets different ids.
-        options: Options for writing the tokenizer.
+        metadata: Keys ``general.…`` and their values, in place of what the model says.
+        allow_loss: Codes of losses to accept even if ordinary text gets different ids, or values
+            change.
+        options: Options for writing the tokenizer; ``name`` is a model's as well.
         force: Replace existing files.
+        dry_run: Do all but the writing.
         progress: Called with the bytes written and the total, for a model.
 
     Raises:
-        UsageError: The format is unknown, or an output file already exists.
-        FormatError: A file is damaged.
-        LossError: Ordinary text would get different ids, and that is not allowed.
+        UsageError: The format is unknown, an output file already exists, or an argument is not for
+            what is converted.
+        FormatError: A file is damaged, or its parts contradict each other.
+        LossError: Ordinary text would get different ids, or weights become infinite, NaN or zero,
+            and that is not allowed.
         UnsupportedError: The format cannot represent the tokenizer, or mtkit cannot convert the
             model.
         AnswerNo: The result does not give the same ids; nothing was written.
+        ResourceError: The disk is full.
     """
-    from mtkit.checkpoints import model_folder
+    from mtkit.checkpoints import adapter_folder, model_folder
+    from mtkit.conversion.key_types import metadata_keys
     from mtkit.conversion.tokenizer import convert as convert_tokenizer
     from mtkit.conversion.tokenizer import target_format
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-    shared: dict[str, Any] = {"allow_loss": allow_loss, "options": options, "force": force}
-    model_options: dict[str, Any] = {"kind": kind, "progress": progress, **shared}
+    arguments = {
+        "kind": kind.lower(), "tokenizer": tokenizer, "max_bytes": max_bytes,
+        "max_tensors": max_tensors, "first_without_tensors": first_without_tensors,
+        "dense_modules": dense_modules, "base": base, "vocab_only": vocab_only,
+        "metadata": metadata,
+    }  # fmt: skip
+    arguments = {k: v for k, v in arguments.items() if v is not None and v not in (False, "auto")}
+    shared: dict[str, Any] = {
+        "allow_loss": allow_loss, "options": options, "force": force, "dry_run": dry_run,
+    }  # fmt: skip
+    about = tuple(metadata_keys(metadata or {}))
     target = to or target_format(dst)
+
+    def take(what: str, *names: str) -> dict[str, Any]:
+        for field in arguments.keys() - names:
+            raise UsageError(f"is not for {what}", field=field)
+        return {k: v for k, v in arguments.items() if k not in ("metadata", "vocab_only")}
+
     if target == "hf-model":
         from mtkit.conversion.folder_writer import convert_to_folder
 
         if dst is None or isinstance(src, Tokenizer):
             raise UsageError("a folder is made of a GGUF, and has a name", field="dst")
-        if max_bytes is not None:
-            model_options["max_bytes"] = max_bytes
-        return convert_to_folder(src, dst, **model_options)
-    is_model = not isinstance(src, Tokenizer) and model_folder.sniff(os.fspath(src))
-    if is_model and not vocab_only and target in ("", "gguf"):
+        own = take("a GGUF that becomes a folder", "kind", "max_bytes")
+        return convert_to_folder(src, dst, progress=progress, **own, **shared)
+    if isinstance(src, Tokenizer) or target not in ("", "gguf"):
+        take("a tokenizer", "vocab_only")
+        return convert_tokenizer(src, dst, to=to, **shared)
+    folder = _source_path(src)
+    if vocab_only:
+        from mtkit.conversion.vocabulary import convert_vocabulary, is_described
+
+        if is_described(folder):
+            take("a tokenizer", "vocab_only", "metadata")
+            return convert_vocabulary(folder, dst, about=about, **shared)
+    elif model_folder.sniff(folder):
         from mtkit.conversion.model import convert_model
 
-        assert not isinstance(src, Tokenizer)
-        return convert_model(
-            src, dst, max_bytes=max_bytes, dense_modules=dense_modules, **model_options
-        )
-    model_fields = {
-        "kind": kind != "auto",
-        "max_bytes": max_bytes is not None,
-        "dense_modules": dense_modules,
-    }
-    for field in (name for name, is_set in model_fields.items() if is_set):
-        raise UsageError("is for a model, not for a tokenizer", field=field)
-    if vocab_only and not isinstance(src, Tokenizer) and target in ("", "gguf"):
-        from mtkit.conversion.vocabulary import convert_vocabulary, is_described
-        from mtkit.sources import hub
+        sizes = ("max_bytes", "max_tensors", "first_without_tensors", "dense_modules")
+        own = take("a model folder", "kind", "metadata", *sizes)
+        return convert_model(folder, dst, about=about, progress=progress, **own, **shared)
+    elif adapter_folder.sniff(folder):
+        from mtkit.conversion.adapter import convert_adapter
 
-        name = os.path.expanduser(os.fspath(src))
-        folder = name if os.path.exists(name) else hub.find(name)
-        if folder is not None and is_described(folder):
-            return convert_vocabulary(folder, dst, **shared)
+        own = take("an adapter", "kind", "metadata", "base")
+        del shared["options"]  # of tokenizers, but for the name
+        name = options.name if options else ""
+        return convert_adapter(folder, dst, about=about, name=name, **own, **shared)
+    elif tokenizer is not None:
+        from mtkit.conversion.model import convert_checkpoint
+        from mtkit.tokenizer.load import load
+
+        vocabulary = tokenizer if isinstance(tokenizer, Tokenizer) else load(tokenizer)
+        take("a checkpoint of llama2.c", "tokenizer", "metadata")
+        return convert_checkpoint(folder, vocabulary, dst, about=about, **shared)
+    take("a tokenizer", "vocab_only")
     return convert_tokenizer(src, dst, to=to, **shared)
 
 
+def _source_path(name: StrPath) -> str:
+    """Return the path of a source, which is in the cache where no file has its name."""
+    from mtkit.sources import hub
+
+    path = os.path.expanduser(os.fspath(name))
+    return path if os.path.exists(path) else hub.find(path) or path
+
+
 def edit(
-    src: str | os.PathLike[str],
-    dst: str | os.PathLike[str] | None = None,
+    src: StrPath,
+    dst: StrPath | None = None,
     *,
     keys: Mapping[str, Value] | None = None,
     unset: Collection[str] = (),
     rename_keys: Mapping[str, str] | None = None,
     rename_tensors: Mapping[str, str] | None = None,
-    tokenizer: str | os.PathLike[str] | Tokenizer | None = None,
+    tokenizer: StrPath | Tokenizer | None = None,
     allow_loss: Collection[str] = (),
     force: bool = False,
 ) -> GgufFile:
@@ -205,12 +315,12 @@ def _value_type(name: str, value: Value) -> str:
 
 
 def quantize(
-    src: str | os.PathLike[str],
-    dst: str | os.PathLike[str],
+    src: StrPath,
+    dst: StrPath,
     kind: str,
     *,
     pure: bool = False,
-    imatrix: str | os.PathLike[str] | None = None,
+    imatrix: StrPath | None = None,
     threads: int = 0,
     allow_requantize: bool = False,
     fallback: bool = True,

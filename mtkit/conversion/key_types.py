@@ -15,7 +15,7 @@ from mtkit.gguf.writer import Key, key_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
 
@@ -97,20 +97,22 @@ _LISTS = {"general.base_models": "general.base_model", "general.datasets": "gene
 
 
 def read_metadata(path: str) -> list[Key]:
-    """Read a JSON object of ``general.…`` keys, as convert_hf_to_gguf's ``--metadata`` takes it.
+    """Read a JSON object of ``general.…`` keys, as convert_hf_to_gguf's ``--metadata`` takes it."""
+    from mtkit.checkpoints.folder_files import read_json
+
+    return metadata_keys(read_json(path), path)
+
+
+def metadata_keys(document: Mapping[str, Any], path: str = "") -> list[Key]:
+    """Return the keys ``general.…`` of an object.
 
     Raises:
         UsageError: A key is not known, or its value has another type.
     """
-    from mtkit.checkpoints.folder_files import read_json
-
-    return [
-        _checked(path, name, kind, value)
-        for name, kind, value in _entries(path, read_json(path))
-    ]  # fmt: skip
+    return [_checked(path, name, kind, value) for name, kind, value in _entries(path, document)]
 
 
-def _entries(path: str, document: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+def _entries(path: str, document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
     for name, value in document.items():
         if name in _LISTS and isinstance(value, list):
             objects = [item for item in value if isinstance(item, dict)]

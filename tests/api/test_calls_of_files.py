@@ -134,11 +134,44 @@ def test_convert_takes_models_and_tokenizers(tmp_path: Path) -> None:
     )
     assert alone.model is None
     assert mtkit.convert(folder, tmp_path / "made.mtok", to="mtok").model is None
-    with pytest.raises(mtkit.UsageError, match="for a model") as error:
+    with pytest.raises(mtkit.UsageError, match="not for a tokenizer") as error:
         mtkit.convert(FIXTURES / "spm-bpe" / "tokenizer.model", tmp_path / "x.mtok", kind="f16")
     assert error.value.field == "kind"
     with pytest.raises(mtkit.UsageError, match="of a GGUF"):
         mtkit.convert(mtkit.load(), to="hf-model")
+
+
+def test_convert_takes_what_the_command_takes(files: Path, tmp_path: Path) -> None:
+    base, adapter = files / "Qwen3-0.6B", files / "adapter"
+    named = {"general.name": "Mine"}
+    shards = mtkit.convert(
+        base, tmp_path / "a.gguf", kind="f16", max_tensors=10, first_without_tensors=True,
+        metadata=named, allow_loss=["ids-possible"],
+    )  # fmt: skip
+    assert len(shards.paths) > 2
+    assert mtkit.open_gguf(shards.path)["general.name"] == "Mine"
+    dry = mtkit.convert(
+        base, tmp_path / "b-{ftype}.gguf", dry_run=True, allow_loss=["ids-possible"]
+    )
+    assert not dry.is_written
+    assert not Path(dry.path).exists()
+    checkpoint = mtkit.convert(
+        files / "stories260K.bin", tmp_path / "c.gguf", tokenizer=files / "tok512.bin",
+        metadata=named,
+    )  # fmt: skip
+    assert mtkit.open_gguf(checkpoint.path)["general.name"] == "Mine"
+    merged = mtkit.convert(adapter, tmp_path / "d.gguf", base=base, kind="f32")
+    assert mtkit.open_gguf(merged.path)["general.type"] == "adapter"
+    wrong: list[tuple[Path, dict[str, Any]]] = [
+        (adapter, {"max_bytes": 10**6}), (base, {"tokenizer": files / "tok512.bin"}),
+        (base, {"base": base}), (base, {"metadata": {"general.file_type": 1}}),
+        (files / "stories260K.bin", {"tokenizer": files / "tok512.bin", "kind": "f16"}),
+        (files / "tokenizer.json", {"dense_modules": True}),
+        (base, {"vocab_only": True, "kind": "f16"}),
+    ]  # fmt: skip
+    for source, arguments in wrong:
+        with pytest.raises(mtkit.UsageError, match=r"is not for|is not a key"):
+            mtkit.convert(source, tmp_path / "wrong.gguf", **arguments)
 
 
 def test_a_tokenizer_has_a_length_and_says_what_it_is() -> None:

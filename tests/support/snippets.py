@@ -116,7 +116,8 @@ def make_files(folder: Path) -> None:
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")[:4000]
     for name in ("model", "small", "other", "models/one"):
         _copy(model, folder / f"{name}.gguf")
-    mtkit.convert_to_folder(model, folder / "Qwen3-0.6B", allow_loss=("ids", "ids-possible"))
+    allowed = ("ids", "ids-possible")
+    mtkit.convert(model, folder / "Qwen3-0.6B", to="hf-model", allow_loss=allowed)
     layers = linear_layers(folder / "Qwen3-0.6B", ("q_proj", "up_proj"))
     write_adapter(folder / "adapter", folder / "Qwen3-0.6B", layers)
     for name in ("old", "new", "folder", "qwen3", "gpt2", "cl100k_base", "models/qwen3"):

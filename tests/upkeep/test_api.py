@@ -54,9 +54,16 @@ def test_a_typed_program_may_use_it(tmp_path: Path) -> None:
         'mtkit.generate("x", top_k="many")  # type: ignore[arg-type]\n'
         'mtkit.generate("x", kv_type="q9")  # type: ignore[arg-type]\n'
         'mtkit.generate("x", temprature=1)  # type: ignore[call-arg]\n'
+        'convert("a", "b", to="hf-model", kind="f16")\n'
+        'convert("a", kind="q8_0", max_tensors=9)\n'
+        'convert("a", tokenizer="b", metadata={})\n'
+        'convert(tokenizer, "a", kind="f16")  # type: ignore[call-overload]\n'
+        'convert("a", "b", to="hf-model", kind="q8_0")  # type: ignore[call-overload]\n'
+        'convert("a", to="mtok", dense_modules=True)  # type: ignore[call-overload]\n'
+        'convert("a", tokenizer="b", base="c")  # type: ignore[call-overload]\n'
     )
     asked += wrong
-    path.write_text(f"{program}{asked}from mtkit import *\nload(text)\n", encoding="utf-8")
+    path.write_text(f"{program}from mtkit import *\nload(text)\n{asked}", encoding="utf-8")
     said, _, code = api.run(["--strict", f"--cache-dir={tmp_path}", str(path)])
     assert code == 0, said
     revealed = re.findall(r'Revealed type is "(.*)"', said)
