@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mtkit.api.files import convert, edit, quantize
     from mtkit.api.generation import generate
-    from mtkit.api.inspection import compare, count, diff, inspect
+    from mtkit.api.inspection import compare, count, diff, explain, inspect
     from mtkit.api.model import Model, Reply
     from mtkit.checks import Report, check
     from mtkit.conversion.tokenizer import Conversion
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mtkit.pipeline.encoding import Encoding
     from mtkit.spec import TokenizerSpec
     from mtkit.tokenizer.comparison import Comparison
+    from mtkit.tokenizer.explanation import Explanation
     from mtkit.tokenizer.load import load
     from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -43,6 +44,7 @@ __all__ = [
     "Conversion",
     "Difference",
     "Encoding",
+    "Explanation",
     "FormatError",
     "GgufFile",
     "LossError",
@@ -63,6 +65,7 @@ __all__ = [
     "count",
     "diff",
     "edit",
+    "explain",
     "generate",
     "inspect",
     "load",
@@ -75,6 +78,7 @@ _MODULES = {
     "Conversion": "mtkit.conversion.tokenizer",
     "Difference": "mtkit.inspection.difference",
     "Encoding": "mtkit.pipeline.encoding",
+    "Explanation": "mtkit.tokenizer.explanation",
     "GgufFile": "mtkit.gguf",
     "Model": "mtkit.api.model",
     "Reply": "mtkit.api.model",
@@ -88,6 +92,7 @@ _MODULES = {
     "count": "mtkit.api.inspection",
     "diff": "mtkit.api.inspection",
     "edit": "mtkit.api.files",
+    "explain": "mtkit.api.inspection",
     "generate": "mtkit.api.generation",
     "inspect": "mtkit.api.inspection",
     "load": "mtkit.tokenizer.load",

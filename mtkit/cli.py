@@ -142,7 +142,13 @@ def main(argv: list[str] | None = None) -> int:
         if args[1:] and args[0] == "help":
             return _help(args[1:])
         return _write(overview())
-    return _run(args[0], args[1:])
+    from mtkit.errors import IN_SHELL
+
+    IN_SHELL.append(True)
+    try:
+        return _run(args[0], args[1:])
+    finally:
+        IN_SHELL.pop()
 
 
 def version(*, verbose: bool = False) -> str:

@@ -28,6 +28,20 @@ def shorten(text: str) -> str:
     return f"{words}{blank}…" if blank and len(rest) <= _LONGEST // 4 else f"{text[:_LONGEST]}…"
 
 
+IN_SHELL: list[bool] = []
+"""Not empty while a command line runs, whose errors name options."""
+
+
+def wording(shell: str, python: str) -> str:
+    """Return how a message names what its reader types: an option, or an argument."""
+    return shell if IN_SHELL else python
+
+
+def allowing(code: str) -> str:
+    """Return what allows a loss."""
+    return wording(f"--allow-loss {code}", f'allow_loss=["{code}"]')
+
+
 def format_count(number: int, what: str) -> str:
     """Return a number with what it counts: 1 token, 2 tokens."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

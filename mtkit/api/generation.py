@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack
 
 from mtkit.base.record import Record, replace
-from mtkit.errors import MtkitError, UsageError, format_count
+from mtkit.errors import MtkitError, UsageError, format_count, wording
 from mtkit.llm.reasoning import reasoning_of_text
 from mtkit.llm.runner import Runner, Token, common_length, context_tokens, open_model
 from mtkit.llm.sampling import Sampler
@@ -223,7 +223,7 @@ def run_generation(
         raise UsageError(
             f"has keys and values in {session.kv_type.upper()}: drafting would not be exact",
             source=settings.load_session or "",
-            hint="--no-exact allows it",
+            hint=f"{wording('--no-exact', 'exact=False')} allows it",
         )
     with open_model(settings, watcher.progress, n_ctx=max(settings.n_predict, 1)) as runner:
         watcher.loaded(runner)

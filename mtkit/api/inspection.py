@@ -1,4 +1,4 @@
-"""``mtkit.inspect``, ``compare`` and ``diff``: the content of a file, the difference of two."""
+"""``mtkit.inspect``, ``explain``, ``compare``, ``diff``, ``count``: what is in a file or a text."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mtkit.inspection.difference import Difference, Side
     from mtkit.tokenizer.comparison import Comparison
+    from mtkit.tokenizer.explanation import Explanation
 
 
 def count(
@@ -38,6 +39,32 @@ def count(
     """
     own = tokenizer if isinstance(tokenizer, Tokenizer) else load(tokenizer)
     return len(own.encode_array(text, add_special_tokens=add_special_tokens))
+
+
+def explain(
+    text: str | bytes,
+    tokenizer: str | os.PathLike[str] | Tokenizer | None = None,
+    *,
+    add_special_tokens: bool = True,
+    parse_special: bool | None = None,
+) -> Explanation:
+    """Return every step from a text to its tokens; a notebook shows it as a picture.
+
+    Args:
+        tokenizer: A tokenizer, or anything that ``load`` accepts; None: the user's default.
+        add_special_tokens: Add special tokens around the text.
+        parse_special: Parse special tokens in the text; None: the default of the file's own
+            library.
+
+    Raises:
+        UsageError: The file does not exist.
+        FormatError: The file is damaged.
+    """
+    from mtkit.tokenizer.explanation import Explanation, token_rows
+
+    own = tokenizer if isinstance(tokenizer, Tokenizer) else load(tokenizer)
+    trace = own.trace(text, add_special_tokens=add_special_tokens, parse_special=parse_special)
+    return Explanation(trace, tuple(token_rows(trace, own)))
 
 
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from mtkit.base.binary import MappedFile, read_head
 from mtkit.base.process import Closeable
 from mtkit.base.watch import tell
-from mtkit.errors import ResourceError, UsageError
+from mtkit.errors import ResourceError, UsageError, wording
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,11 +121,12 @@ _PATIENCE = 10.0
 """Seconds to wait for another process that renames files in the same folder."""
 _LOCKED = 0x7FFF_FFFE
 """The byte of a file that is locked on Windows, which keeps others from reading it."""
-IN_PYTHON = " (in Python: force=True)"
-"""Behind an option's name in an error; a command does not show it."""
-REPLACE = f"choose another name, or replace it with --force{IN_PYTHON}"
 _LINKS = 40
 """That lead from one to the next; as many as Linux follows."""
+
+
+def _replace() -> str:
+    return f"choose another name, or replace it with {wording('--force', 'force=True')}"
 
 
 def check_target(path: str, *, force: bool = False) -> None:
@@ -138,7 +139,7 @@ def check_target(path: str, *, force: bool = False) -> None:
     if _is_descriptor(path) or (os.path.exists(path) and not os.path.isfile(path)):
         raise UsageError("is a folder or a device, not a file", source=path)
     if os.path.lexists(path) and not force:
-        raise UsageError("already exists", source=path, hint=REPLACE)
+        raise UsageError("already exists", source=path, hint=_replace())
 
 
 def _is_descriptor(path: str) -> bool:
@@ -251,7 +252,7 @@ class WholeFiles(Closeable):
                     os.unlink(earlier)
                 raise UsageError(
                     "already exists: another process made it", source=path,
-                    hint=REPLACE,
+                    hint=_replace(),
                 ) from None  # fmt: skip
             except OSError:  # a file system without links
                 os.replace(part, path)

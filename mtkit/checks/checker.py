@@ -34,7 +34,7 @@ from mtkit.checks import (
 from mtkit.checks.report import Report, survey_findings
 from mtkit.checks.tensors import TYPE_RULES, UNFINISHED_RULES
 from mtkit.conversion.programs import PROGRAMS
-from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError, format_count
+from mtkit.errors import FormatError, UnsupportedError, UsageError, format_count, wording
 from mtkit.sources import hub
 from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
 
@@ -396,7 +396,11 @@ def check(
     names = tuple(find_program(name).name for name in runs_on)
     if is_remote(path):
         if deep:
-            raise UsageError("is not fetched whole for --deep", source=path, hint="download it")
+            raise UsageError(
+                f"is not fetched whole for {wording('--deep', 'deep=True')}",
+                source=path,
+                hint="download it",
+            )
         source = open_remote(path, most=most)
     else:
         at = os.path.expanduser(path)

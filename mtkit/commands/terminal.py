@@ -276,9 +276,6 @@ _AROUND_BAR = 10
 
 def write_error(error: MtkitError) -> None:
     """Print an error on stderr: one line, in color on a terminal."""
-    from mtkit.base.files import IN_PYTHON
-
-    error.hint = error.hint.replace(IN_PYTHON, "")
     if sys.stderr.isatty():
         Screen(stderr=True).error(error)
     else:

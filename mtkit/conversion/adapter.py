@@ -31,6 +31,7 @@ from mtkit.errors import (
     UnsupportedError,
     UsageError,
     format_count,
+    wording,
 )
 from mtkit.gguf.in_place import write_ggufs
 from mtkit.gguf.value_counts import ValueCounts
@@ -213,7 +214,9 @@ def _base(folder: AdapterFolder, option: str | None) -> str:
     name = option or folder.base
     if name is None:
         what = "does not say what its base model is"
-        raise UsageError(what, source=folder.path, hint="add --base FOLDER")
+        raise UsageError(
+            what, source=folder.path, hint=wording("add --base FOLDER", "add base=FOLDER")
+        )
     name = os.path.expanduser(name) if "\0" not in name else name
     path = name if os.path.isdir(name) else hub.find(name)
     if path is not None:
@@ -222,7 +225,9 @@ def _base(folder: AdapterFolder, option: str | None) -> str:
         raise UsageError("is neither a folder nor in the local HuggingFace cache", source=option)
     what = f"its base model {quoted(name)} is neither a folder nor in the local HuggingFace cache"
     raise UsageError(
-        what, source=folder.path, hint="add --base with a folder that has its config.json"
+        what,
+        source=folder.path,
+        hint=f"add {wording('--base', 'base')} with a folder that has its config.json",
     )
 
 

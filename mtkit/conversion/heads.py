@@ -21,7 +21,7 @@ from mtkit.base.escape import quoted
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import folder_files, sentence_modules
 from mtkit.checkpoints.folder_files import GENERATION, optional_json
-from mtkit.errors import FormatError, MtkitError, UnsupportedError
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, wording
 from mtkit.gguf.writer import Key
 from mtkit.sources import hub
 from mtkit.sources.locate import TOKENIZER, in_folder
@@ -240,12 +240,18 @@ def dense_layers(
     names = " and ".join(map(quoted, places))
     can = architecture.name in _DENSE_MODELS
     if not write:
-        option = "--dense-modules writes them" if can else "llama.cpp has none in this architecture"
+        option = (
+            f"{wording('--dense-modules', 'dense_modules=True')} writes them"
+            if can
+            else "llama.cpp has none in this architecture"
+        )
         effect = "without them, vectors are not those of sentence-transformers"
         return DenseLayers(notes=(f"the dense layers in {names} are left out; {effect}; {option}",))
     if not can:
         what = f"has dense layers ({names}), and llama.cpp has none in {architecture.name} models"
-        raise UnsupportedError(what, source=folder.path, field="--dense-modules")
+        raise UnsupportedError(
+            what, source=folder.path, field=wording("--dense-modules", "dense_modules")
+        )
     tensors, matches, keys = {}, [], []
     for layer in sentence_modules.read_dense(folder.path):
         name, stem = f"{places[layer.number - 2]}/linear.weight", f"dense_{layer.number}"

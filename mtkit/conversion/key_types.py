@@ -10,7 +10,7 @@ import re
 
 from mtkit.architectures import architectures, architectures_of_name
 from mtkit.base.escape import quoted, shown
-from mtkit.errors import UsageError
+from mtkit.errors import UsageError, wording
 from mtkit.gguf.writer import Key, key_bytes
 
 TYPE_CHECKING = False
@@ -127,7 +127,10 @@ def _entries(path: str, document: Mapping[str, Any]) -> Iterator[tuple[str, str,
         if kind is None:
             hint = "mtkit edit --set sets other keys, of the GGUF"
             raise UsageError(
-                "is not a key of --metadata", source=path, field=shown(name), hint=hint
+                wording("is not a key of --metadata", "is not a key of metadata"),
+                source=path,
+                field=shown(name),
+                hint=hint,
             )
         yield name, kind, value
 

@@ -38,11 +38,12 @@ from mtkit.conversion.tokenizer import (
     check_targets,
     is_same_file,
     make_folder,
+    source_itself,
     write_tokenizer,
 )
 from mtkit.conversion.value_losses import CODE, ValueLosses, write_in_range
 from mtkit.conversion.verification import verify
-from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
+from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError, wording
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.file import DEFAULT_ALIGNMENT
 from mtkit.gguf.in_place import write_ggufs
@@ -408,7 +409,7 @@ def gguf_target(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str
         return os.path.join(target, name)
     own = (os.path.join(path, name) for name in files_in(path) if not name.endswith(".gguf"))
     if any(is_same_file(target, name) for name in own):
-        hint = "use -o to choose another file"
+        hint = wording("use -o to choose another file", "choose another dst")
         raise UsageError("is a file of the model itself", source=target, hint=hint)
     return target
 
@@ -542,8 +543,7 @@ def _checkpoint_target(path: str, stem: str, dst: str | os.PathLike[str] | None)
     if target.endswith(("/", os.sep)) or os.path.isdir(target):
         target = os.path.join(target, f"{stem}.gguf")
     if os.path.exists(target) and os.path.samefile(target, path):
-        what = "is the source file itself"
-        raise UsageError(what, source=path, hint="use -o to choose another file")
+        raise source_itself(path)
     return target
 
 

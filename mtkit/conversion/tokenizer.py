@@ -14,7 +14,7 @@ from math import prod
 from mtkit.base.files import check_target
 from mtkit.base.record import Record, replace
 from mtkit.conversion.verification import Comparison, Verification, memory_source, plain_ids, verify
-from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
+from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError, allowing, wording
 from mtkit.formats import FORMATS, get_format, other_readings
 from mtkit.gguf.in_place import write_ggufs
 from mtkit.sources import hub
@@ -113,6 +113,12 @@ STOPPING = ("ids",)
 """Losses that stop a conversion unless they are allowed."""
 MOST_NAMED = 5
 """Losses that a message names."""
+
+
+def source_itself(path: str) -> UsageError:
+    """Return the error where a file would be written over what it is made of."""
+    hint = wording("use -o to choose another file", "choose another dst")
+    return UsageError("is the source file itself", source=path, hint=hint)
 
 
 class Model(Record):
@@ -223,8 +229,7 @@ def convert(
     source, assumptions, written = write_tokenizer(tokenizer, module, options, allow_loss)
     targets = target_paths(source.source, dst, written)
     if any(is_same_file(path, source.source) for path in targets):
-        what = "is the source file itself"
-        raise UsageError(what, source=source.source, hint="use -o to choose another file")
+        raise source_itself(source.source)
     verified = verify(source, module, written, allow_loss)
     if not dry_run:
         make_folder(dst, next(iter(targets)))
@@ -295,7 +300,7 @@ def refuse_losses(losses: tuple[Loss, ...], allowed: Collection[str], source: st
         effects = ", ".join(f"{loss.field}: {loss.effect}" for loss in stopping[:MOST_NAMED])
         if len(stopping) > MOST_NAMED:
             effects += f" and {len(stopping) - MOST_NAMED} more"
-        hint = f"add --allow-loss {stopping[0].code} to convert anyway"
+        hint = f"add {allowing(stopping[0].code)} to convert anyway"
         raise LossError(f"{to} would change ids ({effects})", source=source, hint=hint)
 
 

@@ -8,7 +8,7 @@ try, which is the only case that is written twice.
 from __future__ import annotations
 
 from mtkit.base.escape import quoted
-from mtkit.errors import LossError, format_count
+from mtkit.errors import LossError, allowing, format_count, wording
 from mtkit.formats.contract import Loss
 
 TYPE_CHECKING = False
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 CODE: LossCode = "values"
 _WIDER = {
-    "F16": "--type bf16 or f32 holds all",
-    "Q8_0": "--type bf16 or f32 holds all",
-    "BF16": "--type f32 holds all",
+    "F16": "bf16 or f32 holds all",
+    "Q8_0": "bf16 or f32 holds all",
+    "BF16": "f32 holds all",
 }
 _ALL = "; mtkit check FOLDER --deep lists all"
 
@@ -72,9 +72,9 @@ class ValueLosses:
             field = f"tensor {quoted(name)}"
             what = "; ".join(_effects(counts))
             if not self.allowed:
-                hint = f"--allow-loss {CODE} converts it anyway"
+                hint = f"{allowing(CODE)} converts it anyway"
                 wider = _WIDER.get(counts.kind.name)
-                hint += f"; {wider}" if lost_to_type and wider else _ALL
+                hint += f"; {wording('--type', 'kind')} {wider}" if lost_to_type and wider else _ALL
                 raise LossError(what, field=field, hint=hint)
             self.losses[name] = Loss(CODE, field, what)
         if not self.tensors and self._narrow:

@@ -24,6 +24,7 @@ from mtkit.errors import (
     ResourceError,
     UnsupportedError,
     UsageError,
+    allowing,
     format_texts,
 )
 from mtkit.spec import differing_fields
@@ -316,7 +317,7 @@ class Comparison:
                 f"{format_texts(len(ordinary), self.total, 'get different ids')}, the first is "
                 f"{ordinary[0]!r}; {some}: {causes}",
                 source=self.left.source,
-                hint="add --allow-loss ids-possible to convert anyway",
+                hint=f"add {allowing('ids-possible')} to convert anyway",
             )
 
     def _explain(self, what: str, texts: list[str], foreseen: list[str]) -> None:

@@ -22,6 +22,7 @@ from mtkit.conversion.tokenizer import (
     check_targets,
     is_same_file,
     make_folder,
+    source_itself,
     target_paths,
 )
 from mtkit.errors import MtkitError, UsageError
@@ -118,8 +119,7 @@ def convert_vocabulary(
     dst = None if dst is None else fill_name(os.fspath(dst), kind)
     targets = target_paths(source, dst, Written({".gguf": data}))
     if any(is_same_file(path, source) for path in targets):
-        what = "is the source file itself"
-        raise UsageError(what, source=source, hint="use -o to choose another file")
+        raise source_itself(source)
     if dry_run:
         check_targets(dst, targets, force=force)
     else:

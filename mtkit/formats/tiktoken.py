@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
-from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.errors import FormatError, UnsupportedError, UsageError, wording
 from mtkit.formats.contract import Reading, Written, losses_between
 from mtkit.formats.ranks import (
     HIGHEST_RANK,
@@ -270,7 +270,8 @@ def _encoding(source: Source, name: object) -> tuple[Encoding, str]:
         raise UnsupportedError(
             f"the file does not say its {belongs}",
             source=source.name,
-            hint=f"--encoding {'|'.join(ENCODINGS)}, or put a pattern.json beside it",
+            hint=f"{wording('--encoding', 'encoding= in overrides, of')} {'|'.join(ENCODINGS)}, "
+            "or put a pattern.json beside it",
         )
     others = f" (which --encoding {' or '.join(names[1:])} has, too)" if names[1:] else ""
     return ENCODINGS[names[0]](), f"{belongs} of {names[0]}, known by its ranks{others}"

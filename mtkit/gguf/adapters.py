@@ -11,7 +11,7 @@ import os
 
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record
-from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.errors import FormatError, UnsupportedError, UsageError, wording
 from mtkit.gguf.byte_order import refuse_big_endian
 from mtkit.gguf.reader import open_gguf
 
@@ -52,7 +52,9 @@ def parse_adapter(text: str) -> tuple[str, float]:
     if not colon or not path:
         return os.path.expanduser(text), 1.0
     if not abs(scale) <= _GREATEST_SCALE:
-        raise UsageError(f"is {number}, not a number to {_GREATEST_SCALE:.0f}", field="--lora")
+        raise UsageError(
+            f"is {number}, not a number to {_GREATEST_SCALE:.0f}", field=wording("--lora", "lora")
+        )
     return os.path.expanduser(path), scale
 
 

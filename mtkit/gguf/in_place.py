@@ -18,7 +18,7 @@ from hashlib import sha256
 
 from mtkit.base.files import check_target, lock, sync_folder, write_files
 from mtkit.base.process import Closeable
-from mtkit.errors import ResourceError, UsageError
+from mtkit.errors import ResourceError, UsageError, wording
 from mtkit.gguf.file import is_edit_unfinished, journal_of
 
 TYPE_CHECKING = False
@@ -134,7 +134,7 @@ def check_header(file: GgufFile, draft: Draft) -> bytes:
     """Return the new header of a file."""
     head, offsets = draft.header()
     room = file.data_offset if file.tensors else file.metadata_end
-    hint = "-o NEW.gguf writes a new file"
+    hint = wording("-o NEW.gguf writes a new file", "name a dst to write a new file")
     if len(head) != room:
         what = f"the new header needs {len(head)} bytes, but only {room} are available in place"
         if len(head) < room:

@@ -14,8 +14,14 @@ import weakref
 
 from mtkit.base.process import Closeable
 from mtkit.base.record import replace
-from mtkit.base.watch import Calling
-from mtkit.errors import MtkitError, ResourceError, UnsupportedError, UsageError, format_count
+from mtkit.errors import (
+    MtkitError,
+    ResourceError,
+    UnsupportedError,
+    UsageError,
+    format_count,
+    wording,
+)
 from mtkit.llama.shared_library import Interrupts, call_uninterrupted, library, log
 from mtkit.memory_plan.cache import element_type
 from mtkit.settings import MOST_THREADS
@@ -252,7 +258,10 @@ class Memory(Closeable):
         if end > self.n_ctx:
             raise ResourceError(
                 f"the context holds {self.n_ctx} tokens, {end} are needed",
-                hint="raise --ctx, or shorten the prompt or -n",
+                hint=wording(
+                    "raise --ctx, or shorten the prompt or -n",
+                    "raise n_ctx, or shorten the prompt or n_predict",
+                ),
             )
 
 
@@ -293,7 +302,8 @@ class Context(Memory):
             raise UnsupportedError(
                 f"has an encoder, for which llama.cpp keeps nothing in {settings.kv_type}",
                 source=model.path,
-                hint=f"--kv-type {', '.join(_WHOLE[:-1])} or {_WHOLE[-1]}",
+                hint=f"use {wording('--kv-type', 'kv_type')} "
+                f"{', '.join(_WHOLE[:-1])} or {_WHOLE[-1]}",
             )
         params = context_parameters(lib, settings)
         if watched_by is not None:
@@ -393,7 +403,7 @@ class Context(Memory):
         if not 0 < size <= most:
             raise ResourceError(
                 f"the encoder takes 1 to {most} tokens at once, but the prompt has {size}",
-                hint="raise --ubatch and --batch",
+                hint=wording("raise --ubatch and --batch", "raise n_ubatch and n_batch"),
             )
         self.model.check_ids(ids)
         self._batch.fill(ids, 0, True)
@@ -426,7 +436,8 @@ class Context(Memory):
             raise Interrupted("interrupted")
         if code == _NO_ROOM:
             raise ResourceError(
-                f"no room for more tokens in a context of {self.n_ctx}", hint="raise --ctx"
+                f"no room for more tokens in a context of {self.n_ctx}",
+                hint=wording("raise --ctx", "raise n_ctx"),
             )
         raise UnsupportedError(f"llama.cpp fails with code {code}{log.reason()}")
 

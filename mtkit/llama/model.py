@@ -14,8 +14,8 @@ import re
 import weakref
 
 from mtkit.base.process import Closeable
-from mtkit.base.watch import Calling, tell
-from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.base.watch import tell
+from mtkit.errors import FormatError, UnsupportedError, UsageError, wording
 from mtkit.llama.shared_library import (
     Interrupts,
     call_uninterrupted,
@@ -56,9 +56,13 @@ def model_parameters(lib: Any, settings: LoadSettings) -> tuple[Any, list[Any]]:
     if settings.tensor_split:
         most = lib.llama_max_devices()
         if len(settings.tensor_split) > most:
-            raise UsageError(f"--tensor-split has more than {most} parts")
+            raise UsageError(
+                f"has more than {most} parts", field=wording("--tensor-split", "tensor_split")
+            )
         if not any(settings.tensor_split):
-            raise UsageError("--tensor-split gives nothing to any GPU")
+            raise UsageError(
+                "gives nothing to any GPU", field=wording("--tensor-split", "tensor_split")
+            )
         shares = (ctypes.c_float * most)(*settings.tensor_split)
         params.tensor_split = ctypes.cast(shares, ctypes.POINTER(ctypes.c_float))
         arrays.append(shares)
@@ -124,7 +128,7 @@ class TextGuard:
             if (is_always or adds(vocab)) and special_id(vocab) < 0:
                 raise UnsupportedError(
                     f"the tokenizer adds {name}, and the file names no such token",
-                    hint="use --no-special",
+                    hint=f"use {wording('--no-special', 'add_special=False')}",
                 )
 
     def _check_bytes(self, raw: bytes) -> None:

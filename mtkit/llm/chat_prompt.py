@@ -21,8 +21,8 @@ that begins or ends like part of a spelling gets one there, too: a template that
 from __future__ import annotations
 
 from mtkit.chat.rewriting import Rewriter, render_or_simplify
-from mtkit.chat.template import REASONING, TemplateRefusal
-from mtkit.errors import UnsupportedError, UsageError
+from mtkit.chat.template import TemplateRefusal
+from mtkit.errors import UnsupportedError, UsageError, wording
 from mtkit.llama.shared_library import apply_builtin_template, builtin_templates
 
 TYPE_CHECKING = False
@@ -227,7 +227,9 @@ class ChatPrompt:
         """
         if not template:
             raise UnsupportedError(
-                "has no chat template", source=model.path, hint="add --chat-template-file FILE"
+                "has no chat template",
+                source=model.path,
+                hint=wording("add --chat-template-file FILE", "add template=TEXT"),
             )
         if model.has_encoder:
             raise UnsupportedError("is not a chat model: it has an encoder", source=model.path)

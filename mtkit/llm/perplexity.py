@@ -16,7 +16,7 @@ import math
 import time
 
 from mtkit.base.record import Record
-from mtkit.errors import UsageError, format_count
+from mtkit.errors import UsageError, format_count, wording
 from mtkit.llm.windows import batches, second_half_logits
 
 TYPE_CHECKING = False
@@ -77,7 +77,10 @@ def perplexity(
 def check_size(size: int) -> int:
     """Return the size of a window."""
     if size < 3:
-        raise UsageError(f"a window of {size} has no token to predict", hint="raise --ctx")
+        raise UsageError(
+            f"a window of {size} has no token to predict",
+            hint=wording("raise --ctx", "raise window"),
+        )
     return size
 
 
@@ -157,9 +160,14 @@ def sliding_perplexity(
 
     size = context.n_ctx - context.model.add_bos
     if context.n_ctx < 2:
-        raise UsageError(f"a window of {context.n_ctx} has no token to predict", hint="raise --ctx")
+        raise UsageError(
+            f"a window of {context.n_ctx} has no token to predict",
+            hint=wording("raise --ctx", "raise window"),
+        )
     if not 1 <= stride <= size:
-        raise UsageError(f"is {stride}, not in the range 1 to {size}", field="--stride")
+        raise UsageError(
+            f"is {stride}, not in the range 1 to {size}", field=wording("--stride", "stride")
+        )
     scratch = np.empty(context.model.n_vocab, np.float32)
     sums = Losses()
     start = time.perf_counter()

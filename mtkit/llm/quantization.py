@@ -19,7 +19,7 @@ from mtkit.base.process import command_line
 from mtkit.base.record import Record
 from mtkit.base.watch import Calling, tell
 from mtkit.checkpoints import legacy_imatrix
-from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count
+from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count, wording
 from mtkit.gguf import open_gguf
 from mtkit.gguf.byte_order import refuse_big_endian
 from mtkit.gguf.draft import Draft, refuse_forks, refuse_unfinished
@@ -137,7 +137,7 @@ def file_type(name: str) -> int:
     if mix not in TYPES:
         near = get_close_matches(mix, TYPES, n=1)
         hint = f"is it {near[0]}?" if near else f"one of {' '.join(TYPES)}"
-        raise UsageError(f"--type {name!r} is not known", hint=hint)
+        raise UsageError(f"{name!r} is not known", field=wording("--type", "kind"), hint=hint)
     return TYPES[mix]
 
 
@@ -297,7 +297,8 @@ def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
         raise UsageError(
             f"is already quantized ({', '.join(types)}), and quantizing twice loses more",
             source=source,
-            hint="use the original model, or add --allow-requantize",
+            hint="use the original model, or add "
+            f"{wording('--allow-requantize', 'allow_requantize=True')}",
         )
 
 

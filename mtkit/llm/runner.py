@@ -14,7 +14,7 @@ from itertools import islice
 
 from mtkit.base.process import Closeable
 from mtkit.base.record import replace
-from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count
+from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count, wording
 from mtkit.llama import Context, Model, library
 from mtkit.llm.header import ModelHeader
 from mtkit.llm.threads import choose_waiting, measure
@@ -353,7 +353,8 @@ def context_tokens(n_prompt: int, n_predict: int, n_ctx: int | None, trained: in
         raise ResourceError(
             f"the context holds {format_count(n_ctx, 'token')}, "
             f"but the prompt alone has {n_prompt}",
-            hint=f"--ctx {n_prompt + max(n_predict, 1) - 1} holds them, or shorten the prompt",
+            hint=f"{wording('--ctx ', 'n_ctx=')}{n_prompt + max(n_predict, 1) - 1} holds them, "
+            "or shorten the prompt",
         )
     return max(n_ctx, 1)
 

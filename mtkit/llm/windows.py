@@ -8,7 +8,7 @@ Source: tools/perplexity/perplexity.cpp and tools/imatrix/imatrix.cpp of llama.c
 from __future__ import annotations
 
 from mtkit.base.record import replace
-from mtkit.errors import UnsupportedError, UsageError, format_count
+from mtkit.errors import UnsupportedError, UsageError, format_count, wording
 from mtkit.llama import SlotContext
 from mtkit.llama.slots import MOST_SLOTS
 
@@ -51,7 +51,7 @@ def token_ids(
     ids = model.tokenize(text.removesuffix(b"\n"), parse_special=parse_special)
     if len(ids) < size:
         what = f"the text has {format_count(len(ids), 'token')}, fewer than a window of {size}"
-        raise UsageError(what, hint="use a longer text or a smaller --ctx")
+        raise UsageError(what, hint=f"use a longer text or a smaller {wording('--ctx', 'window')}")
     return ids if windows is None else ids[: windows * size]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Literal, get_args  # at run time: settings read their choices from it
 
 from mtkit.base.record import Record
-from mtkit.errors import UsageError
+from mtkit.errors import UsageError, wording
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def element_type(kv_type: str) -> TensorType:
     for kind in TENSOR_TYPES.values():
         if kind.name.lower() == kv_type and kv_type in get_args(KvType):
             return kind
-    raise UsageError(f"--kv-type: {kv_type!r} is not one of {', '.join(get_args(KvType))}")
+    what = f"{kv_type!r} is not one of {', '.join(get_args(KvType))}"
+    raise UsageError(what, field=wording("--kv-type", "kv_type"))
 
 
 def stored_bytes(elements: int, kv_type: str) -> int:

@@ -29,7 +29,7 @@ from itertools import takewhile
 from operator import mul
 
 from mtkit.base.record import Record
-from mtkit.errors import ResourceError
+from mtkit.errors import ResourceError, wording
 from mtkit.memory_plan.cache import Layer, model_layers, stored_bytes
 
 TYPE_CHECKING = False
@@ -467,7 +467,11 @@ def check_fits(plan: Plan, source: str, *, hint: str = "") -> None:
                 f"cache {_megabytes(plan.cache)}, computing {_megabytes(plan.compute)}), "
                 f"but {limit.name} has {_megabytes(limit.free)} left",
                 source=source,
-                hint=hint or "use a smaller model, --ctx, -n or --kv-type, or a GPU (-ngl)",
+                hint=hint
+                or wording(
+                    "use a smaller model, --ctx, -n or --kv-type, or a GPU (-ngl)",
+                    "use a smaller model, n_ctx, n_predict or kv_type, or a GPU (gpu_layers)",
+                ),
             )
 
 

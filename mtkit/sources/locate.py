@@ -12,7 +12,7 @@ import os
 
 from mtkit.base.binary import package_file, read_head
 from mtkit.base.record import Record
-from mtkit.errors import UsageError, system_message
+from mtkit.errors import UsageError, system_message, wording
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class FileKind(Record):
     Attributes:
         shipped: File in ``data`` that ships with mtkit.
         files: Names, as published repositories use them, that stand for a folder; the first counts.
-        hint: What to name where there is no such file.
+        hint: What to name where there is no such file, in a shell and in Python.
         elsewhere: The same for commands without ``--download``; empty: as ``fetch``.
     """
 
@@ -33,8 +33,8 @@ class FileKind(Record):
     shipped: str
     files: tuple[str, ...]
     lacks: str
-    hint: str
-    fetch: str
+    hint: tuple[str, str]
+    fetch: tuple[str, str]
     elsewhere: str = ""
     takes_pipe: bool = False
     takes_encodings: bool = False
@@ -64,8 +64,11 @@ TOKENIZER = FileKind(
         "*.gguf",
     ),
     "is a folder without a tokenizer",
-    "name a file, a folder, or - for standard input",
-    "--download fetches the tokenizer of a model repository",
+    ("name a file, a folder, or - for standard input", "name a file or a folder"),
+    (
+        "--download fetches the tokenizer of a model repository",
+        "download=True fetches the tokenizer of a model repository",
+    ),
     "mtkit inspect {name} --download fetches its tokenizer",
     takes_pipe=True,
     takes_encodings=True,
@@ -75,8 +78,8 @@ MODEL = FileKind(
     "default-model.gguf",
     ("*.gguf",),
     "is a folder without a .gguf file",
-    "name a .gguf file, a folder, or a repository in the local HuggingFace cache",
-    "--download fetches it",
+    ("name a .gguf file, a folder, or a repository in the local HuggingFace cache",) * 2,
+    ("--download fetches it", "mtkit generate --download fetches it"),
     'to download: hf download {name} --include "*.gguf"',
 )
 
@@ -117,7 +120,7 @@ def locate(
         download: Fetch the tokenizer or GGUF of a repository that the hub's local cache lacks, or
             has other files of; None: the command has no such option, as the error's hint says.
     """
-    hint, origin = kind.hint, ""
+    hint, origin = wording(*kind.hint), ""
     if name is None:
         from mtkit.sources import config
 
@@ -201,10 +204,10 @@ def _find_in_caches(
         encoding, path = _find_encoding(name)
         if path is not None:
             return path, {"encoding": encoding, "published": True}
-    how = (download is None and kind.elsewhere) or kind.fetch
+    how = (download is None and kind.elsewhere) or wording(*kind.fetch)
     fetch = how.format(name=hub.split_quant(name)[0] if "/" in name else "ORG/NAME")
     if "/" not in name:
-        is_name = hint == kind.hint and not os.path.splitext(name)[1]
+        is_name = hint == wording(*kind.hint) and not os.path.splitext(name)[1]
         raise UsageError("no such file", source=name, hint=f"{hint}; {fetch}" if is_name else hint)
     what = "no such file, and no model of that name in the local HuggingFace cache"
     raise UsageError(what, source=name, hint=fetch)

@@ -14,7 +14,7 @@ import os
 from contextlib import suppress
 
 from mtkit.base.packed import Numbers
-from mtkit.errors import FormatError, UsageError
+from mtkit.errors import FormatError, UsageError, wording
 from mtkit.gguf import open_gguf
 from mtkit.gguf.in_place import settle_journal
 from mtkit.gguf.values import EMBEDDING, count_rows, cut_rows
@@ -80,7 +80,11 @@ def find_draft(file: GgufFile, vocabulary: str | None) -> tuple[GgufFile, list[i
     ids = _pruned_ids(file)
     if ids is not None:
         if vocabulary is not None:
-            raise UsageError("is pruned already", source=file.name, hint="omit --sx-static-vocab")
+            raise UsageError(
+                "is pruned already",
+                source=file.name,
+                hint=f"omit {wording('--sx-static-vocab', 'sx_static_vocab')}",
+            )
         return open_gguf(_source_of(file)), ids
     if vocabulary is None:
         return file, None

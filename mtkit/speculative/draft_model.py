@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mtkit.base.process import Closeable
 from mtkit.base.record import replace
-from mtkit.errors import UnsupportedError, UsageError
+from mtkit.errors import UnsupportedError, UsageError, wording
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.values import EMBEDDING, HEAD, Rows
 from mtkit.llama import Context
@@ -260,7 +260,8 @@ class DraftLoader(Closeable):
             raise UsageError(
                 "every id can be proposed: nothing is left to add",
                 source=path,
-                hint="add --sx-static-vocab, or use a draft written by mtkit sx prune",
+                hint=f"add {wording('--sx-static-vocab', 'sx_static_vocab=FILE')}, "
+                "or use a draft written by mtkit sx prune",
             )
 
     def draft(self, seed: int | None = None) -> Draft:

@@ -10,7 +10,7 @@ machine at hand before anything is generated.
 from __future__ import annotations
 
 from mtkit.base.record import Record, replace
-from mtkit.errors import UnsupportedError, UsageError
+from mtkit.errors import UnsupportedError, UsageError, wording
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,12 +55,16 @@ def exact_context(settings: ContextSettings) -> ContextSettings:
 
     Without ``swa_full``, the order in which a window is added up depends on earlier texts.
     """
-    wrong = [f"--kv-type {settings.kv_type}"] * (settings.kv_type not in _EXACT_KV_TYPES)
-    wrong += ["--flash-attention off"] * (settings.flash_attention == "off")
+    wrong = [f"{wording('--kv-type ', 'kv_type=')}{settings.kv_type}"] * (
+        settings.kv_type not in _EXACT_KV_TYPES
+    )
+    wrong += [wording("--flash-attention off", "flash_attention=off")] * (
+        settings.flash_attention == "off"
+    )
     if wrong:
         raise UsageError(
             f"{' '.join(wrong)}: greedy text may differ from plain decoding",
-            hint="omit it, or add --no-exact",
+            hint=f"omit it, or add {wording('--no-exact', 'exact=False')}",
         )
     kv_type = "q8_0" if settings.kv_type == "q8_0" else "bf16"
     return replace(settings, kv_type=kv_type, flash_attention="on", swa_full=True)
@@ -122,5 +126,5 @@ def _inexact(what: str, path: str) -> UnsupportedError:
     return UnsupportedError(
         f"{what}: greedy text may differ from plain decoding",
         source=path,
-        hint="--no-exact allows it",
+        hint=f"{wording('--no-exact', 'exact=False')} allows it",
     )

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from mtkit.base.binary import map_file
 from mtkit.base.files import write_files
 from mtkit.base.record import replace
-from mtkit.errors import FormatError, UsageError
+from mtkit.errors import FormatError, UsageError, wording
 from mtkit.speculative import exactness
 from mtkit.speculative.costs import Costs, choose_clock, costs_path
 from mtkit.speculative.draft_model import DraftLoader, check_can_cut
@@ -131,7 +131,11 @@ def check_settings(drafting: DraftSettings) -> None:
     for name, (what, is_there) in needed.items():
         declared = drafting.declared[name]
         if not is_there and getattr(drafting, name) != declared.default:
-            raise UsageError(f"does nothing without {what}", field=declared.options[-1])
+            python = what.replace("--", "").replace("-", "_")
+            raise UsageError(
+                f"does nothing without {wording(what, python)}",
+                field=wording(declared.options[-1], name),
+            )
 
 
 def uses_rejection(settings: AnswerSettings) -> bool:
@@ -166,7 +170,8 @@ def open_speculation(
     check_can_cut(runner)
     if context.n_batch < 2:
         raise UsageError(
-            "a batch of one token has no room for what is drafted", hint="use --batch 2 or more"
+            "a batch of one token has no room for what is drafted",
+            hint=f"use {wording('--batch 2', 'n_batch=2')} or more",
         )
     rows, width = min(exactness.MOST_ROWS, context.n_batch), 1
     if drafting.exact:

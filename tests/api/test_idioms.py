@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support import reference
+from support import FIXTURES, Run, reference
 
 import mtkit as package
 from mtkit.errors import MtkitError
@@ -130,6 +131,30 @@ def test_there_are_enough() -> None:
     assert set(LINES) >= ADVICE.keys()
 
 
+def test_advice_fits_the_place(mtkit: Run, tmp_path: Path) -> None:
+    """Python names arguments, a shell options."""
+    path, made = FIXTURES / "spm-bpe" / "tokenizer.model", tmp_path / "made.mtok"
+    package.convert(path, made)
+    pairs: list[tuple[Callable[[], object], tuple[object, ...], str, str]] = [
+        (lambda: package.convert(path, made), ("convert", path, made), "--force", "force=True"),
+        (lambda: package.convert(made, made), ("convert", made, made), "use -o", "another dst"),
+        (lambda: package.load("nothing"), ("encode", "a", "-t", "nothing"), "or -", "or a folder;"),
+        (lambda: package.Model(kv_type="q9"), ("generate", "a", "--kv-type", "q9"),  # type: ignore[arg-type]
+         "--kv-type", "kv_type"),
+        (lambda: package.generate("word " * 9, n_ctx=8), ("generate", "word " * 9, "--ctx", 8),
+         "--ctx 1", "n_ctx=1"),
+        (lambda: package.quantize("a", "b", "Q9"), ("quantize", "a", "b", "Q9"), "--type", "kind"),
+    ]  # fmt: skip
+    for call, words, shell, python in pairs:
+        with pytest.raises(MtkitError) as error:
+            call()
+        text = mtkit(*words).stderr.decode()
+        assert python in str(error.value), error.value
+        assert shell not in str(error.value)
+        assert shell in text, text
+        assert python not in text
+
+
 def test_a_closed_file(names: Any) -> None:
     with package.open_gguf(names["g"].name) as file:
         tensor = file.tensors[0]
@@ -145,7 +170,8 @@ def test_pictures_are_small_escaped_and_without_scripts(names: Any, tmp_path: Pa
     pictures = {
         "tokenizer": tok, "encoding": tok.encode(hostile), "gguf": g, "tensors": g.tensors,
         "check": package.check(g.name), "compare": package.compare(tok, m.tokenizer, [hostile]),
-        "diff": package.diff(g.name, g.name), "convert": tok.save(tmp_path / "a.mtok"),
+        "diff": package.diff(g.name, g.name),
+        "explain": package.explain(hostile, tok), "convert": tok.save(tmp_path / "a.mtok"),
         "generation": m.generate(hostile, n_predict=8, logprobs=True),
         "reply": m.chat(hostile, n_predict=8),
     }  # fmt: skip

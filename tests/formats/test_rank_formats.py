@@ -80,7 +80,7 @@ def test_without_a_pattern_it_asks(tmp_path: Path) -> None:
     path = tmp_path / "x.tiktoken"
     ranks = random_ranks(1)
     path.write_bytes(b"".join(base64.b64encode(p) + b" %d\n" % r for p, r in ranks.items()))
-    with pytest.raises(UnsupportedError, match="--encoding"):
+    with pytest.raises(UnsupportedError, match="encoding= in overrides"):
         mtkit.load(path)
     assert mtkit.load(path, overrides={"encoding": "cl100k_base"}).encode_ids("a")
 

@@ -216,7 +216,7 @@ def test_keys_and_values_are_kept_whole(kind: str) -> None:
     """llama.cpp writes beyond its memory where they are quantized."""
     from mtkit.api.generation import generate
 
-    with pytest.raises(UnsupportedError, match=f"nothing in {kind}; --kv-type f16, bf16 or f32"):
+    with pytest.raises(UnsupportedError, match=f"nothing in {kind}; use kv_type f16, bf16 or f32"):
         generate("x", model=tiny("t5"), n_predict=2, kv_type=kind)
     for whole in ("f16", "bf16", "f32"):
         assert generate("x", model=tiny("t5"), n_predict=2, kv_type=whole).ids

@@ -167,7 +167,7 @@ def test_file_and_scale(text: str, found: tuple[str, float]) -> None:
 
 @pytest.mark.parametrize("scale", ["nan", "inf", "1e9"])
 def test_scales_that_are_none(scale: str) -> None:
-    with pytest.raises(UsageError, match="--lora: is "):
+    with pytest.raises(UsageError, match="lora: is "):
         parse_adapter(f"a.gguf:{scale}")
 
 

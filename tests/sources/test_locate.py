@@ -81,13 +81,13 @@ def test_without_a_name_the_setting_counts(
 def test_what_is_not_there_is_said(wanted: FileKind, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file; ") as caught:
         locate("nowhere.bin", wanted)
-    assert caught.value.hint == wanted.hint
+    assert caught.value.hint == wanted.hint[1]
     with pytest.raises(UsageError, match="no such file; ") as caught:
         locate("nowhere", wanted, download=False)
-    assert caught.value.hint == f"{wanted.hint}; {wanted.fetch.format(name='ORG/NAME')}"
+    assert caught.value.hint == f"{wanted.hint[1]}; {wanted.fetch[1].format(name='ORG/NAME')}"
     with pytest.raises(UsageError, match="no model of that name") as caught:
         locate("Own/none", wanted, download=False)
-    assert caught.value.hint == wanted.fetch.format(name="Own/none")
+    assert caught.value.hint == wanted.fetch[1].format(name="Own/none")
     with pytest.raises(UsageError, match="is an empty folder"):
         locate(str(tmp_path), wanted)
     (tmp_path / "notes").touch()

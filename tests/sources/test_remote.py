@@ -61,7 +61,7 @@ def test_check_of_an_address_says_what_check_of_the_file_says(tmp_path: Path) ->
         there, here = check(address), check(str(path))
         assert [str(f) for f in there.findings] == [str(f) for f in here.findings]
         assert there.exit_code == 3
-        with pytest.raises(UsageError, match="--deep"):
+        with pytest.raises(UsageError, match="deep=True"):
             check(address, deep=True)
 
 

@@ -126,7 +126,7 @@ def test_what_would_fetch_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(UsageError, match="lacks the encoding o200k_base") as caught:
         load("gpt-4o")
     assert 'tiktoken.get_encoding("o200k_base")' in caught.value.hint
-    with pytest.raises(UsageError, match="--download"):
+    with pytest.raises(UsageError, match="download=True"):
         load("gpt2")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gpt-4o").mkdir()

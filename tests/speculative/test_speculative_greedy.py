@@ -180,7 +180,7 @@ def test_a_self_check_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = exactness.ExactRows(16, 1)
     monkeypatch.setattr(exactness, "exact_rows", lambda *_: profile)
     always: dict[str, Any] = {"model": str(tiny()), "draft_lookup": True, "draft_auto": False}
-    with pytest.raises(UnsupportedError, match=r"on this machine.*--no-exact"):
+    with pytest.raises(UnsupportedError, match=r"on this machine.*exact=False"):
         generate("The", threads=1, n_predict=2, **always)
     found = generate("The", exact=False, n_predict=2, **always)
     assert len(found.ids) == 2
@@ -256,7 +256,7 @@ def test_a_session_in_another_type(tmp_path: Path) -> None:
     saved, common = str(tmp_path / "s"), {"threads": 1, "n_predict": 4}
     model, draft = own("target", "q8_0"), own("draft", "q8_0")
     generate("The", model=model, save_session=saved, **common)
-    with pytest.raises(UsageError, match=r"keys and values in F16.*--no-exact"):
+    with pytest.raises(UsageError, match=r"keys and values in F16.*exact=False"):
         generate(" option", model=model, draft=draft, load_session=saved, **common)
     plain = generate(" option", model=model, load_session=saved, **common)
     found = generate(" option", model=model, draft=draft, load_session=saved, exact=False, **common)

@@ -428,7 +428,7 @@ def test_profile_of_weights_left_as_they_are() -> None:
     [(LoadSettings(), "IQ2_XS", "weights in IQ2_XS"), (LoadSettings(gpu_layers=1), "Q8_0", "GPUs")],
 )
 def test_what_is_not_known_to_be_exact(load: LoadSettings, kind: str, what: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"{what}.*--no-exact"):
+    with pytest.raises(UnsupportedError, match=f"{what}.*exact=False"):
         exactness.exact_rows(tensors(a=kind), load, "m.gguf")
 
 
@@ -436,7 +436,7 @@ def test_exact_context() -> None:
     found = exactness.exact_context(ContextSettings(kv_type="f16", flash_attention="auto"))
     assert (found.kv_type, found.flash_attention) == ("bf16", "on")
     for wrong in (ContextSettings(kv_type="q4_0"), ContextSettings(flash_attention="off")):
-        with pytest.raises(UsageError, match="add --no-exact"):
+        with pytest.raises(UsageError, match="add exact=False"):
             exactness.exact_context(wrong)
     assert exactness.exact_context(ContextSettings(kv_type="q8_0")).kv_type == "q8_0"
 

@@ -35,7 +35,8 @@ class Keys:
         self.overrides = overrides
         for key, value in overrides.items():
             if not isinstance(value, (bool, int, float, str)):
-                raise UsageError(f"{key} cannot be overridden with {value!r}", hint="see --help")
+                hint = "a key has a text, a number, true or false"
+                raise UsageError(f"{key} cannot be overridden with {value!r}", hint=hint)
             entry = file.metadata.entries.get(key)
             if entry is not None and entry.type.name == "array":
                 raise UsageError(f"{key} is an array and cannot be overridden")

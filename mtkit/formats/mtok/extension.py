@@ -20,7 +20,7 @@ from __future__ import annotations
 import struct
 
 from mtkit.base.record import Record
-from mtkit.errors import FormatError, UnsupportedError
+from mtkit.errors import FormatError, UnsupportedError, wording
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def find_extension(data: Buffer) -> Extension | None:
             f"is {version}, but this mtkit knows {VERSION}",
             field="extension version",
             offset=head + 4,
-            hint="a newer mtkit reads it; --as mnn reads the base alone",
+            hint=f"a newer mtkit reads it; {base_alone()}",
         )
     table = head + _HEAD.size
     if count > (at - table) // _ENTRY.size:
@@ -152,10 +152,15 @@ def append_extension(
     return base + bytes(head - len(base)) + inside + foot
 
 
+def base_alone() -> str:
+    """Return a hint: how to read what MNN reads."""
+    return wording("--as mnn", 'reader="mnn"') + " reads the base alone"
+
+
 def _damage_error(what: str, field: str, offset: int) -> FormatError:
     return FormatError(
         what,
         field=f"extension {field}" if field != "base" else field,
         offset=offset,
-        hint="the file is damaged; --as mnn reads the base alone",
+        hint=f"the file is damaged; {base_alone()}",
     )

@@ -21,6 +21,7 @@ from mtkit.formats.mtok.columns import BaseColumns, Fetcher
 from mtkit.formats.mtok.component_reader import read_decoder, read_normalizer, read_pre_tokenizer
 from mtkit.formats.mtok.extension import (
     MUST_KNOW,
+    base_alone,
     begins_extension,
     find_extension,
     verify_checksums,
@@ -255,7 +256,7 @@ def read_file(data: Buffer) -> Reading:
                 "ends before its foot",
                 field="extension",
                 offset=len(view),
-                hint="the file is cut; --as mnn reads the base alone",
+                hint=f"the file is cut; {base_alone()}",
             )
         return Reading(spec_of_base(parts))
     verify_checksums(data, extension)
