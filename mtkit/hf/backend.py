@@ -20,6 +20,7 @@ from threading import local
 
 from mtkit.base.binary import Source
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
+from mtkit.hf.tensors import encode_arrays
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,20 @@ class BatchSettings:
         self.parse_special = False if inner.encode_special_tokens else None
         self.truncation: dict[str, Any] | None = inner.truncation
         self.padding: dict[str, Any] | None = inner.padding
+
+    def kept(self, length: int, around: int) -> slice | None:
+        """Return the part of a text's ids that truncation leaves; None where it cannot cut.
+
+        Args:
+            around: Number of the special tokens around the text.
+        """
+        cut = self.truncation
+        if cut is None or length <= cut["max_length"] - around:
+            return slice(None)
+        room = cut["max_length"] - around
+        if room <= cut["stride"] or cut["strategy"] == "only_second":
+            return None
+        return slice(length - room, None) if cut["direction"] == "left" else slice(room)
 
 
 class OwnTokenizer:
@@ -87,18 +102,20 @@ class OwnTokenizer:
             text, add_special_tokens=False, parse_special=settings.parse_special
         )
         front, back = self.around if settings.add_special_tokens else ([], [])
-        if settings.truncation is not None:
-            room = settings.truncation["max_length"] - len(front) - len(back)
-            is_error = (
-                room <= settings.truncation["stride"]
-                or settings.truncation["strategy"] == "only_second"
-            )
-            if is_error and len(ids) > room:
-                return FastEncoding(self, text, pair, settings)  # the library says what is wrong
-            if len(ids) > room:
-                is_left = settings.truncation["direction"] == "left"
-                ids = ids[len(ids) - room :] if is_left else ids[:room]
-        return FastEncoding(self, text, pair, settings, [*front, *ids, *back])
+        kept = settings.kept(len(ids), len(front) + len(back))
+        if kept is None:
+            return FastEncoding(self, text, pair, settings)  # the library says what is wrong
+        return FastEncoding(self, text, pair, settings, [*front, *ids[kept], *back])
+
+    def offsets(self, text: str, settings: BatchSettings) -> list[tuple[int, int]]:
+        """Return the offsets of the ids of ``encode``, for one text."""
+        _, places = self.tokenizer.encode_offsets(
+            text, add_special_tokens=False, parse_special=settings.parse_special
+        )
+        front, back = self.around if settings.add_special_tokens else ([], [])
+        places = places[settings.kept(len(places), len(front) + len(back))]
+        inner = zip(places[:, 0].tolist(), places[:, 1].tolist(), strict=True)
+        return [*[(0, 0)] * len(front), *inner, *[(0, 0)] * len(back)]
 
 
 class FastEncoding:
@@ -106,6 +123,7 @@ class FastEncoding:
 
     Attributes:
         attention_mask: 0 for padding, else 1.
+        _size: Number of ids without padding; -1 where the library's encoding is taken.
     """
 
     def __init__(
@@ -121,7 +139,9 @@ class FastEncoding:
         if ids is None:
             library = self._encode()
             self.ids, self.type_ids = library.ids, library.type_ids
+            self._size = -1
         else:
+            self._size = len(ids)
             self.ids, self.type_ids = ids, [0] * len(ids)
         self.attention_mask = [1] * len(self.ids)
 
@@ -168,14 +188,12 @@ class FastEncoding:
     @cached_property
     def offsets(self) -> list[tuple[int, int]]:
         """(start, end) of each token in its text, in characters."""
-        settings = self._settings
-        if self._pair is not None or settings.truncation is not None or self._length is not None:
+        if self._size < 0:
             return list(self._library.offsets)
-        return self._own.tokenizer.encode(
-            self._text,
-            add_special_tokens=settings.add_special_tokens,
-            parse_special=settings.parse_special,
-        ).offsets
+        offsets = self._own.offsets(self._text, self._settings)
+        missing = [(0, 0)] * (len(self.ids) - self._size)
+        is_left = missing and self._settings.padding["direction"] == "left"  # type: ignore[index]
+        return [*missing, *offsets] if is_left else [*offsets, *missing]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -249,7 +267,11 @@ class MtkitBackend:
             ],
         )
 
-    def _current(self) -> OwnTokenizer | None:
+    def settings(self, add_special_tokens: bool) -> BatchSettings:
+        """Return how a batch is encoded now."""
+        return BatchSettings(self.inner, add_special_tokens)
+
+    def current(self) -> OwnTokenizer | None:
         """Return mtkit's reading of the tokenizer; None where it has none."""
         own: OwnTokenizer | None = self._own
         is_same = self._quick_state() == self._quick
@@ -268,13 +290,13 @@ class MtkitBackend:
         self, input: Sequence[Any], is_pretokenized: bool = False, add_special_tokens: bool = True  # noqa: A002
     ) -> list[Any]:  # fmt: skip
         """Encode texts and pairs; as ``tokenizers.Tokenizer.encode_batch``."""
-        own = None if is_pretokenized else self._current()
+        own = None if is_pretokenized else self.current()
         if own is None:
             batch = self.inner.encode_batch(
                 input, is_pretokenized=is_pretokenized, add_special_tokens=add_special_tokens
             )
             return list(batch)
-        settings = BatchSettings(self.inner, add_special_tokens)
+        settings = self.settings(add_special_tokens)
         batch = [own.encode(text, settings) for text in input]
         if settings.padding is not None:
             pad_batch(batch, settings.padding)
@@ -282,7 +304,7 @@ class MtkitBackend:
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of ids; ids that do not exist are left out, as the library does."""
-        own = self._current()
+        own = self.current()
         if own is None:
             return str(self.inner.decode(ids, skip_special_tokens=skip_special_tokens))
         try:
@@ -358,6 +380,10 @@ class Accelerated:
 
     def _encode_plus(self, *args: Any, **options: Any) -> Any:
         with _MtkitCalls(self):
+            if not args:
+                batch = encode_arrays(self, _backend_of(self), options)
+                if batch is not None:
+                    return batch
             return super()._encode_plus(*args, **options)  # type: ignore[misc]
 
     def _decode(self, *args: Any, **options: Any) -> Any:

@@ -66,9 +66,12 @@ def both(name: str):
 
 
 def answer(tokenizer, *args, **options):
-    """Return what it answers, or what is wrong."""
+    """Return what it answers, arrays as lists with their type, or what is wrong."""
     try:
-        return tokenizer(*args, **options)
+        return {
+            key: (value.dtype, repr(value.tolist())) if hasattr(value, "dtype") else value
+            for key, value in tokenizer(*args, **options).items()
+        }
     except Exception as error:  # noqa: BLE001  the library panics as it likes
         return str(error)
 
@@ -114,12 +117,31 @@ def test_drawn_calls(name, data) -> None:
     options = {
         "add_special_tokens": data.draw(st.booleans()),
         "padding": data.draw(st.sampled_from([False, True, "max_length"])),
-        "truncation": data.draw(st.booleans()),
+        "padding_side": data.draw(st.sampled_from([None, "left"])),
+        "pad_to_multiple_of": data.draw(st.sampled_from([None, None, 8])),
+        "truncation": data.draw(st.sampled_from([False, True, "only_second"])),
         "max_length": data.draw(st.integers(1, 20)),
-        "return_offsets_mapping": True,
-        "return_special_tokens_mask": True,
+        "stride": data.draw(st.sampled_from([0, 0, 2])),
+        "return_tensors": data.draw(st.sampled_from([None, "np"])),
+        "return_offsets_mapping": data.draw(st.booleans()),
+        "return_special_tokens_mask": data.draw(st.booleans()),
+        "return_token_type_ids": data.draw(st.sampled_from([None, True])),
+        "return_attention_mask": data.draw(st.sampled_from([None, False])),
+        "split_special_tokens": data.draw(st.booleans()),
     }
     assert answer(fast, texts, **options) == answer(plain, texts, **options)
+
+
+def test_the_encodings_of_a_batch() -> None:
+    plain, fast = both("wordpiece")
+    for options in ({}, {"truncation": True, "max_length": 5}):
+        batches = [t(TEXTS, padding=True, return_tensors="np", **options) for t in (plain, fast)]
+        sent = pickle.loads(pickle.dumps(batches[1]))
+        for at in range(len(TEXTS)):
+            of = [(b.tokens(at), b[at].offsets, b.word_ids(at)) for b in (*batches, sent)]
+            assert of[0] == of[1] == of[2]
+        assert batches[1].is_fast
+        assert batches[1].n_sequences == 1
 
 
 def test_what_an_encoding_knows() -> None:
