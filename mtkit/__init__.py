@@ -111,7 +111,9 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from mtkit.base.idioms import missing
+
+    raise missing(__name__, name, f"module {__name__!r}")
 
 
 def __dir__() -> list[str]:

@@ -165,7 +165,8 @@ def convert(
 
     def take(what: str, *names: str) -> dict[str, Any]:
         for field in arguments.keys() - names:
-            raise UsageError(f"is not for {what}", field=field)
+            hint = "mtkit.quantize changes the type of a GGUF" if field == "kind" else ""
+            raise UsageError(f"is not for {what}", field=field, hint=hint)
         return {k: v for k, v in arguments.items() if k not in ("metadata", "vocab_only")}
 
     if target == "hf-model":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 
+from mtkit.base.idioms import Idioms
 from mtkit.base.record import Record, replace
 from mtkit.errors import MtkitError, UsageError, format_count, wording
 from mtkit.llm.reasoning import reasoning_of_text
@@ -52,7 +53,7 @@ class Timings(Record):
     decode: float
 
 
-class Generation(Record):
+class Generation(Idioms, Record):
     """A generated text.
 
     Attributes:
@@ -297,7 +298,10 @@ def prompt_ids(
 ) -> list[int]:
     """Return the tokens of a prompt."""
     if not isinstance(prompt, (str, bytes)):
-        return list(prompt)
+        ids = list(prompt)
+        if not all(isinstance(entry, int) or hasattr(entry, "__index__") for entry in ids):
+            raise UsageError("is one text, or ids", field="prompt", hint="call it for each text")
+        return ids
     return runner.model.tokenize(
         prompt, add_special=settings.add_special, parse_special=settings.parse_special
     )

@@ -10,10 +10,11 @@ from typing import Generic, TypeVar
 from weakref import ref
 
 from mtkit.api.generation import Answer, prompt_ids
+from mtkit.base.idioms import Idioms
 from mtkit.base.process import Closeable
 from mtkit.base.record import Record, replace
 from mtkit.base.turns import Turns
-from mtkit.errors import MtkitError, UsageError
+from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.llm.runner import context_tokens, open_model, plan_settings
 from mtkit.llm.sampling import Sampler
 from mtkit.settings import SamplerSettings, TextAnswerSettings, WindowSettings
@@ -61,7 +62,7 @@ _MOST_EMBEDDED = 8192
 """Tokens of a text for a vector, unless the context is larger."""
 
 
-class Reply(Record):
+class Reply(Idioms, Record):
     """The answer of a model in a conversation.
 
     Attributes:
@@ -101,7 +102,7 @@ class Reply(Record):
         return f"<Reply, end {self.generation.end!r}{calls}: {self.content!r}>"
 
 
-class Stream(Closeable, Generic[Part_, Result]):
+class Stream(Idioms, Closeable, Generic[Part_, Result]):
     """The parts of an answer as they come; iterate over it. Closing it ends the answer."""
 
     def __init__(
@@ -132,7 +133,7 @@ class Stream(Closeable, Generic[Part_, Result]):
         self._parts.close()
 
 
-class Model(Closeable):
+class Model(Idioms, Closeable):
     """A GGUF model that stays open; close it, or use it in ``with``.
 
     It computes one answer at a time: calls from several threads wait for each other, in order. The
@@ -302,7 +303,7 @@ class Model(Closeable):
         chat: list[dict[str, Any]] = (
             [{"role": "user", "content": messages}]
             if isinstance(messages, str)
-            else check_messages([dict(message) for message in messages])
+            else _as_texts(check_messages([dict(message) for message in messages]))
         )
         definitions = check_tools(list(tools)) if tools else None
         results: list[Reply] = []
@@ -638,6 +639,19 @@ Model.__init__.__signature__ = signature_with(Model.__init__, TextAnswerSettings
 def _sets(name: str, settings: Mapping[str, object]) -> bool:
     """Whether keywords set a setting, under any of its names."""
     return not settings.keys().isdisjoint(table(TextAnswerSettings)[name].names)
+
+
+def _as_texts(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join the parts of each message; whatever is no text is refused."""
+    for place, message in enumerate(messages):
+        if isinstance(parts := message.get("content"), list):
+            for number, part in enumerate(parts):
+                if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+                    kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+                    what = f"is {kind}, and a model reads texts alone here"
+                    raise UnsupportedError(what, field=f"messages[{place}].content[{number}]")
+            message["content"] = "\n".join(part["text"] for part in parts)
+    return messages
 
 
 def _schema_text(schema: Any) -> str:

@@ -109,7 +109,8 @@ def file_types(config: Mapping[str, Any], tensors: Mapping[str, StoredTensor]) -
 def check_type(kind: str, types: Collection[str] = tuple(TYPES)) -> None:
     """Refuse a type of matrices that mtkit does not write itself."""
     if kind not in ("auto", *types):
-        raise UsageError(f"is {shown(kind)}", field="kind", hint=f"one of auto, {', '.join(types)}")
+        hint = f"one of auto, {', '.join(types)}; mtkit.quantize has the others"
+        raise UsageError(f"is {shown(kind)}", field="kind", hint=hint)
 
 
 def usual_type(shapes: Iterable[tuple[str, Sequence[int]]]) -> str:

@@ -214,7 +214,8 @@ def convert(
     name = to or target_format(dst)
     if not name:
         what = f"{str(dst)!r} does not say a format" if dst else "no format is given"
-        raise UsageError(what, field="to", hint=f"one of {', '.join(sorted(FORMATS))}")
+        hint = f"one of {', '.join(sorted(FORMATS))}, or hf-model for safetensors"
+        raise UsageError(what, field="to", hint=hint)
     module = get_format(name)
     if not hasattr(module, "write"):
         raise UnsupportedError(f"{module.TITLE} can be read but not written")

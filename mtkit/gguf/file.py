@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from mtkit.base.escape import quoted, shown
+from mtkit.base.idioms import Idioms
 from mtkit.base.record import Record
 from mtkit.base.rules import TRUNCATED, BrokenRule, Finding, Rule
 from mtkit.errors import UsageError
@@ -190,7 +191,7 @@ class Entry(Record):
         return shown(self.key) or "key", offsets[field]
 
 
-class Tensor(Record):
+class Tensor(Idioms, Record):
     """One row of the tensor table.
 
     Attributes:
@@ -228,6 +229,10 @@ class Tensor(Record):
             UsageError: The tensor is not of a file that was read, or the file is closed.
         """
         return self._section().bytes_of(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        values = self.numpy()
+        return values if dtype is None else values.astype(dtype)
 
     def numpy(self) -> Any:
         """Return the numbers, dequantized: float32, or integers where the type has them.
@@ -377,7 +382,7 @@ class Metadata(Mapping[str, "Any"]):
         return f"{entry.value.element.name}[]" if entry.type.name == "array" else entry.type.name
 
 
-class GgufFile:
+class GgufFile(Idioms):
     """A GGUF file: ``file["general.name"]`` is a key, ``file.tensors["…"]`` a tensor.
 
     The mapping stays open as long as the object lives, or until ``close`` or the end of ``with``.

@@ -390,6 +390,9 @@ class Accelerated:
         with _MtkitCalls(self):
             return super()._decode(*args, **options)  # type: ignore[misc]
 
+    def __repr__(self) -> str:
+        return f"{super().__repr__()} on mtkit"
+
     def __copy__(self) -> Any:
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from mtkit.base.idioms import Idioms
 from mtkit.base.record import Record
 from mtkit.errors import ResourceError, UsageError, format_count
 from mtkit.spec import post_processors
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 _GROUPS_SHOWN = 8
 
 
-class Encoding(Record):
+class Encoding(Idioms, Record):
     """One encoded text (or pair); the lists have one entry per token.
 
     Attributes:

@@ -232,6 +232,10 @@ def _values_of(settings: Settings) -> dict[str, object]:
 def _suggest(key: str, declarations: Mapping[str, Setting]) -> str:
     from difflib import get_close_matches
 
+    from mtkit.base.idioms import SETTINGS
+
+    if key in SETTINGS:
+        return f"here: {SETTINGS[key]}"
     option = f"--{key.replace('_', '-')}"
     for declared in declarations.values():
         if declared.negates and option in (*declared.options, *declared.also):

@@ -15,6 +15,7 @@ from _weakref import ref  # what weakref has besides would be a twentieth of the
 from functools import partial
 from operator import index
 
+from mtkit.base.idioms import Idioms
 from mtkit.errors import ErrorSource, MtkitError, UsageError
 
 TYPE_CHECKING = False
@@ -71,6 +72,10 @@ def explain_error(naming: ErrorSource, error: Exception, *texts: object) -> None
                 "threads is a number from 0 on, add_special_tokens True or False, "
                 "parse_special True, False or None"
             ) from None
+        if "unexpected keyword argument" in str(error):
+            name = str(error).rpartition("argument ")[2]
+            known = "add_special_tokens, parse_special, padding, truncation"
+            raise TypeError(f"there is no option {name}; known: {known}") from None
     naming.name(error)
 
 
@@ -160,7 +165,7 @@ class _Decode(_Method):
         return self._engine.decode(listed, skip_special_tokens=skip_special_tokens)
 
 
-class Tokenizer:
+class Tokenizer(Idioms):
     """Converts text to ids and back exactly as the file's own library does.
 
     Attributes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from support import FIXTURES, Run, reference
 
 import mtkit as package
+from mtkit.base.idioms import INSTEAD, SETTINGS
 from mtkit.errors import MtkitError
 
 TEXT = "Hello, <b>world</b>! 你好"
@@ -86,7 +89,46 @@ m.embed("Hello").shape == m.embed(["Hello"])[0].shape
 m.logits("Hello").shape[1] == m.tokenizer.vocab_size
 m.tokenizer.decode(m.generate("Hello", n_predict=4).ids) == m.generate("Hello", n_predict=4).text
 m.plan.host > 0 and "message" in m.template
+tok.encode("Hello").attention_mask == [1] * len(tok.encode("Hello"))
+tok.encode("Hello you").offsets[0][0] == 0
+tok.encode("Hello", add_special_tokens=False).ids == tok.encode_ids("Hello", add_special_tokens=False)
+len(tok.encode("Hello").special_tokens_mask) == len(tok.encode("Hello"))
+len(tok.encode("Hello world again", truncation=3)) == 3
+tok.decode([5], skip_special_tokens=False) == tok.decode([5])
+isinstance(tok.decode_stream().push(5), str)
+mtkit.explain("Hello").ids == tok.encode_ids("Hello")
+"tokens" in str(mtkit.explain("Hello", tok)) and mtkit.explain("Hello").svg.startswith("<svg")
+tt.decode(tt.encode("Hello")) == "Hello"
+tt.encode("Hello") == tt.encode_ordinary("Hello")
+tt.n_vocab == len(tok)
+b"".join(tt.decode_tokens_bytes(tt.encode("Hello"))) == b"Hello"
+tt.encode_batch(["a", "b"])[0] == tt.encode("a")
+tt.encode("<|im_end|>", allowed_special={"<|im_end|>"}) == tt.encode("<|im_end|>", allowed_special="all")
+"<|im_end|>" in tt.special_tokens_set
+mtkit.tiktoken.__version__.endswith("+mtkit." + mtkit.__version__)
+"cl100k_base" in mtkit.tiktoken.list_encoding_names()
+np.array(g.tensors["token_embd.weight"]).shape == g.tensors["token_embd.weight"].numpy().shape
+g.tensors[0].type.name and g.tensors[0].shape and g.alignment == 32 and g.data_offset > 0
+dict(g.metadata.items())["general.architecture"] in g.metadata.values()
+m.generate("Hello", stop=["e"], n_predict=9).text.count("e") == 0
+m.generate("Hello", top_k=5, top_p=0.9, min_p=0.1, repeat_penalty=1.1, temperature=1, seed=1, n_predict=4).ids
+m.generate("Hello", grammar='root ::= "ab"', n_predict=4).text == "ab"
+int(m.generate("Hello", json_schema='{"enum": [7]}', n_predict=9).text) == 7
+m.generate(m.tokenizer.encode_ids("Hello"), n_predict=4).ids == m.generate("Hello", n_predict=4).ids
+m.generate("Hello", n_predict=4).timings.prompt_tokens > 0
+next(iter(m.stream("Hello", n_predict=4))) is not None
+"".join(m.stream_chat("Hi", n_predict=4)) == m.chat("Hi", n_predict=4).content
+m.chat([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}], n_predict=4).content == m.chat("Hi", n_predict=4).content
+m.perplexity("Hello world " * 200).perplexity > 1
+mtkit.generate("Hello", n_predict=4).ids == m.generate("Hello", n_predict=4).ids
+mtkit.edit(m.path, folder / "named.gguf", keys={"general.name": "x"})["general.name"] == "x"
 mtkit.Model("nothing.gguf")
+m.chat([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x.png"}}]}])
+m.generate(["a", "b"])
+tok.encode("Hello", max_length=3)
+mtkit.count(["a", "b"])
+mtkit.convert(m.path, folder / "a.safetensors")
+mtkit.convert(m.path, folder / "x.gguf", kind="q8_0")
 mtkit.load("nothing.json")
 mtkit.load("https://example.com/tokenizer.json")
 g["general.architectur"]
@@ -95,7 +137,13 @@ tok.vocab["no such token"]
 tok.decode([10**9])
 """.strip().splitlines()  # noqa: E501
 ADVICE = {
-    'm.generate("Hello", max_tokens=4)': "did you mean|known: ",
+    'm.generate("Hello", max_tokens=4)': "here: n_predict",
+    'm.chat([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x.png"}}]}])': r"messages\[0\].content\[0\]: is image_url, and",
+    'm.generate(["a", "b"])': "call it for each text",
+    'tok.encode("Hello", max_length=3)': "known: add_special_tokens, .*truncation",
+    'mtkit.count(["a", "b"])': "encode_batch_ids",
+    'mtkit.convert(m.path, folder / "a.safetensors")': "hf-model for safetensors",
+    'mtkit.convert(m.path, folder / "x.gguf", kind="q8_0")': "mtkit.quantize",
     'mtkit.Model("nothing.gguf")': "name a .gguf file",
     'mtkit.load("nothing.json")': "no such file",
     'mtkit.load("https://example.com/tokenizer.json")': "download|URL|no such file",
@@ -111,7 +159,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Any:
     reference("llama_cpp")
     with package.Model(n_ctx=256) as model, package.open_gguf(model.path) as file:
         yield {
-            "mtkit": package, "np": np, "TEXT": TEXT, "tok": package.load(), "g": file, "m": model,
+            "mtkit": package, "np": np, "TEXT": TEXT, "tok": package.load(),
+            "tt": package.tiktoken.from_file(package.load().source), "g": file, "m": model,
             "folder": tmp_path_factory.mktemp("idioms"),
         }  # fmt: skip
 
@@ -121,13 +170,38 @@ def test_line(line: str, names: Any) -> None:
     if line not in ADVICE:
         assert eval(line, names)
         return
-    with pytest.raises((MtkitError, KeyError)) as error:
+    with pytest.raises((MtkitError, KeyError, TypeError)) as error:
         eval(line, names)
     assert re.search(ADVICE[line], str(error.value)), error.value
 
 
+def test_names_of_other_libraries_say_what_is_typed_here(names: Any) -> None:
+    m, tok = names["m"], names["tok"]
+    stream = m.stream("Hello", n_predict=1)
+    owners = [
+        package, tok, tok.encode("a"), names["g"], names["g"].tensors[0], m, stream,
+        m.generate("Hello", n_predict=1), m.chat("Hello", n_predict=1),
+    ]  # fmt: skip
+    by_name = {getattr(o, "__name__", type(o).__name__): o for o in owners}
+    assert by_name.keys() == INSTEAD.keys()
+    for owner, missing in INSTEAD.items():
+        for name, instead in missing.items():
+            if name not in ("chat", "()"):  # mtkit.chat is a package, once it is imported
+                with pytest.raises(AttributeError, match="; here: " + re.escape(instead)):
+                    getattr(by_name[owner], name)
+    with pytest.raises(AttributeError, match=r"type object 'Tokenizer'.*here: mtkit.load"):
+        package.Tokenizer.from_file("a")  # type: ignore[attr-defined]
+    assert not hasattr(tok, "nothing")
+    for called in (tok, m):
+        with pytest.raises(TypeError, match="not callable; here: "):
+            called("Hello")  # type: ignore[operator]
+    for name, instead in SETTINGS.items():
+        with pytest.raises(MtkitError, match="here: " + re.escape(instead)):
+            m.generate("Hello", **{name: 1})
+
+
 def test_there_are_enough() -> None:
-    assert len(LINES) >= 60
+    assert len(LINES) >= 100
     assert set(LINES) >= ADVICE.keys()
 
 
@@ -153,6 +227,24 @@ def test_advice_fits_the_place(mtkit: Run, tmp_path: Path) -> None:
         assert shell not in str(error.value)
         assert shell in text, text
         assert python not in text
+
+
+def test_the_notebook() -> None:
+    """Its cells run, and what each ends with is a picture; without Jupyter, which takes seconds."""
+    path = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    names: dict[str, Any] = {}
+    pictures = 0
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            assert not cell["outputs"]
+            tree = ast.parse("".join(cell["source"]))
+            last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+            exec(compile(tree, "cell", "exec"), names)
+            if isinstance(last, ast.Expr):
+                value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+                pictures += hasattr(value, "_repr_html_")
+    assert pictures >= 11
 
 
 def test_a_closed_file(names: Any) -> None:
