@@ -33,9 +33,10 @@ def main() -> None:
                 page.fill("#text", text)
                 page.keyboard.press("Enter")
                 page.locator("article.assistant").nth(turn - 1).wait_for()
-                page.wait_for_selector("#talk[aria-busy=false]")
+                page.wait_for_selector("#stop", state="hidden")
             for kind in ("user", "assistant"):
-                page.locator(f"article.{kind} button").last.click()
+                last = page.locator(f"article.{kind}").last
+                last.get_by_role("button", name="Tokens").click()
                 page.locator(f"article.{kind} .tokens").wait_for()
             page.evaluate("document.querySelector('main').scrollTop = 1e6")
             path = os.path.join(ROOT, "docs", "screens", f"{name}.png")

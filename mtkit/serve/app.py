@@ -1,16 +1,11 @@
-"""The application: paths to routes, errors to answers, the page at ``/``, and ``/openapi.json``.
+"""The application: paths to routes, errors to answers, and ``/openapi.json``.
 
 ``/openapi.json`` says what every route takes and answers, from the records that read the bodies.
-The page is one file, whose script and style alone may run.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
-from functools import cache
-from importlib.resources import files
 
 import msgspec
 from starlette.applications import Starlette
@@ -32,6 +27,7 @@ from mtkit.serve import (
     responses,
 )
 from mtkit.serve.guard import Guard
+from mtkit.serve.page import page_and_policy
 from mtkit.serve.reply import OLLAMA, Problem, error_response, json_response
 from mtkit.serve.request import Scale, WithSampler
 from mtkit.serve.wake import ModelAnswer
@@ -119,7 +115,7 @@ def _setting_schema(setting: Setting) -> dict[str, Any]:
 
 async def show_page(_: Request, __: ModelPool) -> Response:
     """Return the page."""
-    text, policy = _page_and_policy()
+    text, policy = page_and_policy()
     headers = {"content-security-policy": policy, "cache-control": "no-cache"}
     return Response(text, headers=headers, media_type="text/html")
 
@@ -127,24 +123,6 @@ async def show_page(_: Request, __: ModelPool) -> Response:
 async def show_state(_: Request, __: ModelPool) -> Response:
     """Say that the server is there, where there is no page; Ollama's clients ask for it."""
     return Response("mtkit is running", media_type="text/plain")
-
-
-@cache
-def _page_and_policy() -> tuple[str, str]:
-    """Return the page, and the policy that names its parts by their hashes."""
-    text = files("mtkit.serve").joinpath("page.html").read_text(encoding="utf-8")
-
-    def hashes(tag: str) -> str:
-        inner = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
-        sums = (hashlib.sha256(part.encode()).digest() for part in inner)
-        return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in sums)
-
-    policy = (
-        f"default-src 'none'; script-src {hashes('script')}; style-src {hashes('style')}; "
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
-    )
-    return text, policy
 
 
 _ROUTES: tuple[tuple[str, str, Any, Any], ...] = (

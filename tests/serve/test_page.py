@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import os
 import re
 from html.parser import HTMLParser
 from typing import Any
 
 from support import reference
+
+from mtkit.serve import page as page_module
+from mtkit.serve.page import PAGE_SCRIPTS
+
+PARTS = os.path.splitext(page_module.__file__)[0]
 
 
 class _Tags(HTMLParser):
@@ -44,9 +50,15 @@ def test_it_asks_for_nothing_elsewhere() -> None:
     text, _ = page()
     tags = _Tags(text).tags
     links = [own.get(name) for _, own in tags for name in ("src", "href", "action", "style")]
-    assert {link for link in links if link} == {"data:,"}
-    assert not re.search(r"https?:|//\w|@import|url\(|\\bon\w+=", re.sub(r"//  ?\w.*", "", text))
+    assert {link for link in links if link} == {"data:,", "#text"}
+    assert set(re.findall(r"\w+://[\w./]+", text)) == {"http://www.w3.org/2000/svg"}  # a name
+    assert not re.search(r"@import|url\(|\bon\w+=|XMLHttp|WebSocket|sendBeacon|import\(", text)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", text)
+
+
+def test_every_part_of_the_page_is_in_it() -> None:
+    there = {f"{name}.js" for name in PAGE_SCRIPTS} | {"page.html", "page.css"}
+    assert set(os.listdir(PARTS)) == there
 
 
 def test_its_policy_names_its_script_and_style() -> None:
@@ -56,6 +68,7 @@ def test_its_policy_names_its_script_and_style() -> None:
         digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
     assert "unsafe" not in policy
+    assert "require-trusted-types-for 'script'; trusted-types 'none'" in policy
     assert policy.startswith("default-src 'none'")
 
 
@@ -64,7 +77,7 @@ def test_everything_to_fill_in_has_a_name_for_screen_readers() -> None:
     wanted = {
         own.get("id") or "" for tag, own in tags.tags if tag in ("input", "select", "textarea")
     }
-    assert len(wanted) == 8
+    assert len(wanted) == 20
     assert wanted <= tags.labeled
     assert ("html", {"lang": "en"}) in tags.tags
     used = set(re.findall(r'part\("(\w+)"\)', page()[0]))

@@ -1,0 +1,68 @@
+// Text files by button, by drop and by paste; what is no text is refused in words.
+
+const MOST_FILE = 1_000_000;  // characters; more than any context here holds
+const attached = [];
+
+async function attach(files) {
+  for (const file of files) {
+    const problem = await attach_file(file);
+    if (problem) show_failure(new Failure(`${file.name}: ${problem}`));
+  }
+  show_attached();
+  part("text").focus();
+}
+
+async function attach_file(file) {
+  if (/^image\//.test(file.type)) return "the page takes text files, and the model sees no pictures.";
+  if (file.type === "application/pdf") return "the page takes text files. Copy the text of the PDF, or convert it (pdftotext).";
+  if (file.size > 4 * MOST_FILE) return "the file is too long: at most 4 MB.";
+  let text;
+  try {
+    text = new TextDecoder("utf-8", {fatal: true}).decode(await file.arrayBuffer());
+  } catch {
+    return "is not a text file in UTF-8.";
+  }
+  if (text.includes("\0")) return "is not a text file.";
+  if (text.length > MOST_FILE) return "the file is too long: at most 1,000,000 characters.";
+  attached.push({name: file.name || "pasted.txt", text});
+  return "";
+}
+
+function show_attached() {
+  part("attached").replaceChildren(...attached.map((file) =>
+    element("li", {}, icon("file"), element("span", {dir: "auto"}, file.name),
+      button(`Remove ${file.name}`, () => {
+        attached.splice(attached.indexOf(file), 1);
+        show_attached();
+        part("text").focus();
+      }, "close"))));
+}
+
+function watch_files() {
+  part("attach").addEventListener("click", () => part("file").click());
+  part("file").addEventListener("change", async () => {
+    await attach([...part("file").files]);
+    part("file").value = "";
+  });
+  const has_files = (event) => event.dataTransfer?.types.includes("Files");
+  addEventListener("dragover", (event) => {
+    if (!has_files(event)) return;
+    event.preventDefault();
+    document.body.classList.add("dropping");
+  });
+  addEventListener("dragleave", (event) => {
+    if (!event.relatedTarget) document.body.classList.remove("dropping");
+  });
+  addEventListener("drop", (event) => {
+    document.body.classList.remove("dropping");
+    if (!has_files(event)) return;
+    event.preventDefault();
+    attach([...event.dataTransfer.files]);
+  });
+  part("text").addEventListener("paste", (event) => {
+    const files = [...event.clipboardData.files];
+    if (!files.length) return;
+    event.preventDefault();
+    attach(files);
+  });
+}
