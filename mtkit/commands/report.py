@@ -29,7 +29,7 @@ def report(
     download: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Write an HTML page about a GGUF or a tokenizer, or about two and their differences.
+    """Write an HTML page about a GGUF, a model folder or a tokenizer, or about what two differ in.
 
     One self-contained file that loads nothing else: sizes by layer and type, searchable tables of
     tensors, metadata and tokens, how merges build a token, lengths and scripts of tokens, chat
@@ -55,27 +55,29 @@ def report(
         raise UsageError("no output file", hint="add -o report.html")
     path = _beside(files) if out is None else out
     check_target(path, force=force)  # before it takes seconds
-    sources = [open_file(name, download=download) for name in files]
+    sources = [find_folder(name) or open_file(name, download=download) for name in files]
     for name, source in zip(files, sources, strict=True):
-        if find_folder(name):
-            file = os.path.basename(source.name)
-            output.warn(name, [f"is a model folder; the page is about its {file} alone"])
+        if isinstance(source, str):
+            if histograms:
+                hint = "convert the folder and report on the GGUF"
+                raise UsageError("is a folder; --histograms reads a GGUF", source=name, hint=hint)
+            continue
         if is_remote(name) and (histograms or deep) and not os.path.exists(name):
             raise UsageError(
                 "is an index; the data is in other files",
                 source=source.name,
                 hint="download the file",
             )
-    if any(os.path.realpath(path) == os.path.realpath(source.name) for source in sources):
+    names = [source if isinstance(source, str) else source.name for source in sources]
+    if any(os.path.realpath(path) == os.path.realpath(name) for name in names):
         raise UsageError("is the input file", source=path, hint="add -o report.html")
     progress = Progress("reading tensors").show
     try:
         page = page_of(sources, histograms=histograms, deep=deep, progress=progress)
     except MtkitError as error:
-        raise error.located(sources[0].name) from None
+        raise error.located(names[0]) from None
     write_files({path: page}, force=force)
     if as_json:
-        names = [source.name for source in sources]
         output.write_json(
             {"schema": "mtkit.report/1", "path": path, "bytes": len(page), "files": names}
         )

@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import hf_models
 import pytest
 from small_files import sources
 from support import FIXTURES, Run, one_line
@@ -286,3 +287,39 @@ def test_what_no_page_is_made_of(mtkit: Run, tmp_path: Path) -> None:
     assert "already exists" in one_line(mtkit("report", copy, "-o", copy), 2)
     assert "is the input file" in one_line(mtkit("report", copy, "-o", copy, "--force"), 2)
     assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_folder_is_shown_as_the_model_that_it_becomes(tmp_path: Path, mtkit: Run) -> None:
+    folder = hf_models.folder("qwen3")
+    (file,) = Page(report([str(folder)])).data["files"]
+    assert file["name"] == folder.name
+    assert "Qwen3ForCausalLM" in file["about"]
+    assert file["model"]["inspect"]["architecture"] == "qwen3"
+    assert file["model"]["tensors"]["count"] > 20
+    assert file["tokens"]["count"] > 0
+    assert file["check"]["checked"] == [
+        "config.json", "names and shapes of the weights", "tokenizer", "conversion",
+    ]  # fmt: skip
+    assert "tensor data" in [row["part"] for row in file["check"]["skipped"]]
+    done = mtkit("report", str(folder), "--histograms", "-o", str(tmp_path / "a.html"))
+    assert done.returncode == 2
+    assert b"--histograms reads a GGUF" in done.stderr
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    config = json.loads((other / "config.json").read_text("utf-8"))
+    (other / "config.json").write_text(json.dumps({**config, "architectures": ["NewForCausalLM"]}))
+    (file,) = Page(report([str(other)])).data["files"]
+    assert "NewForCausalLM" in file["about"]
+    assert "mtkit does not convert it" in file["about"]
+    assert str(tmp_path) not in file["about"]
+    assert file["tokens"]["count"] > 0
+
+
+def test_what_was_checked_is_said() -> None:
+    (file,) = Page(report([Source.open(MODEL)])).data["files"]
+    assert file["check"]["checked"] == ["header", "metadata", "tensor table", "tokens"]
+    (file,) = Page(report([Source.open(MODEL)], deep=True)).data["files"]
+    checked = {*file["check"]["checked"]}
+    assert {"tensor data", "merges"} <= checked
+    skipped = [name for row in file["check"]["skipped"] for name in row["part"].split(", ")]
+    assert not checked & {*skipped}

@@ -93,7 +93,7 @@ def written(folder: Path, *paths: str | Path, **options: bool) -> Path:
 def shown_alone(folder: Path, columns: Columns, **parts: Any) -> Path:
     """Write the page of one file of which no more is known than some parts."""
     facts = {"name": "a", "bytes": 0, "error": "", "templates": [], **parts,
-             "check": {"findings": [], "skipped": []}}  # fmt: skip
+             "check": {"findings": [], "skipped": [], "checked": []}}  # fmt: skip
     out = folder / "alone.html"
     out.write_bytes(page_of("a", {"files": [facts], "difference": None}, columns))
     return out
@@ -113,7 +113,7 @@ def test_a_model_is_searched_sorted_and_clicked(chromium: Browser, tmp_path: Pat
         ]  # fmt: skip
         assert searched(page, "develop") < SEARCH_SECONDS
         assert first_cells(page, "tokens", 2) == ["·develop"]
-        assert page.locator("#tokens .status").inner_text() == "1 of 8\u202f192"
+        assert page.locator("#tokens .status").inner_text() == "1 of 8,192"
 
         heads = page.locator("#tensors thead button")
         heads.filter(has_text="Bytes").click()

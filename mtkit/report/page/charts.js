@@ -63,19 +63,32 @@ function histogram(label, rows, {wide = 560, high = 180} = {}) {
 const MOST_TILES = 1500;
 
 /**
- * Boxes in boxes, as large as what they stand for.
+ * Boxes in boxes, as large as what they stand for, laid out for the room that there is.
  * groups: [{name, parts: [{name, value, color, open, says}]}]
  */
-function treemap(label, groups, wide = 1120, high = 520) {
+function treemap(label, groups) {
+  const frame = element("div");
+  const room = () => Math.min(1120, Math.max(innerWidth - 48, 240));
+  const draw = () => frame.replaceChildren(boxes(label, groups, room(), room() < 700 ? Math.round(1.5 * room()) : 520));
+  let drawn = room();
+  addEventListener("resize", () => {
+    if (drawn === room()) return;
+    drawn = room();
+    draw();
+  });
+  draw();
+  return frame;
+}
+
+function boxes(label, groups, wide, high) {
   const made = drawing("svg", {
     viewBox: `0 0 ${wide} ${high}`, class: "treemap", role: "group", "aria-label": label,
   });
   const weighed = groups.map((group) => ({
     ...group, value: group.parts.reduce((sum, one) => sum + one.value, 0),
   })).filter((group) => group.value > 0);
-  sortGroups(weighed);
   const tiles = [];
-  for (const {item, x, y, w, h} of squarified(weighed, {x: 0, y: 0, w: wide, h: high})) {
+  for (const {item, x, y, w, h} of inOrder(weighed, {x: 0, y: 0, w: wide, h: high})) {
     const titled = w > 46 && h > 34;
     const head = titled ? 17 : 0;
     const inner = {x: x + 1.5, y: y + 1.5 + head, w: Math.max(w - 3, 0.5), h: Math.max(h - 3 - head, 0.5)};
@@ -95,11 +108,11 @@ function treemap(label, groups, wide = 1120, high = 520) {
           height: Math.max(place.h - 1, 0.4), rx: Math.min(3, place.w / 4, place.h / 4),
           class: color(place.item.color),
         }),
-        place.w > 34 && place.h > 16 ? drawing(
-          "text", {x: place.x + 5, y: place.y + 14}, cut(place.item.name, place.w - 8, 6.6),
+        place.w > 16 && place.h > 16 ? drawing(
+          "text", {x: place.x + 5, y: place.y + 14}, fitting(place.item.name, place.w - 7, 6),
         ) : null,
         place.w > 52 && place.h > 32 ? drawing(
-          "text", {x: place.x + 5, y: place.y + 28, class: "dim"}, cut(size(place.item.value), place.w - 8, 6.6),
+          "text", {x: place.x + 5, y: place.y + 28, class: "dim"}, fitting(size(place.item.value), place.w - 7, 6),
         ) : null,
       );
       tile.addEventListener("click", place.item.open);
@@ -126,12 +139,53 @@ function treemap(label, groups, wide = 1120, high = 520) {
   return made;
 }
 
-/** The largest first, but layers, which have numbers, in their order. */
-function sortGroups(groups) {
-  const isNumbered = (group) => /\.\d+$/.test(group.name);
-  const most = Math.max(0, ...groups.filter(isNumbered).map((group) => group.value));
-  const rank = (group) => (isNumbered(group) ? most : group.value);
-  groups.sort((one, other) => rank(other) - rank(one)); // a stable sort
+/** Lay out what precedes the layers, the layers in rows as one reads, and what follows them. */
+function inOrder(groups, box) {
+  const isLayer = (group) => /\.\d+$/.test(group.name);
+  const first = groups.findIndex(isLayer), last = groups.findLastIndex(isLayer);
+  if (first < 0) return squarified(groups.sort((one, other) => other.value - one.value), box);
+  const parts = [groups.slice(0, first), groups.slice(first, last + 1), groups.slice(last + 1)];
+  const sums = parts.map((items) => items.reduce((sum, item) => sum + item.value, 0));
+  const whole = sums.reduce((sum, value) => sum + value, 0), isWide = box.w >= box.h;
+  const found = [];
+  let {x, y} = box;
+  parts.forEach((items, at) => {
+    const share = sums[at] / whole;
+    const own = isWide ? {x, y, w: box.w * share, h: box.h} : {x, y, w: box.w, h: box.h * share};
+    if (items.length) found.push(...(at === 1 ? inRows(items, own) : squarified(items.sort((one, other) => other.value - one.value), own)));
+    if (isWide) x += own.w;
+    else y += own.h;
+  });
+  return found;
+}
+
+/** Lay out items in rows, in their order, with as many in a row as make the boxes most square. */
+function inRows(items, {x, y, w, h}) {
+  const total = items.reduce((sum, item) => sum + item.value, 0);
+  const shape = (many) => {  // of a box of usual size, a little wider than high
+    const rows = Math.ceil(items.length / many);
+    return Math.abs(Math.log(w / many / (h / rows) / 1.4));
+  };
+  let many = 1;
+  for (let next = 2; next <= items.length; next += 1) if (shape(next) < shape(many)) many = next;
+  const found = [];
+  for (let at = 0; at < items.length; at += many) {
+    const row = items.slice(at, at + many), sum = row.reduce((whole, item) => whole + item.value, 0);
+    const tall = h * sum / total;
+    let left = x;
+    for (const item of row) {
+      found.push({item, x: left, y, w: w * item.value / sum, h: tall});
+      left += w * item.value / sum;
+    }
+    y += tall;
+  }
+  return found;
+}
+
+/** A label that fits as a whole, the shorter one without its family, or none. */
+function fitting(name, room, letter) {
+  const short = name.replace(/^(attn|ffn|self_attn|mlp)[._]/, "");
+  return [name, short].find((text) => text.length * letter <= room) ?? "";
 }
 
 function cut(text, room, letter) {

@@ -2,7 +2,6 @@
 // Elements and texts. Text from a file becomes text nodes and nothing else.
 
 const part = (id) => document.getElementById(id);
-const GAP = "\u202f";
 
 /** Make an element; children are texts and elements, nothing for null. */
 function element(tag, attributes = {}, ...children) {
@@ -23,7 +22,7 @@ function filled(made, attributes, children) {
   return made;
 }
 
-const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, GAP);
+const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 const counted = (number, what) => `${grouped(number)} ${what}${number === 1 ? "" : "s"}`;
 
 function scaled(number, units) {
@@ -40,8 +39,8 @@ const amount = (number) => scaled(number, ["", "k", "M", "B", "T"]);
 
 function percent(share) {
   const value = 100 * share;
-  if (value > 0 && value < 0.05) return "< 0.1" + GAP + "%";
-  return `${value.toFixed(value >= 9.95 ? 0 : 1)}${GAP}%`;
+  if (value > 0 && value < 0.05) return "<0.1%";
+  return `${value.toFixed(value >= 9.95 ? 0 : 1)}%`;
 }
 
 function decimal(number) {

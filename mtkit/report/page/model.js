@@ -56,7 +56,7 @@ function sizes(model, inspect, tensors) {
 
 /** What is left of a tensor's name inside its layer: attn_q. */
 function shortName(name, layer) {
-  return name.replace(`${layer}.`, "").replace(/\.weight$/, "");
+  return (/\d$/.test(layer) ? name.replace(`${layer}.`, "") : name).replace(/\.weight$/, "");
 }
 
 async function tensorTable(file) {

@@ -16,7 +16,7 @@ function overview(file) {
   }
   if (tokens) card("Vocabulary", grouped(tokens.count), "tokens");
   else if (inspect?.tokenizer) card("Vocabulary", grouped(inspect.tokenizer.tokens), "tokens");
-  card("File", size(file.bytes), inspect ? `GGUF v${inspect.version}` : tokens?.title);
+  card(file.about ? "Folder" : "File", size(file.bytes), inspect ? file.about ? "weights in the folder" : `GGUF v${inspect.version}` : tokens?.title);
   card("Check", verdict(check), "");
   const rows = inspect ? [
     ["content", inspect.content.kind], ["architecture", inspect.architecture],
@@ -29,6 +29,7 @@ function overview(file) {
   const counts = tokens ? tokens.counts.map(([name, many]) => [name.replace("_", " "), grouped(many)]) : [];
   return section(
     "overview", inspect?.name || file.name, inspect?.name ? file.name : "",
+    file.about ? element("p", {class: "dim"}, file.about) : null,
     element("ul", {class: "cards"}, cards),
     rows.length ? facts(rows) : null,
     counts.length ? element("h3", {}, "Tokens by role") : null,
@@ -58,6 +59,8 @@ function findings(check) {
   );
   return section(
     "check", "Check", "", element("p", {}, verdict(check)),
+    element("p", {}, `Checked: ${check.checked.join(", ")}.`),
+    check.skipped.length ? element("p", {}, `Not checked: ${check.skipped.map(({part: name, why}) => `${name} (${why})`).join("; ")}.`) : null,
     groups.map((group) => {
       const [first] = group;
       const places = group.map((one) => element("li", {},
@@ -72,8 +75,6 @@ function findings(check) {
         first.advice ? element("p", {class: "hint"}, first.advice) : null,
       );
     }),
-    check.skipped.length ? element("details", {}, element("summary", {}, "Not looked at"),
-      facts(check.skipped.map(({part: name, why}) => [name, why]))) : null,
   );
 }
 
