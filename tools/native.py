@@ -132,7 +132,8 @@ def sanitize(name: str) -> int:
     # An editable install or the current folder could bring the ordinary module instead.
     show = "import mtkit._native as n; print(n.__file__); assert 'sanitize' in n.__file__"
     subprocess.run([*python, "-c", show], check=True, env=environment, cwd=ROOT)
-    command = [*python, "-m", "pytest", "-x", "-p", "no:cacheprovider", *tests]
+    workers = ["-n", "auto"] if name == "address" else []  # those of threads need the cores
+    command = [*python, "-m", "pytest", "-x", "-p", "no:cacheprovider", *workers, *tests]
     return subprocess.run(command, check=False, env=environment, cwd=ROOT).returncode
 
 
