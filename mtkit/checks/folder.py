@@ -1,7 +1,8 @@
 """What is wrong with a HuggingFace model folder: what transformers or conversion would refuse.
 
 ``model_folder.survey_folder`` finds what each file lacks by itself; here config.json, weights and
-tokenizer are held against each other and against the table of architectures.
+tokenizer are held against each other and against the table of architectures. Conversion, which takes 30 ms to
+import, is imported where a folder is checked.
 """
 
 from __future__ import annotations
@@ -20,9 +21,6 @@ from mtkit.checkpoints import adapter_folder, folder_files, mistral_form, safete
 from mtkit.checkpoints.model_folder import CONVERSION, QUANTIZED, QUANTIZED_PARTS, TRANSFORMERS
 from mtkit.checkpoints.weight_forms import unread_weights
 from mtkit.checks.tensors import fault_findings
-from mtkit.conversion.heads import compare_heads, model_document
-from mtkit.conversion.model import prepare_gguf
-from mtkit.conversion.model_keys import SENTENCEPIECE, within
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.formats.hf.config import GENERATION, PROCESSOR_TEMPLATE, TEMPLATE, TEMPLATES_FOLDER
 from mtkit.gguf.values import DTYPES
@@ -125,6 +123,8 @@ def is_model(path: str) -> bool:
 
 def tokenizer_files(path: str) -> list[str]:
     """Return the tokenizer files of a folder: what is loaded, and what is converted."""
+    from mtkit.conversion.model_keys import SENTENCEPIECE
+
     paths = (in_folder(path, FILES), in_folder(path, SENTENCEPIECE))
     return list(dict.fromkeys(filter(None, paths)))
 
@@ -157,6 +157,8 @@ def _config(
     survey: Survey, architecture: Architecture, source: str
 ) -> tuple[Config, list[MtkitError]]:
     """Return a config with defaults and the settings of the files beside it; and their errors."""
+    from mtkit.conversion.heads import model_document
+
     config, errors = Config(survey.config, source), []
     try:
         config = Config(model_document(survey.path, survey.config), source)
@@ -196,6 +198,8 @@ def _config_finding(error: MtkitError) -> Finding:
 
 
 def _tensors(survey: Survey, architecture: Architecture, config: Config) -> Iterator[Finding]:
+    from mtkit.conversion.heads import compare_heads
+
     source = os.path.join(survey.path, folder_files.MODEL_CONFIG)
     try:
         shapes = compare_heads(architecture, config, survey.tensors).shapes
@@ -230,6 +234,8 @@ def _place(survey: Survey, name: str) -> str:
 
 def tokenizer_findings(survey: Survey, tokenizers: Iterable[Tokenizer]) -> Iterator[Finding]:
     """Yield what is wrong between tokenizers and their model."""
+    from mtkit.conversion.model_keys import within
+
     rows = survey.config.get("vocab_size")
     for tokenizer in tokenizers if type(rows) is int else ():
         try:
@@ -253,6 +259,8 @@ def tokenizer_findings(survey: Survey, tokenizers: Iterable[Tokenizer]) -> Itera
 
 def conversion_findings(survey: Survey) -> Iterator[Finding]:
     """Yield what conversion refuses, where nothing else is wrong: no weight is read."""
+    from mtkit.conversion.model import prepare_gguf
+
     try:
         plan = prepare_gguf(survey.path).plan
     except MtkitError as error:
