@@ -28,7 +28,7 @@ __all__ = [
     "architectures",
     "architectures_of_name",
     "describe_config",
-    "packed_classes",
+    "may_be_packed",
 ]
 
 _ENDS = re.compile(r"(ForCausalLM|LMHeadModel|ForConditionalGeneration|Model)$")
@@ -40,19 +40,33 @@ _CLASSES = {"mistral4": "Mistral4ForCausalLM"}
 
 
 @cache
-def _table() -> tuple[Architecture, ...]:
-    """Return the architectures of all families; those with an ``accepts`` come first."""
+def _table(name: str = "") -> tuple[Architecture, ...]:
+    """Return the architectures of the families that name one; those with an ``accepts`` come first.
+
+    A module without the name in its source is not imported: all of them take 50 ms, a third of
+    checking a file. Where the name is that of another module's architecture, the docstring has it.
+
+    Args:
+        name: Of a class or in a GGUF; "": the architectures of all families.
+    """
     from importlib import import_module
-    from pkgutil import iter_modules
+    from pkgutil import get_data, iter_modules
 
     from mtkit.architectures import families
 
     values: dict[int, Architecture] = {}
+    word = f'"{name}"'.encode("utf-8", "replace") if name else b""
     for module in iter_modules(families.__path__):
+        if word not in (get_data(families.__name__, f"{module.name}.py") or word):
+            continue
         family = import_module(f"{families.__name__}.{module.name}")
         values.update((id(v), v) for v in vars(family).values() if isinstance(v, Architecture))
     table = sorted(values.values(), key=lambda architecture: architecture.accepts is None)
     return tuple(map(with_loader_rows, table))
+
+
+def _with_class(name: str) -> list[Architecture]:
+    return [architecture for architecture in _table(name) if name in architecture.classes]
 
 
 @cache
@@ -69,16 +83,15 @@ def architecture_of_class(name: str) -> Architecture:
     """
     from difflib import get_close_matches
 
-    known = architectures()
-    if name not in known:
-        families = {
-            _ENDS.sub("", class_name): class_name for class_name in reversed(known)
-        }  # the first class counts
-        near = get_close_matches(_ENDS.sub("", name), families, n=3)
-        hint = f"the nearest that are known: {', '.join(families[n] for n in near)}" if near else ""
-        what = f"{quoted(name)} is an architecture that mtkit does not convert"
-        raise UnsupportedError(what, field="architectures", hint=hint)
-    return known[name]
+    if of_class := _with_class(name):
+        return of_class[-1]
+    families = {
+        _ENDS.sub("", class_name): class_name for class_name in reversed(architectures())
+    }  # the first class counts
+    near = get_close_matches(_ENDS.sub("", name), families, n=3)
+    hint = f"the nearest that are known: {', '.join(families[n] for n in near)}" if near else ""
+    what = f"{quoted(name)} is an architecture that mtkit does not convert"
+    raise UnsupportedError(what, field="architectures", hint=hint)
 
 
 def architecture_of(document: Mapping[str, Any]) -> Architecture:
@@ -92,8 +105,8 @@ def architecture_of(document: Mapping[str, Any]) -> Architecture:
     kind = inner.get("model_type") if isinstance(inner, dict) else None
     name = _CLASSES.get(str(kind)) or class_named(document)
     architecture = architecture_of_class(name)
-    for other in _table():
-        if name in other.classes and other.accepts and other.accepts(Config(document)):
+    for other in _with_class(name):
+        if other.accepts and other.accepts(Config(document)):
             architecture = other
             break
     is_packed = bool(architecture.packed) and quantization(document) == MXFP4
@@ -118,11 +131,11 @@ def describe_config(document: Mapping[str, Any], source: str) -> tuple[Architect
     return architecture, config
 
 
-def packed_classes() -> list[str]:
-    """Return the classes of models that may have weights of 4 bits (MXFP4) in a folder."""
-    return [name for name, architecture in architectures().items() if architecture.packed]
+def may_be_packed(name: str) -> bool:
+    """Tell whether models of a class may have weights of 4 bits (MXFP4) in a folder."""
+    return any(architecture.packed for architecture in _with_class(name)[-1:])
 
 
 def architectures_of_name(name: str) -> list[Architecture]:
     """Return the architectures that have this name in a GGUF, in the order of the table."""
-    return [architecture for architecture in _table() if architecture.name == name]
+    return [architecture for architecture in _table(name) if architecture.name == name]

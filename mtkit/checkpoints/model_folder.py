@@ -39,7 +39,7 @@ from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from mtkit.checkpoints.safetensors import Header, Index
@@ -145,14 +145,14 @@ class Survey(Record):
         return dict(sorted(sums.items(), key=lambda item: -item[1][2]))
 
 
-def survey_folder(path: str, packed: Collection[str] = ()) -> Survey:
+def survey_folder(path: str, may_be_packed: Callable[[str], bool] | None = None) -> Survey:
     """Read a folder: headers of its files of weights, and config.json.
 
     Args:
-        packed: Classes of models that may have weights of 4 bits (MXFP4).
+        may_be_packed: Tells whether models of a class may have weights of 4 bits (MXFP4).
     """
     findings = Findings(strict=False)
-    config = _config(path, packed, findings)
+    config = _config(path, may_be_packed, findings)
     names = files_in(path)
     index, headers = _headers(path, names, findings)
     files: dict[str, int | None] = {}
@@ -279,7 +279,9 @@ def _text_part(
     return {new: tensors[name] for name, new in names.items()}
 
 
-def _config(path: str, packed: Collection[str], findings: Findings) -> Mapping[str, Any]:
+def _config(
+    path: str, may_be_packed: Callable[[str], bool] | None, findings: Findings
+) -> Mapping[str, Any]:
     if mistral_form.weights_in(files_in(path)):
         return _own_config(os.path.join(path, mistral_form.PARAMS))
     source = os.path.join(path, MODEL_CONFIG)
@@ -293,7 +295,7 @@ def _config(path: str, packed: Collection[str], findings: Findings) -> Mapping[s
         return {}
     whole = with_settings(config, optional_json(path, MODELOPT_CONFIG))
     method = quantization(whole)
-    if method == MXFP4 and class_of(whole) not in packed:
+    if method == MXFP4 and not (may_be_packed and may_be_packed(class_of(whole) or "")):
         _add_quantized(source, method, findings)
     return whole
 
@@ -457,11 +459,11 @@ def sniff(path: str) -> bool:
     return not has_gguf and bool(unread_weights(path, names))
 
 
-def read(path: str, packed: Collection[str] = ()) -> ModelFolder:
+def read(path: str, may_be_packed: Callable[[str], bool] | None = None) -> ModelFolder:
     """Read a folder.
 
     Args:
-        packed: Classes of models that may have weights of 4 bits (MXFP4).
+        may_be_packed: Tells whether models of a class may have weights of 4 bits (MXFP4).
 
     Raises:
         UsageError: A file is missing.
@@ -470,7 +472,7 @@ def read(path: str, packed: Collection[str] = ()) -> ModelFolder:
     """
     if not sniff(path) and not os.path.isfile(os.path.join(path, MODEL_CONFIG)):
         raise UsageError(f"has no {MODEL_CONFIG}", source=path, hint="a model folder has one")
-    survey = survey_folder(path, packed)
+    survey = survey_folder(path, may_be_packed)
     for finding in survey.findings:
         kind = REFUSED_RULES.get(finding.rule, FormatError if finding.is_error else None)
         if kind is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from mtkit.architectures import packed_classes
+from mtkit.architectures import may_be_packed
 from mtkit.base.binary import Source
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Rule
@@ -424,7 +424,7 @@ def _check_adapter(path: str, options: CheckOptions) -> Report:
 
 def _check_folder(path: str, options: CheckOptions) -> Report:
     """Check a model folder: config.json, weights and tokenizer, and how they fit together."""
-    survey = model_folder.survey_folder(path, packed_classes())
+    survey = model_folder.survey_folder(path, may_be_packed)
     file_check = FileCheck(Source(path, b""), options)
     file_check.findings += (*survey.findings, *folder.folder_findings(survey))
     seen: set[str] = set()

@@ -1,8 +1,7 @@
 """What is wrong with a HuggingFace model folder: what transformers or conversion would refuse.
 
 ``model_folder.survey_folder`` finds what each file lacks by itself; here config.json, weights and
-tokenizer are held against each other and against the table of architectures. Conversion, which takes 30 ms to
-import, is imported where a folder is checked.
+tokenizer are X
 """
 
 from __future__ import annotations

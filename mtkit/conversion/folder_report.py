@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from math import prod
 
-from mtkit.architectures import packed_classes
+from mtkit.architectures import may_be_packed
 from mtkit.architectures.config import class_of
 from mtkit.base.binary import Source
 from mtkit.base.escape import printable
@@ -84,7 +84,7 @@ class FolderReport(Record):
 
 def folder_report(path: str) -> FolderReport:
     """Survey a folder and plan its conversion."""
-    survey = survey_folder(path, packed_classes())
+    survey = survey_folder(path, may_be_packed)
     try:
         plan = plan_gguf(path)
     except MtkitError as error:

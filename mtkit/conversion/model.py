@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from mtkit.architectures import describe_config, packed_classes
+from mtkit.architectures import describe_config, may_be_packed
 from mtkit.architectures.resemblance import with_resemblance
 from mtkit.architectures.rope import rope_notes
 from mtkit.architectures.tensor_match import folder_matches
@@ -121,7 +121,7 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
         dense_modules: Convert the dense layers that sentence-transformers puts behind the model.
     """
     check_type(kind)
-    folder = model_folder.read(path, packed_classes())
+    folder = model_folder.read(path, may_be_packed)
     is_own = mistral_form.weights_in(folder_files.files_in(path))
     source = os.path.join(path, mistral_form.PARAMS if is_own else folder_files.MODEL_CONFIG)
     try:

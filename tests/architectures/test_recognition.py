@@ -185,3 +185,12 @@ def test_a_later_row_of_a_key_counts() -> None:
     rows = (u32("a", "first"), u32("a", "second"))
     made = list(keys_of("x", rows, Config({"first": 1, "second": 2})))
     assert [(key.name, key.value) for key in made] == [("x.a", 2)]
+
+
+def test_an_architecture_has_its_names_in_the_source_of_its_module() -> None:
+    """Other modules are not imported for them."""
+    for name, architecture in architectures().items():
+        assert architecture_of_class(name) == architecture
+        namesakes = [one for one in architectures().values() if one.name == architecture.name]
+        for one in namesakes:
+            assert one in architectures_of_name(architecture.name), one.classes

@@ -1,5 +1,7 @@
 """K-EXAONE, a mixture of experts, and the text part of EXAONE 4.5; both predict further tokens.
 
+Names in a GGUF: "exaone4".
+
 Source: llama.cpp, conversion/exaone.py (``ExaoneMoEModel``, ``Exaone4_5_TextModel``);
 transformers, models/exaone_moe, models/exaone4_5.
 """

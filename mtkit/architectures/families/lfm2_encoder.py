@@ -1,5 +1,7 @@
 """LFM2 as an embedding model, seeing both sides or one.
 
+Names in a GGUF: "lfm2".
+
 Source: llama.cpp, conversion/lfm2.py (``LFM2ColBertModel``).
 """
 

@@ -1,5 +1,7 @@
 """Models with the tensors of Llama: InternLM 3, IQuest Coder, openPangu, Nanbeige 4.2.
 
+Names in a GGUF: "llama".
+
 Source: llama.cpp, conversion/pangu.py, conversion/nanbeige.py.
 """
 

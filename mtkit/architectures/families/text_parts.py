@@ -1,5 +1,7 @@
 """The text parts of models that also see or hear, where they are models of another family.
 
+Names in a GGUF: "llama", "phi3", "qwen2", "qwen3", "qwen35", "stablelm".
+
 Source: llama.cpp, conversion/llama.py, januspro.py, sarashina2.py, ernie.py, step3.py, phi.py,
 qwen.py, stablelm.py, minicpm.py.
 """
