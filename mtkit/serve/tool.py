@@ -323,8 +323,8 @@ def input_of(arguments: str) -> str:
     Without one, the arguments as they are.
     """
     text = (close_object(arguments) or {}).get("input")
-    begun = "" if '{"input":"'.startswith("".join(arguments.split())) else arguments
-    return text if isinstance(text, str) else begun
+    rest = "" if '{"input":"'.startswith("".join(arguments.split())) else arguments
+    return text if isinstance(text, str) else rest
 
 
 class InputText(CallText):
