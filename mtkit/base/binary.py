@@ -152,7 +152,7 @@ class Source:
         if bytes(data[:_MARK_BYTES]).startswith(_PROGRAMS):
             from mtkit.base.llamafile import model_in
 
-            data = model_in(path, data) or data
+            data = model_in(path, memoryview(data)) or data
         return cls(path, data, folder=os.path.dirname(path) or ".")
 
     def require_whole(self) -> None:

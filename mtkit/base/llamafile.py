@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from mtkit.errors import FormatError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from mtkit.base.binary import Buffer
-
 _MODEL = ".gguf"
 _LOCAL_BYTES, _LENGTHS = 30, slice(26, 30)
 
 
-def model_in(path: str, data: Buffer) -> memoryview | None:
-    """Return the GGUF in a llamafile, a part of its data; None where there is none.
+def model_in(path: str, view: memoryview) -> memoryview | None:
+    """Return the GGUF in a llamafile, a part of its bytes; None where there is none.
 
     Raises:
         FormatError: There are several, or it is compressed.
@@ -24,7 +20,6 @@ def model_in(path: str, data: Buffer) -> memoryview | None:
     import struct
     import zipfile
 
-    view = memoryview(data)
     try:
         with zipfile.ZipFile(path) as archive:
             models = [info for info in archive.infolist() if info.filename.endswith(_MODEL)]

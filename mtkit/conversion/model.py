@@ -515,31 +515,35 @@ def convert_whole(
 
     path = os.fspath(src)
     source, stem = Source.open(path), os.path.splitext(os.path.basename(path))[0]
-    is_old, assumptions = ggml.sniff(bytes(source.data[:4])), ()
+    is_old = ggml.sniff(bytes(source.data[:4]))
     try:
         draft = ggml.read(source) if is_old else Draft.of(open_gguf(source))
     except MtkitError as error:
         raise error.located(path) from None
     if is_old:
         draft.set(Key(NAME_KEY, "string", stem))
-        assumptions = ggml.ASSUMPTIONS
     for key in about:
         draft.set(key)
-    target = _checkpoint_target(path, stem, dst)
+    types = [t.type.name.lower() for t in draft.tensors.values() if len(t.shape) > 1]
+    kind = max(set(types), key=types.count, default="f32")
+    target = _checkpoint_target(path, stem, dst, kind)
     if dry_run:
         check_targets(dst, [target], force=force)
     else:
         make_folder(dst, target)
         write_ggufs({target: draft.chunks()}, force=force)
     return Conversion(
-        path=target, paths=(target,), format_name="gguf", losses=(), assumptions=assumptions,
-        verified=(), sizes=(("total", _file_size(draft)),), is_written=not dry_run,
+        path=target, paths=(target,), format_name="gguf", losses=(),
+        assumptions=ggml.ASSUMPTIONS if is_old else (), verified=(),
+        sizes=(("total", _file_size(draft)),), is_written=not dry_run,
     )  # fmt: skip
 
 
-def _checkpoint_target(path: str, stem: str, dst: str | os.PathLike[str] | None) -> str:
+def _checkpoint_target(
+    path: str, stem: str, dst: str | os.PathLike[str] | None, kind: str = "f32"
+) -> str:
     target = os.path.join(os.path.dirname(path), f"{stem}.gguf") if dst is None else os.fspath(dst)
-    target = fill_name(target, "f32") if dst is not None else target
+    target = fill_name(target, kind) if dst is not None else target
     if target.endswith(("/", os.sep)) or os.path.isdir(target):
         target = os.path.join(target, f"{stem}.gguf")
     if os.path.exists(target) and os.path.samefile(target, path):

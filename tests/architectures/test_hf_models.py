@@ -43,7 +43,7 @@ WITH_EXPERTS = {
 OWN_TOKENIZERS = dict.fromkeys(("RWKV7", "Rwkv6", "Rwkv7"), "greedy longest match") | (
     dict.fromkeys(("PLaMo", "Plamo"), "shortest path")
 )
-"""No tokenizer.json holds their tokenizer, so that no folder is made: beginning of a name -> why."""
+"""Beginning of a name -> why no folder is made: no tokenizer.json holds their tokenizer."""
 OTHER_NAMES = (
     "DistilBertForMaskedLM", "EuroBertModel", "FalconH1", "Gemma4Unified", "JinaBertForMaskedLM",
     "JinaBertModel-code", "Lfm2Bidirectional", "Lfm2Model", "LlamaBidirectional", "LlamaModel",
