@@ -48,7 +48,7 @@ _WHOLE_NAMES = ("xielu.alpha_n", "xielu.alpha_p", "xielu.beta", "xielu.eps")
 _FEED_FORWARD = "feed_forward_length"
 _SECTIONS, _HOW_MANY = "rope.dimension_sections", 4
 _QUERIES = ("attn_q.weight", "attn_q_b.weight", "attn_qkv.weight")
-_KEYS = ("attn_k.weight", "attn_qkv.weight", "attn_kv_a_mqa.weight")
+_KEYS = ("attn_k.weight", "attn_kv.weight", "attn_qkv.weight", "attn_kv_a_mqa.weight")
 
 
 class LayerNumbers(Record):
