@@ -6,7 +6,7 @@ escaped to one line, a space shown as a middle dot.
 
 from __future__ import annotations
 
-from mtkit.base.escape import escape, is_utf8
+from mtkit.base.escape import escape, is_utf8, printable
 from mtkit.commands import output
 
 TYPE_CHECKING = False
@@ -108,7 +108,7 @@ def _row(number: int | None, stage: str, name: str, text: str) -> str:
 
 def _component(step: Step) -> str:
     if step.detail and len(step.detail) <= 10:
-        return f"{step.name} {escape(step.detail)}"
+        return f"{step.name} {printable(step.detail)}"
     return f"{step.name} (pattern)" if step.detail else step.name
 
 
