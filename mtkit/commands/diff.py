@@ -172,16 +172,24 @@ def _show(difference: Difference) -> None:
 
 
 def _show_keys(screen: Screen, title: str, keys: Sequence[KeyChange], remark: str = "") -> None:
-    from mtkit.commands.terminal import count_part
-    from mtkit.inspection.difference import key_texts
+    from mtkit.commands.terminal import VALUE_LINES, count_part
 
     if keys:
         screen.heading(title, ", ".join(filter(None, (count_part(len(keys), "key"), remark))))
-        rows = [
-            (_SIGNS[change.change], change.key, *map(output.Escaped, key_texts(change)))
-            for change in keys
-        ]
-        screen.table(("", "key:name", "before", "after"), rows, elastic=(2, 3))
+        rows = [(_SIGNS[change.change], change.key, *_key_parts(change)) for change in keys]
+        screen.table(
+            ("", "key:name", "before", "after"), rows, elastic=(2, 3), most_lines=VALUE_LINES
+        )
+
+
+def _key_parts(change: KeyChange) -> Iterator[output.Escaped]:
+    """Return the values of a key, escaped once; of templates that are shown below, the lengths."""
+    from mtkit.commands.terminal import count_part
+    from mtkit.inspection.difference import TEMPLATE, key_texts
+
+    if change.key.startswith(TEMPLATE) and all(isinstance(value, str) for value in change.values):
+        return (count_part(len(value), "character") for value in change.values)
+    return map(output.Escaped, key_texts(change))
 
 
 def _show_errors(screen: Screen, difference: Difference) -> None:

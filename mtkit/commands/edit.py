@@ -133,12 +133,13 @@ def _document(target: str | None, changes: Sequence[Change]) -> dict[str, object
 
 
 def _show(target: str | None, changes: Sequence[Change]) -> None:
-    from mtkit.commands.terminal import Screen, part
+    from mtkit.commands.terminal import VALUE_LINES, Screen, part
 
     screen = Screen()
     if target:
         screen.verdict(part("name", target), good=True)
-    screen.table(("change", "name:name", "before", "after"), map(_short, changes), elastic=(2, 3))
+    heads = ("change", "name:name", "before", "after")
+    screen.table(heads, map(_short, changes), elastic=(2, 3), most_lines=VALUE_LINES)
 
 
 def _cells(change: Change) -> Sequence[str]:
@@ -149,9 +150,15 @@ def _cells(change: Change) -> Sequence[str]:
 
 def _short(change: Change) -> Sequence[str]:
     return [
-        text if len(text) <= _MOST_LETTERS else type(text)(f"{text[:_MOST_LETTERS]}…")
+        text if len(text) <= _MOST_LETTERS else output.Escaped(f"{text[:_MOST_LETTERS]}…")
         for text in _cells(change)
     ]
+
+
+def _cells(change: Change) -> Sequence[str]:
+    """Return a change with its values as they are: they are escaped once already."""
+    what, name, before, after = change
+    return [what, name, *(output.Escaped(printable(text)) for text in (before, after))]
 
 
 _MOST_LETTERS = 200

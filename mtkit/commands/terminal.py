@@ -43,6 +43,8 @@ _CODES = {
 verdicts; what to type next; tokens by turns."""
 _GAP = 2
 _NARROWEST = 8
+VALUE_LINES = 6
+"""Lines that a value of a key may take in a table."""
 _STICKY = "\N{NO-BREAK SPACE}"
 DOT = f"{_STICKY}· "
 
@@ -142,6 +144,7 @@ class Screen:
         *,
         elastic: int | tuple[int, ...] = 0,
         indent: int = 0,
+        most_lines: int = 1,
     ) -> None:
         """Write a table as wide as its content or as the terminal.
 
@@ -150,6 +153,7 @@ class Screen:
                 end gives its cells a role.
             elastic: The column whose cells are cut first where the room is short, with an ellipsis;
                 of several, the wider ones first.
+            most_lines: Lines that a cell may take before it is cut.
         """
         from rich.cells import cell_len, set_cell_size
 
@@ -171,7 +175,7 @@ class Screen:
             widths[place] -= cut
             excess -= cut
         lines = []
-        for row in (names, *cells):
+        for row in _lines_of([names, *cells], widths, most_lines):
             while len(row) > 1 and not row[-1]:
                 row.pop()
             line = " " * indent
@@ -232,6 +236,27 @@ def _part_of(value: object, role: str) -> Part:
         return value
     text = output.cell(value) if role == "id" else output.format_value(value)
     return part(role, output.Escaped(text))
+
+
+def _lines_of(rows: Iterable[list[Part]], widths: Sequence[int], most: int) -> Iterator[list[Part]]:
+    """Yield the lines of rows whose cells go on below; the last of ``most`` has what is left."""
+    from rich.cells import cell_len
+
+    for row in rows:
+        rest, number = row, 1
+        while number < most and any(
+            cell_len(text) > width for text, width in zip(rest, widths, strict=False)
+        ):
+            line, behind = [], []
+            for text, width in zip(rest, widths, strict=False):
+                count = min(len(text), width)
+                while cell_len(text[:count]) > width:
+                    count -= 1
+                line.append(part(text.role, output.Escaped(text[:count].rstrip())))
+                behind.append(part(text.role, output.Escaped(text[count:])))
+            yield line
+            rest, number = behind, number + 1
+        yield rest
 
 
 def _words(parts: Iterable[object]) -> Iterator[list[tuple[str, str]]]:

@@ -118,11 +118,24 @@ def test_screens(tmp_path: Path) -> None:
     shown = check_screens("diff", MODEL, edited(tmp_path), code=1)
     assert "only the metadata differs" in shown[80].words
     assert "+{{ a }}" in shown[80].words
+    assert "tokenizer.chat_template" in shown[80].words
+    assert "15 characters" in shown[80].words
     tensors = [NewTensor(f"t{n}", (2,), F32, struct.pack("<2f", n, n)) for n in range(60)]
     for name, found in (("a.gguf", tensors), ("b.gguf", tensors[::-1])):
         (tmp_path / name).write_bytes(gguf_bytes([], found))
     same = check_screens("diff", tmp_path / "a.gguf", tmp_path / "b.gguf")
     assert "no difference" in same[80].words
+
+
+def test_long_values_are_wrapped_and_escaped_once(tmp_path: Path, mtkit: Run) -> None:
+    for name, text in (("a", "x" * 150), ("b", "y" * 150 + "\n\\n")):
+        (tmp_path / name).write_bytes(gguf_bytes([Key("general.name", "string", text)], []))
+    done = mtkit("diff", str(tmp_path / "a"), str(tmp_path / "b"))
+    assert done.stdout.decode().split("\t")[-1] == "y" * 150 + "\\n\\\\n\n"
+    shown = check_screens("diff", tmp_path / "a", tmp_path / "b", code=1)
+    assert shown[80].words.count("x") >= 150
+    assert shown[80].words.count("y") >= 150
+    assert "…" not in shown[80].words
 
 
 Q, K = "model.layers.1.self_attn.q_proj.weight", "model.layers.0.self_attn.k_proj.weight"
