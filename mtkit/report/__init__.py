@@ -74,11 +74,11 @@ class _File:
         if self.tokenizer is not None:
             facts["tokens"] = describe_tokenizer(self.tokenizer, columns)
             facts["templates"] = describe_templates(self.tokenizer)
-        found = self.check(deep=deep)
-        document = found.document()
+        result = self.check(deep=deep)
+        document = result.document()
         facts["check"] = {name: document[name] for name in ("findings", "skipped")}
-        skipped = {name for parts, _ in found.skipped for name in parts.split(", ")}
-        kinds = _CHECKED.get(found.kind, _CHECKED["tokenizer"])
+        skipped = {name for parts, _ in result.skipped for name in parts.split(", ")}
+        kinds = _CHECKED.get(result.kind, _CHECKED["tokenizer"])
         parts = (*kinds, *(_CHECKED["deep"] if deep and self.report is not None else ()))
         facts["check"]["checked"] = [name for name in parts if name not in skipped]
         return facts
@@ -113,14 +113,14 @@ class _Folder(_File):
         from mtkit.sources.locate import locate
         from mtkit.tokenizer.load import load_source
 
-        found = folder_report(path)
-        self.name, self.n_bytes = path.rstrip(os.sep), found.survey.n_bytes
-        self.report, self.tokenizer, self.error = found.gguf, None, ""
-        kind = found.class_name or "unknown class"
+        folder = folder_report(path)
+        self.name, self.n_bytes = path.rstrip(os.sep), folder.survey.n_bytes
+        self.report, self.tokenizer, self.error = folder.gguf, None, ""
+        kind = folder.class_name or "unknown class"
         self.about = f"A model folder ({kind}), shown as the GGUF that mtkit convert makes of it."
-        if found.refused is not None and self.report is None:
+        if folder.refused is not None and self.report is None:
             self.about = (
-                f"A model folder ({kind}). mtkit does not convert it: {_shown(found.refused)}"
+                f"A model folder ({kind}). mtkit does not convert it: {_shown(folder.refused)}"
             )
         try:
             self.tokenizer = load_source(Source.open(locate(path).path))

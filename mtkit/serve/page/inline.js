@@ -90,10 +90,10 @@ function inline_nodes(text) {
       push(text.slice(at, index));
       const inner = nodes_of(items.splice(place).slice(1));
       const address = target[1] ?? target[2];
-      const made = link(address, open.bracket === "![" ? ["🖼 ", ...inner] : inner);
+      const anchor = link(address, open.bracket === "![" ? ["🖼 ", ...inner] : inner);
       if (open.bracket === "[") brackets.length = 0;  // no link in a link
       at = pattern.lastIndex = end + target[0].length;
-      push(...(made ? [made] : [open.bracket, ...inner, `](${address})`]));
+      push(...(anchor ? [anchor] : [open.bracket, ...inner, `](${address})`]));
       continue;
     } else if (groups.marks) {
       if (++marks > MOST_MARKS) continue;

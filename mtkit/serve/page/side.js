@@ -1,11 +1,11 @@
 // The list of conversations: search, rename, delete, export and import.
 
-let found = 0;
+let turns = 0;
 
 async function show_list() {
-  const turn = (found += 1), wanted = part("search").value.trim().toLowerCase();
+  const turn = (turns += 1), wanted = part("search").value.trim().toLowerCase();
   const all = await all_conversations();
-  if (turn !== found) return;  // a later call shows more
+  if (turn !== turns) return;  // a later call shows more
   const rows = wanted ? all.filter((row) => [row.title, ...row.nodes.map((node) => node.text)].some((text) => text.toLowerCase().includes(wanted))) : all;
   const items = [];
   let day = "";

@@ -23,8 +23,8 @@ async function open_store() {
 const objects = (mode) => database.transaction("conversations", mode).objectStore("conversations");
 
 async function all_conversations() {
-  const found = database ? await promise_of(objects("readonly").getAll()) : [...rows.values()];
-  return found.sort((a, b) => b.changed - a.changed);
+  const all = database ? await promise_of(objects("readonly").getAll()) : [...rows.values()];
+  return all.sort((a, b) => b.changed - a.changed);
 }
 
 async function read_conversation(id) {
