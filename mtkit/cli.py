@@ -72,6 +72,10 @@ _COMPUTE = frozenset(
     ["generate", "chat", "perplexity", "logits", "imatrix", "quantize", "sx", "bench"]
 )
 """Commands in which llama.cpp computes, and may end the process."""
+_MAP = frozenset(
+    ["check", "diff", "hash", "convert", "report", "compare", "dump", "trim", "split", "merge"]
+)
+"""Commands that read long files as they are mapped, and write none of them in place."""
 _CALLING = ("--verify", "--imatrix", "--type", "--outtype")
 """Options with which ``convert`` calls it, too."""
 INTERRUPTED = 130
@@ -229,7 +233,7 @@ def _run(name: str, args: list[str]) -> int:
         call = command.plain_call(args) or _typer_call(command, name, args)
         while _WHEN_IMPORTED:
             _WHEN_IMPORTED.pop()()
-        code = _watched(name, args, call)
+        code = _guarded(name, lambda: _watched(name, args, call))
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # typer makes code 1 of it
             return _reader_left()
@@ -263,6 +267,19 @@ def _run(name: str, args: list[str]) -> int:
         hint = "this is a bug in mtkit; set MTKIT_TRACEBACK=1 to see where"
         return _fail(f"{type(error).__name__}: {error}; {hint}", BUG)
     return code if isinstance(code, int) else 0
+
+
+def _guarded(name: str, call: Callable[[], object]) -> object:
+    """Run a command; an error where a file that it maps was truncated meanwhile."""
+    if name not in _MAP:
+        return call()
+    from mtkit.base import binary
+
+    binary.guard_all()
+    try:
+        return call()
+    finally:
+        binary.require_whole()
 
 
 def _watched(name: str, args: list[str], call: Callable[[], object]) -> object:

@@ -336,16 +336,38 @@ def map_file(path: str, *, guard: bool = False) -> Buffer:
                     raise ResourceError(what, source=path) from None
                 return _read(file, path)  # a pipe or a device cannot be mapped
             mapped.path = path
-            if guard:
+            if guard or _guarded is not None:
                 mapped.guard = _guard(mapped)
-                if mapped.guard is None and len(mapped) <= UNMAPPED_BYTES:
+                if guard and mapped.guard is None and len(mapped) <= UNMAPPED_BYTES:
                     return _read(file, path)
             mapped.status = os.fstat(file.fileno())
-            if guard and mapped.status.st_size < len(mapped):  # the guard took what is left for all
+            if mapped.guard and mapped.status.st_size < len(mapped):  # it took what is left for all
                 raise FormatError("is being truncated", source=path)
+            if _guarded is not None:
+                _guarded.append(mapped)
             return mapped
     except OSError as error:
         raise UsageError(system_message(error), source=path) from None
+
+
+_guarded: list[MappedFile] | None = None
+
+
+def guard_all() -> None:
+    """Guard all files that are mapped from now on, in a process that ends soon."""
+    global _guarded  # noqa: PLW0603
+    _guarded = _guarded or []
+
+
+def require_whole() -> None:
+    """Raise where one of them is not what it was: zeros were read of it."""
+    for mapped in _guarded or ():
+        try:
+            if mapped.guard is not None:
+                mapped.guard.require_whole()
+        except FormatError:
+            what, hint = "was truncated or overwritten while it was read", "run the command again"
+            raise ResourceError(what, source=mapped.path, hint=hint) from None
 
 
 def _guard(mapped: MappedFile) -> native.Guard | None:

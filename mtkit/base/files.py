@@ -18,6 +18,7 @@ import time
 from codecs import getincrementaldecoder
 from contextlib import contextmanager, suppress
 
+from mtkit.base import binary
 from mtkit.base.binary import MappedFile, read_head
 from mtkit.base.process import Closeable
 from mtkit.base.watch import tell
@@ -111,7 +112,7 @@ def _copy_by_system(source: int, start: int, stop: int, file: BinaryIO) -> int:
 
 def _check_length(source: int, stop: int) -> None:
     if os.fstat(source).st_size < stop:
-        raise OSError(errno.ESTALE, "the file that it is copied from became shorter")
+        raise OSError(errno.ESTALE, _SHORTER)
 
 
 _counter = itertools.count()
@@ -213,6 +214,7 @@ class WholeFiles(Closeable):
 
     def appear(self) -> None:
         """Give the files their names in their order: the last is what others look for."""
+        binary.require_whole()
         placed: list[str] = []
         path = ""
         try:
@@ -438,9 +440,13 @@ def _orderly() -> Iterator[tuple[Any, int]]:
         yield signal, number
 
 
+_SHORTER = "the file that it is copied from became shorter"
+
+
 def _unwritable(error: OSError, path: str) -> Exception:
     kind = UsageError if isinstance(error, (FileNotFoundError, NotADirectoryError)) else None
-    return (kind or ResourceError)(f"cannot be written: {error.strerror}", source=path)
+    what = _SHORTER if error.errno == errno.EFAULT else error.strerror  # of a mapping
+    return (kind or ResourceError)(f"cannot be written: {what}", source=path)
 
 
 _HEAD_BYTES = 8000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from support import FIXTURES
 import mtkit
 from mtkit.base import binary
 from mtkit.base.binary import MappedFile, Source, map_file
+from mtkit.base.files import write_files
 from mtkit.errors import FormatError, ResourceError
 from mtkit.sources.locate import TOKENIZER, shipped
 
@@ -172,3 +174,26 @@ def test_what_cannot_be_mapped(
         return
     with pytest.raises(ResourceError, match=f"{path.name}: cannot be mapped: this process may"):
         binary.map_file(str(path))
+
+
+@pytest.mark.parametrize("size", [0, 5000, 99_999])
+@guarded
+def test_what_a_command_reads_is_asked_at_its_end(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mtkit._native")
+    monkeypatch.setattr(binary, "_guarded", None)
+    path, target = tmp_path / "model", tmp_path / "copy"
+    path.write_bytes(b"x" * 100_000)
+    binary.guard_all()
+    data = map_file(str(path))
+    binary.require_whole()
+    os.truncate(path, size)
+    assert set(data[:size]) <= {ord("x")}  # no signal; what is gone are zeros
+    said = "was truncated or overwritten while it was read|it is copied from became shorter"
+    for content in (bytes(data), iter([data])):
+        with pytest.raises(ResourceError, match=said):
+            write_files({str(target): content})
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+    with pytest.raises(ResourceError, match="run the command again"):
+        binary.require_whole()
