@@ -10,8 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 
-from mtkit.base.idioms import Idioms
-from mtkit.base.record import Record, replace
+from mtkit.base.record import Idioms, Record, replace
 from mtkit.errors import MtkitError, UsageError, format_count, wording
 from mtkit.llm.reasoning import reasoning_of_text
 from mtkit.llm.runner import Runner, Token, common_length, context_tokens, open_model

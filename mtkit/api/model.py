@@ -10,9 +10,8 @@ from typing import Generic, TypeVar
 from weakref import ref
 
 from mtkit.api.generation import Answer, prompt_ids
-from mtkit.base.idioms import Idioms
 from mtkit.base.process import Closeable
-from mtkit.base.record import Record, replace
+from mtkit.base.record import Idioms, Record, replace
 from mtkit.base.turns import Turns
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.llm.runner import context_tokens, open_model, plan_settings

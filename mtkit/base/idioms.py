@@ -6,7 +6,6 @@ llama-cpp-python.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
 _LOAD = "mtkit.load(PATH)"
 _WITH_MODEL = "with mtkit.Model(PATH) as model: model."
 _PARTS = "tokenizer.spec has what the file says; a specification is not changed in place"
@@ -124,24 +123,3 @@ def missing(owner: str, name: str, shown: str = "") -> AttributeError:
     instead = INSTEAD.get(owner, {}).get(name)
     what = f"{shown or f'{owner!r} object'} has no attribute {name!r}"
     return AttributeError(f"{what}; here: {instead}" if instead else what, name=name)
-
-
-class _Idiomatic(type):
-    def __getattr__(cls, name: str) -> object:
-        raise missing(cls.__name__, name, f"type object {cls.__name__!r}")
-
-
-class Idioms(metaclass=_Idiomatic):
-    """A class whose missing names say what to type."""
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            raise missing(type(self).__name__, name)
-
-        def __call__(self, *_: object, **__: object) -> object:
-            """Raise: it is no function."""
-            owner = type(self).__name__
-            instead = INSTEAD.get(owner, {}).get("()")
-            what = f"{owner!r} object is not callable"
-            raise TypeError(f"{what}; here: {instead}" if instead else what)

@@ -97,5 +97,32 @@ def fields(record: Record | type[Record]) -> tuple[str, ...]:
 
 def replace(record: R, **changes: Any) -> R:
     """Return a copy of a record with some fields changed."""
-    own = record.__dict__
-    return type(record)(**({name: own[name] for name in fields(record)} | changes))
+    values = {name: getattr(record, name) for name in fields(record)}
+    return type(record)(**{**values, **changes})
+
+
+class _Idiomatic(type):
+    def __getattr__(cls, name: str) -> object:
+        from mtkit.base.idioms import missing
+
+        raise missing(cls.__name__, name, f"type object {cls.__name__!r}")
+
+
+class Idioms(metaclass=_Idiomatic):
+    """A class whose missing names say what to type."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            from mtkit.base.idioms import missing
+
+            raise missing(type(self).__name__, name)
+
+        def __call__(self, *_: object, **__: object) -> object:
+            """Raise: it is no function."""
+            from mtkit.base.idioms import INSTEAD
+
+            owner = type(self).__name__
+            instead = INSTEAD.get(owner, {}).get("()")
+            what = f"{owner!r} object is not callable"
+            raise TypeError(f"{what}; here: {instead}" if instead else what)

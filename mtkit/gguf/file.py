@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from mtkit.base.escape import quoted, shown
-from mtkit.base.idioms import Idioms
-from mtkit.base.record import Record
+from mtkit.base.record import Idioms, Record
 from mtkit.base.rules import TRUNCATED, BrokenRule, Finding, Rule
 from mtkit.errors import UsageError
 

@@ -14,8 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, SupportsIndex
 
-    from mtkit.hf.backend import BatchSettings, FastEncoding, MtkitBackend, OwnTokenizer
-
 _USED = frozenset(
     ("text", "add_special_tokens", "padding_strategy", "truncation_strategy", "max_length",
      "stride", "pad_to_multiple_of", "padding_side", "return_tensors", "return_token_type_ids",
@@ -24,12 +22,15 @@ _USED = frozenset(
 """Options that arrays follow; any other that is set is left to transformers."""
 
 
-class LazyEncodings(Sequence["FastEncoding"]):
-    """The encodings of a batch, each made when it is read."""
+class LazyEncodings(Sequence["Any"]):
+    """The encodings of a batch, each made when it is read.
 
-    def __init__(
-        self, own: OwnTokenizer, texts: list[str], settings: BatchSettings, width: int | None
-    ) -> None:
+    Args:
+        own: The ``OwnTokenizer`` of the backend.
+        settings: Its ``BatchSettings``.
+    """
+
+    def __init__(self, own: Any, texts: list[str], settings: Any, width: int | None) -> None:
         self._own, self._texts, self._settings, self._width = own, texts, settings, width
 
     def __len__(self) -> int:
@@ -47,7 +48,7 @@ class LazyEncodings(Sequence["FastEncoding"]):
         return list, (list(self),)
 
 
-def encode_arrays(tokenizer: Any, backend: MtkitBackend, options: dict[str, Any]) -> Any:
+def encode_arrays(tokenizer: Any, backend: Any, options: dict[str, Any]) -> Any:
     """Return a BatchEncoding of rows of one length; None where transformers has to make it."""
     kind = getattr(options.get("return_tensors"), "value", options.get("return_tensors"))
     texts = options.get("text")
@@ -102,9 +103,7 @@ def _wants(tokenizer: Any, options: dict[str, Any], name: str) -> bool:
     return name in tokenizer.model_input_names if is_set is None else bool(is_set)
 
 
-def _rows(
-    own: OwnTokenizer, texts: list[str], settings: BatchSettings
-) -> tuple[Any, Any, int] | None:
+def _rows(own: Any, texts: list[str], settings: Any) -> tuple[Any, Any, int] | None:
     """Return ids and mask of shape (texts, width), and the longest text's number of ids."""
     import numpy as np
 

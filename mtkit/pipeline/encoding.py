@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from mtkit.base.idioms import Idioms
-from mtkit.base.record import Record
+from mtkit.base.record import Idioms, Record
 from mtkit.errors import ResourceError, UsageError, format_count
 from mtkit.spec import post_processors
 from mtkit.unicode.utf8 import to_bytes

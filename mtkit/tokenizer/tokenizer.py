@@ -15,7 +15,7 @@ from _weakref import ref  # what weakref has besides would be a twentieth of the
 from functools import partial
 from operator import index
 
-from mtkit.base.idioms import Idioms
+from mtkit.base.record import Idioms
 from mtkit.errors import ErrorSource, MtkitError, UsageError
 
 TYPE_CHECKING = False

@@ -138,7 +138,7 @@ tok.decode([10**9])
 """.strip().splitlines()  # noqa: E501
 ADVICE = {
     'm.generate("Hello", max_tokens=4)': "here: n_predict",
-    'm.chat([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x.png"}}]}])': r"messages\[0\].content\[0\]: is image_url, and",
+    'm.chat([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x.png"}}]}])': r"messages\[0\].content\[0\]: is image_url, and",  # noqa: E501
     'm.generate(["a", "b"])': "call it for each text",
     'tok.encode("Hello", max_length=3)': "known: add_special_tokens, .*truncation",
     'mtkit.count(["a", "b"])': "encode_batch_ids",
