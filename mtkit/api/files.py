@@ -6,6 +6,7 @@ import json
 import os
 from typing import overload
 
+from mtkit.base.notebook import Progress
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
@@ -162,6 +163,7 @@ def convert(
     }  # fmt: skip
     about = tuple(metadata_keys(metadata or {}))
     target = to or target_format(dst)
+    progress = progress or Progress("convert").count
 
     def take(what: str, *names: str) -> dict[str, Any]:
         for field in arguments.keys() - names:
@@ -373,7 +375,7 @@ def quantize(
         allow_requantize=allow_requantize,
         force=force,
         fallback=fallback,
-        progress=progress or (lambda _: None),
+        progress=progress or Progress(f"quantize to {kind}"),
     )
     for note in quantization.notes():
         warnings.warn(note, stacklevel=2)

@@ -453,22 +453,26 @@ class Model(Idioms, Closeable):
         Raises:
             UsageError: The text has fewer tokens than a window.
         """
+        from mtkit.base.notebook import Progress
         from mtkit.llm.perplexity import perplexity, sliding_perplexity
         from mtkit.llm.windows import open_windows, token_ids
 
+        progress = Progress("perplexity")
         raw = text.encode() if isinstance(text, str) else text
         with self._turn() as runner:
             window = min(window, runner.header.n_ctx_train or window)
             self._close_context()
-            context = self._settings.context
-            n_batch = max(context.n_batch, WindowSettings.n_batch)
-            runner.settings = replace(self._settings, context=replace(context, n_batch=n_batch))
+            own = self._settings.context
+            own = replace(own, n_batch=max(own.n_batch, WindowSettings.n_batch))
+            runner.settings = replace(self._settings, context=own)
             try:
                 if stride is None:
                     ids = token_ids(runner.model, raw, window)
-                    return perplexity(open_windows(runner, size=window), ids)
+                    slots = open_windows(runner, size=window)
+                    return perplexity(slots, ids, progress=progress)
                 ids = runner.model.tokenize(raw, add_special=False, parse_special=False)
-                return sliding_perplexity(runner.open_context(window), ids, stride)
+                context = runner.open_context(window)
+                return sliding_perplexity(context, ids, stride, progress=progress)
             finally:
                 runner.settings = self._settings
                 runner.close_context()

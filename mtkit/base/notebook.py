@@ -6,11 +6,15 @@ dark page and a light one. Every text is escaped, control characters first.
 
 from __future__ import annotations
 
+import sys
+import time
+
 from mtkit.base.escape import escape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
 MOST_ROWS = 60
 """Rows of a table, and of its like; the rest is counted."""
@@ -18,6 +22,9 @@ MOST_TOKENS = 2000
 _MOST_TEXT = 400
 _CELL = "text-align:left;padding:2px 10px 2px 0;vertical-align:top;font-family:monospace"
 _COLORS = ("66,133,244", "52,168,83", "251,188,4", "234,67,53", "171,71,188")
+_PATIENCE = 1.0
+_PAUSE = 0.25
+"""Seconds until a bar is drawn, and between two drawings."""
 _NOTE = "opacity:.7;padding:2px 0"
 
 
@@ -87,3 +94,31 @@ def spans(tokens: Iterable[tuple[object, object]]) -> Html:
 def figure(*parts: object) -> str:
     """Return parts below each other."""
     return f'<div style="max-width:70em;overflow-x:auto">{"".join(map(html_of, parts))}</div>'
+
+
+class Progress:
+    """A bar in a notebook for what takes longer than a second; elsewhere nothing is shown."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._start, self._next = what, time.monotonic(), _PATIENCE
+        ipython: Any = sys.modules.get("IPython")  # a notebook has imported it
+        shell = ipython and ipython.get_ipython()
+        self._display: Any = ipython.display if hasattr(shell, "kernel") else None
+        self._handle: Any = None
+
+    def __call__(self, part: float) -> None:
+        """Show how much is done, 0 to 1."""
+        seconds = time.monotonic() - self._start
+        if self._display is None or (seconds < self._next if part < 1 else self._handle is None):
+            return
+        self._next = seconds + _PAUSE
+        text = f"{self._what}: {part:.0%}, {seconds:.0f} s"
+        picture = self._display.HTML(figure(bar(part, text)))
+        if self._handle is None:
+            self._handle = self._display.display(picture, display_id=True)
+        else:
+            self._handle.update(picture)
+
+    def count(self, number: int, total: int) -> None:
+        """Show how many are done."""
+        self(number / max(total, 1))

@@ -170,7 +170,7 @@ class FileCheck:
         if mapped(self.source)[0] is None:
             return
         if not self.options.deep:
-            self.skipped.append(("engine tables", "--deep compares them with the rest"))
+            self.skipped.append(("engine tables", _deep("compares them with the rest")))
         elif error := tables_fault(self.source, spec):
             self.hold(TABLES, error)
 
@@ -209,7 +209,7 @@ def check_gguf(source: Source, file_check: FileCheck) -> None:
     if file_check.options.deep:
         _check_data([file, *others], file_check)
     elif any(other.tensors for other in (file, *others)):
-        file_check.skipped.append(("tensor data", "--deep reads it"))
+        file_check.skipped.append(("tensor data", _deep("reads it")))
 
 
 def _check_model(file: GgufFile, shards: ShardSet | None, file_check: FileCheck) -> None:
@@ -269,7 +269,7 @@ def _check_vocabulary(file: GgufFile, file_check: FileCheck) -> None:
             file_check.tokenizer(Reading(read_spec(keys)).spec, "gguf")
         else:
             file_check.findings += survey_findings(tokenizer_rules.VOCABULARY_RULES, columns)
-            why = "not all of its keys could be read" if errors else "--deep checks them"
+            why = "not all of its keys could be read" if errors else _deep("checks them")
             file_check.skipped.append(("merges, chat templates, a test run", why))
     except FormatError as error:
         file_check.hold(gguf_keys.PARTS["vocabulary"], error)
@@ -361,6 +361,11 @@ def explain(code: str) -> list[tuple[str, str]]:
     ]
 
 
+def _deep(what: str = "") -> str:
+    """Return what looks into all of a file, and what it does there."""
+    return f"{wording('--deep', 'deep=True')} {what}".rstrip()
+
+
 def check(
     path: str | os.PathLike[str],
     *,
@@ -397,7 +402,7 @@ def check(
     if is_remote(path):
         if deep:
             raise UsageError(
-                f"is not fetched whole for {wording('--deep', 'deep=True')}",
+                f"is not fetched whole for {_deep()}",
                 source=path,
                 hint="download it",
             )
@@ -443,7 +448,7 @@ def _check_folder(path: str, options: CheckOptions) -> Report:
     if options.deep:
         _check_weights(survey.tensors, file_check)
     elif survey.tensors:
-        file_check.skipped.append(("tensor data", "--deep reads it"))
+        file_check.skipped.append(("tensor data", _deep("reads it")))
     if sound:
         file_check.findings += folder.conversion_findings(survey) if survey.tensors else ()
     else:
@@ -523,4 +528,4 @@ def _check_safetensors(
             tensors = {row.weight.name: row for row in tensors_in(source, header)}
             _check_weights(tensors, file_check)
         else:
-            file_check.skipped.append(("tensor data", "--deep reads it"))
+            file_check.skipped.append(("tensor data", _deep("reads it")))

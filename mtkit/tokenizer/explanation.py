@@ -63,6 +63,8 @@ def _words_of_tokens(trace: Trace) -> Iterator[tuple[int, tuple[int, bool]]]:
             place += 1
 
 
+_MOST_WHAT = 40
+"""Characters of what a step is, in a notebook; a pattern may have hundreds."""
 _COLUMNS = 96
 _CELL, _LINE, _LEFT, _WHAT = 8, 18, 280, 124
 _CSS = """\
@@ -289,10 +291,17 @@ class Explanation(Record):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from mtkit.base.notebook import figure, spans, table
+        from mtkit.base.notebook import Html, figure, spans, table
+
+        def cell(text: str) -> Html:  # which is escaped to one line already
+            return Html(_xml(text))
 
         rows = (
-            (row.stage, row.what, spans((c.text, " ".join(c.notes)) for c in row.cells))
+            (
+                row.stage,
+                cell(row.what if len(row.what) <= _MOST_WHAT else row.what[:_MOST_WHAT] + "…"),
+                spans((cell(c.text), cell(" ".join(c.notes))) for c in row.cells),
+            )
             for row in trace_rows(self.trace, self.tokens)
         )
         return figure(table((), rows))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 from support import FIXTURES, Run, reference
 
 import mtkit as package
+from mtkit.base import notebook
 from mtkit.base.idioms import INSTEAD, SETTINGS
 from mtkit.errors import MtkitError
 
@@ -245,6 +248,32 @@ def test_the_notebook() -> None:
                 value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
                 pictures += hasattr(value, "_repr_html_")
     assert pictures >= 11
+
+
+def test_a_notebook_shows_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    handle = SimpleNamespace(update=shown.append)
+
+    def display(picture: str, *, display_id: bool) -> object:
+        assert display_id
+        shown.append(picture)
+        return handle
+
+    kernel = SimpleNamespace(kernel=1)
+    ipython: Any = SimpleNamespace(
+        get_ipython=lambda: kernel, display=SimpleNamespace(HTML=str, display=display)
+    )
+    clock = iter([0.0, 0.5, 1.5, 1.6, 2.0, 3.0, 10.0, 10.1])
+    monkeypatch.setattr(notebook.time, "monotonic", lambda: next(clock))
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    progress = notebook.Progress("convert")
+    for count in (1, 2, 3, 4, 10):
+        progress.count(count, 10)
+    assert ["20%" in shown[0], "40%" in shown[1], "100%" in shown[2]] == [True] * 3
+    assert len(shown) == 3  # not before a second, nor twice at once
+    notebook.Progress("quick")(1)
+    kernel.__dict__.clear()  # IPython in a terminal
+    assert len(shown) == 3
 
 
 def test_a_closed_file(names: Any) -> None:

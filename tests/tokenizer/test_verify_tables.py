@@ -62,7 +62,7 @@ def test_drawn_changes_are_found(name: str, tmp_path: Path) -> None:
         report = check_source(source, CheckOptions(deep=True))
         assert [finding.rule.code for finding in report.findings] == ["engine-tables"]
         left_out = dict(check_source(source, CheckOptions()).skipped)
-        assert left_out["engine tables"] == "--deep compares them with the rest"
+        assert left_out["engine tables"] == "deep=True compares them with the rest"
     assert len(found) > 4
 
 
