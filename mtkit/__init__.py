@@ -111,6 +111,8 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
+    if name.startswith("_"):  # import asks for a module of the package here, before it loads it
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     from mtkit.base.idioms import missing
 
     raise missing(__name__, name, f"module {__name__!r}")
