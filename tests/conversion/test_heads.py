@@ -167,7 +167,7 @@ def test_dense_layers(tmp_path: Path) -> None:
     plan = plan_gguf(str(path))
     (note,) = plan.folder_notes
     assert "'2_Dense' and '3_Dense'" in note
-    assert "--dense-modules" in note
+    assert "dense_modules=True" in note
     assert not any(tensor.name.startswith("dense") for tensor in plan.tensors())
     done = convert_model(path, tmp_path / "m.gguf", kind="f32", dense_modules=True)
     assert not done.model.notes
@@ -191,7 +191,7 @@ def test_dense_layers_that_llama_cpp_has_not(
     tmp_path: Path, kinds: tuple[str, ...], dense: dict[str, object], what: str
 ) -> None:
     path = embedder(tmp_path / "model", *kinds, dense=dense)
-    assert "--dense-modules" in plan_gguf(str(path)).folder_notes[0]
+    assert "dense_modules=True" in plan_gguf(str(path)).folder_notes[0]
     with pytest.raises(MtkitError, match=what):
         plan_gguf(str(path), dense_modules=True)
 

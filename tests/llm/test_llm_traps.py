@@ -111,7 +111,7 @@ def test_a_full_context() -> None:
             context.step(5)
         """
     )
-    assert out.count("the context holds 10 tokens, 11 are needed; raise --ctx") == 2
+    assert out.count("the context holds 10 tokens, 11 are needed; raise n_ctx") == 2
 
 
 def test_things_are_closed_in_the_right_order() -> None:

@@ -419,10 +419,10 @@ def test_an_empty_vocabulary_and_wrong_combinations(tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("# nothing\n")
     wrong: list[tuple[dict[str, Any], type[MtkitError], str]] = [
         ({"draft": draft, "sx_static_vocab": str(tmp_path / "v.txt")}, UsageError, "no ids"),
-        ({"draft_lookup": True, "sx_static_vocab": "v.txt"}, UsageError, "without --draft"),
+        ({"draft_lookup": True, "sx_static_vocab": "v.txt"}, UsageError, "without draft"),
         ({"draft": draft, "sx_learn": True}, UsageError, "nothing is left to add"),
-        ({"draft": draft, "sx_topk": 3}, UsageError, "without --sx-quant-embd"),
-        ({"draft": draft, "sx_quant_embd": "x"}, UsageError, "without --sx-scales"),
+        ({"draft": draft, "sx_topk": 3}, UsageError, "without sx_quant_embd"),
+        ({"draft": draft, "sx_quant_embd": "x"}, UsageError, "without sx_scales"),
     ]
     for given, kind, what in wrong:
         with pytest.raises(kind, match=what):
