@@ -2,7 +2,7 @@
 
 A fast tokenizer of transformers gets its ids from an object of the tokenizers library. mtkit takes
 over encoding and decoding; the library still adds tokens, saves, and maps words to characters.
-Everything above it (chat templates, ``save_pretrained``) is transformers' own code, but for padded
+Everything above it (chat templates, ``save_pretrained``) is transformers' own code, except padded
 batches and batches of tensors. ``backend_tokenizer`` is still the library's object: calls on it run
 the library, and changes made through it take effect with the next text.
 

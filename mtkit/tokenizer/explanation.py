@@ -258,7 +258,7 @@ class Explanation(Record):
     """How a text becomes its tokens; ``str`` has a line for each step.
 
     Attributes:
-        trace: What each stage of the tokenizer made of the text.
+        trace: The result of each stage of the tokenizer.
         tokens: The tokens: ``id``, ``text``, ``raw`` bytes, ``offsets``, number of the ``word``.
     """
 
