@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+from fnmatch import fnmatchcase
 from math import prod
 from tempfile import TemporaryDirectory
 
 from mtkit.architectures.decoder_rows import POOLING, POOLINGS, SUPPRESS, SUPPRESSED
 from mtkit.architectures.tensor_match import recognize, refuse_faults
+from mtkit.base.escape import shown
 from mtkit.base.process import ProgressCount
 from mtkit.base.record import Record
 from mtkit.checkpoints import safetensors
@@ -249,6 +251,15 @@ MOST_FILE_BYTES = 5 * 10**9
 """Tensors in one file, as in ``save_pretrained`` of transformers 4."""
 
 
+_KEPT = (
+    "tokenizer.*", "split.*", "general.architecture", "general.type", "general.file_type",
+    "general.quantization_version", "general.alignment", "general.size_label", "general.sampling.*",
+    f"*.{POOLING.name}",
+)  # fmt: skip
+"""Keys that are read, come from the tensors, or of which a loss of their own speaks."""
+_MOST_NAMED = 8
+
+
 def convert_to_folder(
     src: str | os.PathLike[str],
     dst: str | os.PathLike[str],
@@ -390,6 +401,16 @@ def _lost_keys(plan: FolderPlan) -> Iterator[Loss]:
     if mode is not None:
         effect = f"sentence-transformers does not know that vectors are pooled by {mode}"
         yield Loss("metadata", key, effect)
+    known = {f"{plan.architecture.name}.{row.name}" for row in plan.architecture.keys}
+    names = [
+        name
+        for name in plan.file.metadata
+        if name not in known and not any(fnmatchcase(name, pattern) for pattern in _KEPT)
+    ]
+    if names:
+        more = f" and {len(names) - _MOST_NAMED} more" if names[_MOST_NAMED:] else ""
+        effect = f"no file of the folder has {', '.join(map(shown, names[:_MOST_NAMED]))}{more}"
+        yield Loss("metadata", "keys", effect)
 
 
 def _notes(plan: FolderPlan) -> Iterator[str]:

@@ -199,6 +199,11 @@ def test_a_card_is_kept(tmp_path: Path) -> None:
     settings = json.loads((Path(back.path) / "generation_config.json").read_text())
     assert settings["temperature"] == 0.5
     assert settings["repetition_penalty"] == 1.25
+    (effect,) = (loss.effect for loss in back.losses if loss.field == "keys")
+    names = {key for key in found if key.startswith("general.")}
+    kept = {"architecture", "type", "file_type", "quantization_version", "size_label"}
+    assert "general.license" in effect
+    assert len(names - {f"general.{name}" for name in kept}) - 2 == 8 + int(effect.split()[-2])
 
 
 def test_numbers_that_are_none_do_not_get_into_a_config(tmp_path: Path) -> None:
