@@ -154,3 +154,16 @@ def _tojson(
         separators=separators,
         sort_keys=sort_keys,
     )
+
+
+def syntax_fault(text: str) -> str:
+    """Return why a template does not parse; "" where it does. Nothing of it runs."""
+    from jinja2.exceptions import TemplateSyntaxError
+
+    try:
+        Sandbox().parse(text)
+    except TemplateSyntaxError as error:
+        return f"{error.message} (line {error.lineno})"
+    except (RecursionError, OverflowError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""

@@ -236,9 +236,11 @@ def tokenizer_findings(survey: Survey, tokenizers: Iterable[Tokenizer]) -> Itera
     from mtkit.conversion.model_keys import within
 
     rows = survey.config.get("vocab_size")
-    for tokenizer in tokenizers if type(rows) is int else ():
+    for tokenizer in tokenizers:
+        if not isinstance(rows, int) or isinstance(rows, bool):
+            break
         try:
-            tokenizer, losses = within(tokenizer, rows)
+            kept, losses = within(tokenizer, rows)
         except UsageError as error:
             yield Finding(
                 VOCABULARY, VOCABULARY.field, error.what, advice=error.hint, source=error.source
@@ -246,7 +248,7 @@ def tokenizer_findings(survey: Survey, tokenizers: Iterable[Tokenizer]) -> Itera
             continue
         for loss in losses:
             yield Finding(REMAINDER, REMAINDER.field, loss.effect, source=survey.path)
-        ids = tokenizer.spec.vocab_size
+        ids = kept.spec.vocab_size
         if ids > rows:
             source = os.path.join(survey.path, folder_files.MODEL_CONFIG)
             what = f"is {rows}, but the tokenizer has {ids} ids"

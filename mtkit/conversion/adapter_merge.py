@@ -488,8 +488,8 @@ def _folder_addends(
         _refuse_scale(scale, real)
         _refuse_copy(base, real)
         if stored.weight.shape[1:] != shape[1:] or max(numbers) >= shape[0]:
-            rows = f"row {max(numbers)} of {[*stored.weight.shape[1:]]}"
-            what = f"trains {rows}, but the base model has {list(shape)}"
+            row = f"row {max(numbers)} of {[*stored.weight.shape[1:]]}"
+            what = f"trains {row}, but the base model has {list(shape)}"
             raise UnsupportedError(what, field=quoted(real), hint=_OTHER_BASE)
         load = partial(_load_whole, stored)
         yield real, Addend(1.0, load, replaces=True, numbers=numbers)

@@ -173,17 +173,11 @@ class GgufEdit(Closeable):
         """Keep what is wrong with a chat template that is set; it is parsed, not run."""
         if not name.startswith(TEMPLATE) or not isinstance(text, str):
             return
-        from jinja2.exceptions import TemplateSyntaxError
+        from mtkit.chat.sandbox import syntax_fault
 
-        from mtkit.chat.sandbox import Sandbox
-
-        try:
-            Sandbox().parse(text)
-        except TemplateSyntaxError as error:
-            what = f"does not parse: {error.message} (line {error.lineno})"
-            self.warnings.append(f"{name} {what}")
-        except (RecursionError, OverflowError, ValueError) as error:
-            self.warnings.append(f"{name} does not parse: {type(error).__name__}: {error}")
+        fault = syntax_fault(text)
+        if fault:
+            self.warnings.append(f"{name} does not parse: {fault}")
 
     def _list(self, key: Key, after: str) -> None:
         """Add what was set to the changes; of a key whose type changes both types, too."""

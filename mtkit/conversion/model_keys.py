@@ -320,7 +320,8 @@ def model_vocabulary(
         keys.update({key.name: key for key in (*by_text, *own)})
     name = str(metadata.get("general.name", ""))
     assumptions = (
-        *assumptions, *token_notes(folder, _ids_of(whole)), *_end_notes(folder, config, keys)
+        *assumptions, *token_notes(folder, _ids_of(whole)), *_end_notes(folder, config, keys),
+        *_stop_notes(source, written.files[".gguf"], keys), *_template_notes(source.spec),
     )  # fmt: skip
     losses = (*losses, *written.losses)
     return ModelVocabulary(tuple(keys.values()), name, losses, assumptions, verified)
@@ -339,6 +340,33 @@ def _end_notes(folder: str, config: Config, keys: Mapping[str, Key]) -> Iterator
                 f"{file} has the eos_token_id {value}, but the GGUF gets none, as in llama.cpp's "
                 "converter; mtkit edit FILE --special-token eos TEXT sets it"
             )
+
+
+def _stop_notes(tokenizer: Tokenizer, data: bytes, keys: Mapping[str, Key]) -> Iterator[str]:
+    """Yield the tokens that end an answer in transformers, but not in llama.cpp."""
+    from mtkit.formats import gguf
+    from mtkit.formats.gguf.roles import roles_of
+
+    ends = tuple(f"{role}_token_id" for role in ("eos", "eot", "eom"))
+    stop = set(tokenizer.spec.special_ids.stop)
+    stop -= {key.value for key in keys.values() if key.name.endswith(ends)}
+    if stop:
+        stop -= set(roles_of(gguf.read(Source(".gguf", data), {}).spec).stop)
+    for number in sorted(stop):
+        yield (
+            f"{GENERATION}: an answer ends with the id {number} "
+            f"({quoted(tokenizer.id_to_token(number) or '')}), too, but not in llama.cpp; "
+            f"mtkit edit FILE --special-token eot TEXT sets one more"
+        )
+
+
+def _template_notes(spec: TokenizerSpec) -> Iterator[str]:
+    from mtkit.chat.sandbox import syntax_fault
+
+    for template in spec.chat_templates:
+        fault = syntax_fault(template.text)
+        if fault:
+            yield f"chat template {quoted(template.name)} does not parse: {fault}"
 
 
 def _ids_of(tokenizer: Tokenizer) -> Callable[[str], int | None]:

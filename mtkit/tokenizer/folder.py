@@ -185,8 +185,9 @@ class Neighbors:
         The setting of that class is stronger than the one in the model, in both directions.
         """
         adds, spaces = self._settings.config.values.get("add_prefix_space"), spec.normalizer
-        is_known = type(adds) is bool and isinstance(spaces, Spaces)
-        if not is_known or self.class_name.removesuffix("Fast") not in _BLANK_CLASSES:
+        if not isinstance(adds, bool) or not isinstance(spaces, Spaces):
+            return spec
+        if self.class_name.removesuffix("Fast") not in _BLANK_CLASSES:
             return spec
         decoder = spec.decoder
         if isinstance(decoder, Subwords) and not spaces.remove_extra_whitespaces:

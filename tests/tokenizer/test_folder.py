@@ -136,6 +136,22 @@ def test_a_token_outside_the_model_is_named_with_its_file(place: str, tmp_path: 
     assert f"'zebrafish' with the id {SIZE + 2}" in str(caught.value)
 
 
+def test_what_ends_an_answer_and_templates_that_do_not_parse_are_said(tmp_path: Path) -> None:
+    files = {
+        CONFIG: {**CLASS, "chat_template": "{% if"},
+        "generation_config.json": {"eos_token_id": [2, 300]},
+    }
+    path = folder(tmp_path / "model", files, rows=SIZE)
+    assumptions = convert_model(path, tmp_path / "m.gguf").assumptions
+    text = mtkit.load(path).id_to_token(300)
+    assert any(f"the id 300 ({text!r}), too, but not" in note for note in assumptions)
+    assert any("'default' does not parse" in note for note in assumptions)
+    path = folder(tmp_path / "sound", {CONFIG: {**CLASS, "chat_template": "{{ 1 }}"}}, rows=SIZE)
+    sound = " ".join(convert_model(path, tmp_path / "s.gguf").assumptions)
+    assert "does not parse" not in sound
+    assert "an answer ends" not in sound
+
+
 SOFT = {str(SIZE): entry("<soft>", True)}
 
 
