@@ -74,7 +74,7 @@ class GgufPlan(Record):
     Attributes:
         type: Of its matrices: f32, f16, bf16 or q8_0.
         folder_notes: What of the folder is not used, and what was found out about it.
-        narrows: Whether matrices in F32 become F16 without being asked for.
+        narrows: Type of matrices that get another one without being asked for; empty: none do.
     """
 
     folder: ModelFolder
@@ -86,7 +86,7 @@ class GgufPlan(Record):
     type: str
     vocab: int
     folder_notes: tuple[str, ...] = ()
-    narrows: bool = False
+    narrows: str = ""
 
     def tensors(
         self,
@@ -108,7 +108,8 @@ class GgufPlan(Record):
         """
         yield from self.folder_notes
         if self.narrows:
-            yield "F32 weights become F16, as in llama.cpp's converter; --type f32 keeps them"
+            kinds = f"{self.narrows} weights become {self.type.upper()}"
+            yield f"{kinds}, as in llama.cpp's converter; --type f32 keeps them"
         for name in sorted(wide):
             yield f"tensor {quoted(name)} is BF16, as its values overflow F16"
 
@@ -131,12 +132,15 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
         raise with_resemblance(error, folder.config, shapes) from None
     try:
         head = heads.compare_heads(architecture, config, folder.tensors)
-        narrows = False
+        narrows = ""
         if kind == "auto":
             weights = [(s.weight.type, s.weight.shape) for s in folder.stored.values()]
             kind = usual_type(weights)
             matrices = {name for name, shape in weights if len(shape) >= 2}
-            narrows = kind == "f16" and not matrices & {"F16", "BF16"}
+            halves = matrices & {"F16", "BF16"}
+            narrows = "" if halves else "F32"
+            if len(halves) > 1:
+                narrows = "F16" if kind == "bf16" else "BF16"
         types = file_types(folder.config, folder.tensors)
         keys = tuple(model_keys.architecture_keys(architecture, config, types[kind]))
         vocab = config.count("vocab_size")

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from model_folders import write_folder
+from model_folders import write_folder, write_weights
 from support import Run
 
 from mtkit.checkpoints import folder_files
-from mtkit.checkpoints.folder_files import MODEL_CONFIG
+from mtkit.checkpoints.folder_files import MODEL_CONFIG, tensors_of
 from mtkit.conversion.folder_writer import convert_to_folder
-from mtkit.conversion.model import convert_model
+from mtkit.conversion.model import convert_model, plan_gguf
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.values import F32
@@ -216,3 +216,18 @@ def test_numbers_that_are_none_do_not_get_into_a_config(tmp_path: Path) -> None:
     with pytest.raises(FormatError):
         convert_to_folder(done.path, tmp_path / "back", allow_loss=LOSSES)
     assert not (tmp_path / "back").exists()
+
+
+@pytest.mark.parametrize("kind", ["BF16", "F16"])
+def test_weights_of_two_types_are_said(kind: str, tmp_path: Path) -> None:
+    """The first matrix decides, as in llama.cpp's converter; the others are rounded."""
+    other = {"BF16": "F16", "F16": "BF16"}[kind]
+    folder = write_folder(tmp_path / "model", files=2, kind=kind)
+    assert plan_gguf(str(folder)).narrows == ""
+    shard = folder / "model-00002-of-00002.safetensors"
+    write_weights(
+        shard, {one.weight.name: one.weight.shape for one in tensors_of(str(shard))}, other
+    )
+    plan = plan_gguf(str(folder))
+    assert plan.type == kind.lower()
+    assert f"{other} weights become {kind}" in " ".join(plan.notes(()))
