@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from mtkit.architectures.config import class_of
 from mtkit.base.escape import shown
 from mtkit.base.record import Record
-from mtkit.checkpoints.folder_files import MODEL_CONFIG, is_weights
+from mtkit.checkpoints.folder_files import INDEX, MODEL_CONFIG, is_weights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ FORMS = (
 )  # fmt: skip
 NO_WEIGHTS = (
     "optimizer*", "scheduler*", "scaler*", "rng_state*", "training_args*", "trainer_state*",
-    "tokenizer*",
+    "tokenizer*", INDEX,
 )  # fmt: skip
 """Files of the same suffixes that are no weights of a model."""
 _FOLDERS = ("onnx", "original", "openvino", "flax", "tf", "0_Transformer", "checkpoint")
