@@ -47,6 +47,8 @@ git() { cat corpus.txt; }
 pip() { :; }
 claude() { :; }
 cline() { :; }
+qwen() { :; }
+aider() { :; }
 make() { command make -n -C "$ROOT" "$@" >/dev/null; }
 trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 """
