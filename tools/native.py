@@ -107,7 +107,13 @@ def sanitize(name: str) -> int:
     """Run the engine's tests with sanitizers; return pytest's exit code."""
     flag, preloaded, settings, tests = SANITIZERS[name]
     folder = os.path.join(ROOT, "build", f"sanitize-{name}")
-    build(folder, f"-DMTKIT_SANITIZE={flag}", "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
+    # Files of a folder are compiled as one, as for users: half the time.
+    build(
+        folder,
+        f"-DMTKIT_SANITIZE={flag}",
+        "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+        "-DCMAKE_UNITY_BUILD=ON",
+    )
     package = os.path.join(folder, "python", "mtkit")
     shutil.rmtree(package, ignore_errors=True)
     shutil.copytree(
