@@ -81,6 +81,7 @@ _LOADERS = {
     "granite": LoaderTensors(takes=_BIASED),
     "granitehybrid": LoaderTensors("ssm_conv1d", _BIASED),
     "granitemoe": LoaderTensors(takes="attn_output"),
+    "hy_v4": LoaderTensors("indexer.k_norm", head=True),
     "jais": LoaderTensors(f"{_GPT} ffn_gate", head=True),
     "jais2": LoaderTensors(
         "attn_k attn_norm attn_output attn_q attn_v ffn_down ffn_norm ffn_up output_norm"

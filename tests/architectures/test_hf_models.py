@@ -55,6 +55,8 @@ OTHERWISE = {
     "DeepseekV4ForCausalLM": _REQUANTIZED,
     "DeepseekV4ForCausalLM-vl": _REQUANTIZED,
     "KimiK3ForConditionalGeneration": "products of tensors do not say their factors",
+    "HYV4ForCausalLM-dense": "its F32 connections come back in the type of the matrices",
+    "HYV4ForCausalLM-layers": "its head of F32 makes the whole folder F32",
     "Glm5NextForConditionalGeneration": "its F32 vectors come back in the type of the matrices",
     "Qwen3OmniMoeForConditionalGeneration": "it comes back as Qwen3-VL, whose experts are stacked",
 }
