@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from fnmatch import fnmatchcase
 from math import prod
 from tempfile import TemporaryDirectory
@@ -104,13 +105,13 @@ def plan_folder(file: GgufFile, kind: str = "auto") -> FolderPlan:
 def _weight_type(file: GgufFile, kind: str) -> str:
     if kind != "auto":
         return kind
-    # Tensors that are F32 in every file say nothing of the type of the model.
-    names = [
+    # Tensors that are F32 in every file say nothing of the type of the model; a matrix may be, too.
+    names = Counter(
         tensor.type.name.lower()
         for tensor in file.tensors
         if tensor_type(tensor.name, tuple(reversed(tensor.shape)), BF16) is not F32
-    ]
-    return next((name for name in names if name in _DTYPES), "bf16")
+    )
+    return next((name for name, _ in names.most_common() if name in _DTYPES), "bf16")
 
 
 def config_of(plan: FolderPlan) -> dict[str, Any]:

@@ -28,8 +28,11 @@ COMPUTED = ("ssm_a", "A_log")
 """Ends of tensors whose last bit depends on whose exponential function it is (docs/models.md)."""
 FILLED_UP = "model.embed_tokens_per_layer.weight"
 """Gemma 3n has fewer ids there, and comes back with zeros for the others."""
-LEFT_OUT = {"pooler.dense.weight", "pooler.dense.bias", "transformer.rotary_pos_emb.inv_freq"}
-"""BERT's pooler and computed frequencies have no place in a GGUF."""
+LEFT_OUT = {
+    "pooler.dense.weight", "pooler.dense.bias", "transformer.rotary_pos_emb.inv_freq",
+    "model.mtp_layers.0.eh_proj.weight",
+}  # fmt: skip
+"""BERT's pooler, computed frequencies and Hy4's further tokens have no place in a GGUF."""
 BEHIND = (
     ".mlp.experts.bias", "decoder.weight", "decoder.bias", "vocab_layer_norm.weight",
     "vocab_layer_norm.bias", "vocab_projector.bias", "vocab_transform.weight",
@@ -56,7 +59,6 @@ OTHERWISE = {
     "DeepseekV4ForCausalLM-vl": _REQUANTIZED,
     "KimiK3ForConditionalGeneration": "products of tensors do not say their factors",
     "HYV4ForCausalLM-dense": "its F32 connections come back in the type of the matrices",
-    "HYV4ForCausalLM-layers": "its head of F32 makes the whole folder F32",
     "Glm5NextForConditionalGeneration": "its F32 vectors come back in the type of the matrices",
     "Qwen3OmniMoeForConditionalGeneration": "it comes back as Qwen3-VL, whose experts are stacked",
 }
