@@ -119,6 +119,8 @@ _HABITS: dict[str, dict[str, str]] = {
         _RUN,
         {
             "-no-cnv --no-conversation": "mtkit generate continues a text without a template",
+            "--think --hidethinking": "--reasoning on|off switches it",
+            "--keepalive": "a model stays loaded as long as the chat runs; mtkit serve keeps it",
             "-sysf --system-prompt-file": '--system "$(cat FILE)"',
             "-sp --special": _SAYS,
             "--list-devices": "mtkit generate --devices lists the devices",
@@ -159,6 +161,11 @@ _HABITS: dict[str, dict[str, str]] = {
                 "mtkit has no MCP; clients run the tools"
             ),
             "--props": "GET /props is served; the settings are options",
+            "--gpu": "-ngl all puts the model on a GPU",
+            "--context-length": "--ctx N is the context of all slots together",
+            "--identifier": "--alias NAME, or -m NAME=FILE",
+            "--ttl": "--sleep-idle-seconds N unloads a model that gets no request",
+            "--cors": "--allow-origin URL lets pages of other servers in",
             "--prompt-cache --prompt-cache-all --prompt-cache-ro": (
                 "--slot-save-path DIR lets requests save the state of a slot"
             ),
@@ -211,6 +218,14 @@ _HABITS: dict[str, dict[str, str]] = {
         "--target-bpw": _BY_SIZE,
         "--target-size": _BY_SIZE,
     },
+    "bench": _each(
+        {
+            "-r --repetitions": "--rounds N",
+            "-pg -d --n-depth": "-p and -n measure prompts and single tokens, each on its own",
+            "-ctk --cache-type-k -ctv --cache-type-v": "--kv-type TYPE sets keys and values",
+            "-f --file": "a text is an argument: mtkit bench FILE",
+        }
+    ),
     "imatrix": {"--show-statistics": "mtkit inspect IMATRIX.gguf --all shows what is in it"},
     "export-lora": {"--lora": "run: mtkit merge BASE --lora ADAPTER -o MERGED.gguf"},
 }
@@ -239,7 +254,7 @@ _WITHOUT_EFFECT: dict[str, dict[str, int]] = {
     "chat": {
         **_OF_ALL, "--no-display-prompt": 0, "-cnv": 0, "--conversation": 0, "-i": 0, "-if": 0,
         "--interactive": 0, "--interactive-first": 0, "-mli": 0, "--multiline-input": 0,
-        "--no-perf": 0, "--no-show-timings": 0,
+        "--no-perf": 0, "--no-show-timings": 0, "--nowordwrap": 0,
     },
     "serve": {
         **_OF_ALL, "--metrics": 0, "--webui": 0, "--ui": 0, "-cb": 0, "--cont-batching": 0,

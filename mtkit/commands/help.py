@@ -135,7 +135,7 @@ _WORDS = {
     "split": "gguf-split llama-gguf-split shard",
     "merge": "join concat",
     "hash": "gguf-hash gguf_hash llama-gguf-hash checksum sha256 sha256sum sha1sum digest",
-    "inspect --plan": "plan memory mem ram vram estimate fit size",
+    "inspect --plan": "plan memory mem ram vram estimate fit size llama-fit-params",
     "token": "lookup id piece find grep",
     "compare": "cmp",
     "convert": "export transform transcode conv"
@@ -146,6 +146,7 @@ _WORDS = {
     "quantize": "quantise quant llama-quantize requantize",
     "trim": "prune shrink",
     "corpus encode": "preprocess preprocess_data tokenize-corpus",
+    "bench": "benchmark llama-bench speed",
     "chat": "run talk ask converse repl interactive conversation main cli llama-cli llama-run",
     "perplexity": "ppl llama-perplexity evaluate eval score",
     "imatrix": "llama-imatrix importance",
@@ -166,6 +167,7 @@ _NEEDS = {
     "check": ["FILE"],
     "report": ["FILE"],
     "inspect --plan": ["MODEL.gguf"],
+    "bench": ["-m MODEL.gguf"],
     "dump metadata": ["MODEL.gguf"],
     "dump tensors": ["MODEL.gguf"],
     "token": ['ID|"TEXT"'],
@@ -195,7 +197,7 @@ _FILE_ALONE = {
 """What is needed next to a file."""
 _ELSEWHERE = {
     "ls list models scan-cache cache scan": "mtkit inspect FOLDER shows the models in a folder,"
-    " mtkit config the defaults",
+    " mtkit config the defaults; -m NAME takes a model of Ollama or LM Studio by its name",
     "download pull fetch clone get": "mtkit inspect ORG/NAME --download downloads a tokenizer;"
     " mtkit chat -m ORG/NAME:QUANT --download a GGUF; hf download ORG/NAME a whole repository",
     "search": "huggingface.co/models has models;"
@@ -204,8 +206,8 @@ _ELSEWHERE = {
     " mtkit convert FILE --to gguf makes one of a model folder or tokenizer",
     "unload status log logs ps stop": "nothing of mtkit runs in the background: mtkit serve -m"
     " MODEL.gguf runs until Ctrl-C, says what it does on stderr, and has its state at /health",
-    "push upload login logout whoami repo auth": "mtkit only reads the local HuggingFace cache;"
-    " use hf, the command of huggingface_hub",
+    "push upload login logout signin signout whoami repo auth": "mtkit needs no account and"
+    " uploads nothing; hf, the command of huggingface_hub, does",
     "embed embedding embeddings llama-embedding": "mtkit serve -m MODEL.gguf answers"
     " /v1/embeddings",
     "train tokenizers spm_train": "mtkit does not train; it reads what the tokenizers library and"
@@ -213,8 +215,17 @@ _ELSEWHERE = {
     "export-lora llama-export-lora lora peft adapter merge_and_unload": "mtkit merge BASE --lora"
     " ADAPTER -o MERGED.gguf merges a LoRA adapter, mtkit convert ADAPTER makes a GGUF of one,"
     " mtkit generate --lora ADAPTER.gguf runs with one",
-    "create modelfile": "mtkit has no Modelfiles: mtkit chat takes settings as options, mtkit edit"
-    " stores a chat template",
+    "create modelfile preset presets": "mtkit has no Modelfiles or presets:"
+    " mtkit chat -m MODEL.gguf --system TEXT takes settings as options, mtkit edit stores a chat"
+    " template",
+    "gui ui web webui app browser playground desktop": "mtkit serve -m MODEL.gguf has a chat page"
+    " at http://127.0.0.1:8080",
+    "launch": "mtkit serve -m MODEL.gguf serves coding agents; docs/agents.md has the settings of"
+    " each",
+    "rpc-server llama-rpc-server": "mtkit runs models on this machine alone",
+    "llama-batched-bench": "mtkit bench -m MODEL.gguf measures one sequence at a time",
+    "llama-finetune llama-tts llama-diffusion-cli llama-cvector-generator": "mtkit does not do"
+    " that; llama.cpp's own program does",
     "llmexport llmexport.py mnnconvert": "mtkit writes tokenizers for MNN, not models:"
     " mtkit convert FOLDER --vocab-only --to mtok",
     "llama-mtmd-cli llama-llava-cli llava-cli": "mtkit does not support images; mtkit chat -m"
@@ -223,13 +234,11 @@ _ELSEWHERE = {
     "transformers-cli": "mtkit --version -v shows the engine and Python",
     "rm delete remove cp copy": "mtkit does not manage files:"
     " mtkit edit and mtkit convert write new ones, mtkit inspect shows them",
-    "benchmark llama-bench speed": "mtkit bench measures a tokenizer;"
-    " mtkit generate prints the tokens per second of a run",
     "install update upgrade self-update": "use pip: pip install -U mtkit",
     "encoding_for_model list_encoding_names": "mtkit encode -t cl100k_base uses a"
     " published encoding; mtkit help names says where mtkit looks for it",
 }
-_PROGRAMS = ("ollama", "hf", "huggingface-cli", "lms")
+_PROGRAMS = ("ollama", "hf", "huggingface-cli", "lms", "llama")
 """Programs whose own commands follow."""
 _SHOWS = {
     "--template": "dump template",
@@ -238,7 +247,7 @@ _SHOWS = {
     "--license": "dump metadata",
 }
 """What ``ollama show`` shows."""
-_RUNS: dict[str, tuple[int, list[str]]] = {
+_OLLAMA_RUN: dict[str, tuple[int, list[str]]] = {
     "--format": (1, ["--json-schema", '{"type": "object"}']),
     "--verbose": (0, ["--timings"]),
     "--think": (0, ["--reasoning", "on"]),
@@ -248,7 +257,26 @@ _RUNS: dict[str, tuple[int, list[str]]] = {
     "--insecure": (0, []),
     "--keepalive": (1, []),
 }
-"""Option of ``ollama run`` -> number of its values, and what does here what it does."""
+_RUNS: dict[str, dict[str, tuple[int, list[str]]]] = {
+    "run": _OLLAMA_RUN,
+    "load": {
+        "--gpu off": (1, []),
+        "--gpu": (1, ["-ngl", "all"]),
+        "--context-length": (0, ["--ctx"]),
+        "--identifier": (0, ["--alias"]),
+        "--ttl": (0, ["--sleep-idle-seconds"]),
+        "--exact": (0, []),
+        "-y": (0, []),
+        "--yes": (0, []),
+    },
+    "server": {"--cors": (0, []), "--bind": (0, ["--host"])},
+    "llama-bench": {
+        "-r": (0, ["--rounds"]),
+        "--repetitions": (0, ["--rounds"]),
+        "-t": (0, ["--threads"]),
+    },
+}
+"""Word of ollama, lms or llama.cpp -> option -> number of its values, and what does it here."""
 _HUBS = ("https://huggingface.co/", "huggingface.co/", "https://hf.co/", "hf.co/")
 _OTHERS = ("--no-tensors", "--modelfile", "--split", "--merge", "--path")
 """Options of other programs that a command implies here."""
@@ -326,7 +354,7 @@ def _line(right: str, args: Sequence[str], word: str = "") -> str:
     shows = next((_SHOWS[arg] for arg in args if arg in _SHOWS), "") if word == "show" else ""
     right = shows or right
     args = [arg for arg in args if arg not in (*_OTHERS, *(_SHOWS if shows else ()))]
-    if right in ("chat", "generate", "serve"):
+    if right in ("chat", "generate", "serve", "bench"):
         right, args = _run_line(right, args, word)
     pair = len(args) > 1 and not any(arg.startswith("-") for arg in args[-2:])
     if right == "split" and pair:
@@ -346,10 +374,14 @@ def _line(right: str, args: Sequence[str], word: str = "") -> str:
 def _run_line(right: str, args: Sequence[str], word: str) -> tuple[str, list[str]]:
     """Return the command and the words of a line that runs a model, which may stand first."""
     words: list[str] = []
-    rest = list(args)
+    rest, table = list(args), _RUNS.get(word, {})
     while rest:
         arg = rest.pop(0)
-        skipped, instead = _RUNS.get(arg, (0, [arg])) if word == "run" else (0, [arg])
+        option, equals, value = arg.partition("=")
+        if equals and option in table and arg not in table:
+            arg, rest = option, [value, *rest]
+        pair = f"{arg} {rest[0]}" if rest else ""
+        skipped, instead = table.get(pair) or table.get(arg, (0, [arg]))
         del rest[:skipped]
         hub = next((hub for hub in _HUBS if arg.startswith(hub)), "")
         words += [arg.removeprefix(hub)] if hub else instead

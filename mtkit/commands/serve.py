@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from mtkit.commands.arguments import read_template
@@ -54,16 +55,15 @@ def serve(
             f"{error.name} is not installed", hint="pip install 'mtkit[serve,generate]'"
         ) from None
     log.is_shown = settings.verbose
-    settings = replace(
-        settings, models=_find_models(settings.models, quiet=quiet, download=download)
-    )
+    models = _find_models(settings.models, alias=settings.alias, quiet=quiet, download=download)
+    settings = replace(settings, models=models)
     own = read_template(template, chat_template)
 
     def listening(address: str, pool: ModelPool) -> None:
         log.is_shown = False
         sys.stderr.write(f"listening on {address}\n")
         if not quiet:
-            show_start(settings, pool)
+            show_start(settings, pool, address)
 
     run(
         settings,
@@ -78,13 +78,18 @@ def serve(
 command = Command(serve, OPTIONS, ServeSettings)
 
 
-def _find_models(texts: Sequence[str], *, quiet: bool, download: bool) -> tuple[str, ...]:
+def _find_models(
+    texts: Sequence[str], *, alias: str | None, quiet: bool, download: bool
+) -> tuple[str, ...]:
     """Return ``[NAME=]FILE`` for each model."""
     from mtkit.serve.load import split_model
+    from mtkit.sources.stores import OLLAMA
 
     models = []
     for name, file in map(split_model, texts) if texts else [(None, None)]:
         path = find_model(file, quiet=quiet, download=download)
+        if file and not (name or alias) and os.path.basename(path).startswith("sha256-"):
+            name = file.rpartition("/")[2].removeprefix(OLLAMA)  # what Ollama calls its blob
         models.append(f"{name}={path}" if name else path)
     return tuple(models)
 
@@ -96,8 +101,8 @@ def show_note(text: str) -> None:
     Screen(stderr=True).line(part("dim", f"note: {text}"))
 
 
-def show_start(settings: ServeSettings, pool: ModelPool) -> None:
-    """Show the models, the slots and who can reach the server."""
+def show_start(settings: ServeSettings, pool: ModelPool, address: str) -> None:
+    """Show the models, the slots, what is where and who can reach the server."""
     from mtkit.commands.generation import warn_untrained
     from mtkit.commands.terminal import Screen, count_part, join_parts, part, sticky
     from mtkit.serve.access import hosts_of, is_loopback
@@ -111,6 +116,8 @@ def show_start(settings: ServeSettings, pool: ModelPool) -> None:
     warn_untrained(served.scheduler.n_slot, pool.first.header.n_ctx_train or 0)
     for model in pool.models[1:]:
         screen.line(*join_parts([part("name", model.name), sticky("loaded on demand")]))
+    page = [sticky(f"chat page: {address}")] if settings.webui else []
+    screen.line(*join_parts([*page, sticky(f"OpenAI's API: {address}/v1")]))
     if all(map(is_loopback, hosts_of(settings))):
         screen.line(part("dim", "Only this machine can reach it; --host with --api-key opens it."))
     else:

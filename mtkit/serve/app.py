@@ -202,6 +202,16 @@ _OF_ALL_MODELS = frozenset((
 """Functions that answer for all models, also while none is loaded."""
 
 
+def _elsewhere(request: Request) -> str:
+    """Return where those find what they look for who ask for a path that is not there."""
+    path = request.url.path.rstrip("/")
+    if path == "/v1":
+        return "it is a base URL: clients add /chat/completions and the like"
+    if path.startswith(("/api/v0", "/api/v1")):
+        return "LM Studio's own API is not served; OpenAI's is, under /v1"
+    return "GET /openapi.json lists those that there are"
+
+
 def application(pool: ModelPool, keys: Sequence[str] = ()) -> Guard:
     """Return the ASGI application of the models of a server."""
 
@@ -220,8 +230,7 @@ def application(pool: ModelPool, keys: Sequence[str] = ()) -> Guard:
         assert isinstance(error, HTTPException)
         status = error.status_code
         texts = {
-            404: f"there is no path {printable(request.url.path[:100])}; "
-            "GET /openapi.json lists those that there are",
+            404: f"there is no path {printable(request.url.path[:100])}; {_elsewhere(request)}",
             405: "this path takes another method",
         }
         problem = Problem(status, texts.get(status, "refused"), headers=dict(error.headers or {}))

@@ -78,7 +78,7 @@ MODEL = FileKind(
     "default-model.gguf",
     ("*.gguf",),
     "is a folder without a .gguf file",
-    ("name a .gguf file, a folder, or a repository in the local HuggingFace cache",) * 2,
+    ("name a .gguf file, a folder, or a model of Ollama, LM Studio or the HuggingFace cache",) * 2,
     ("--download fetches it", "mtkit generate --download fetches it"),
     'to download: hf download {name} --include "*.gguf"',
 )
@@ -184,6 +184,8 @@ def _find_in_caches(
 
     ``hint`` is for a name that no cache can have.
     """
+    import re
+
     from mtkit.sources import hub, stores
     from mtkit.sources.remote import is_remote
 
@@ -193,10 +195,17 @@ def _find_in_caches(
     if kind is MODEL and (file := hub.find_gguf(name)) is not None:
         return file, None
     path = hub.find(name) or stores.find(name)
+    bare = re.sub(r"^(hf\.co|huggingface\.co)/", "", name)
+    if path is None and bare != name:  # as Ollama names repositories
+        return _find_in_caches(bare, kind, hint, download=download)
     is_part = path and os.path.isdir(path) and in_folder(path, kind.files) is None
     if path is not None and not (download and is_part):
         return path, None
+    can_fetch = kind is MODEL and download is False
+    other = "-m ORG/NAME:QUANT --download fetches one" if can_fetch else ""
     if hub.parse(hub.split_quant(name)[0] if kind is MODEL else name) is None:
+        if other and re.fullmatch(r"\w[\w.-]*:\w[\w.-]*", name):  # as Ollama has it
+            hint += f"; {other}"
         raise UsageError("no such file", source=name, hint=hint)
     if download:
         return hub.download_gguf(name) if kind is MODEL else _download(name, kind), None
@@ -207,8 +216,9 @@ def _find_in_caches(
     how = (download is None and kind.elsewhere) or wording(*kind.fetch)
     fetch = how.format(name=hub.split_quant(name)[0] if "/" in name else "ORG/NAME")
     if "/" not in name:
-        is_name = hint == wording(*kind.hint) and not os.path.splitext(name)[1]
-        raise UsageError("no such file", source=name, hint=f"{hint}; {fetch}" if is_name else hint)
+        is_name = hint == wording(*kind.hint) and not re.search(r"\.[a-z]\w*$", name)
+        fetch = f"{hint}; {other or fetch}"
+        raise UsageError("no such file", source=name, hint=fetch if is_name else hint)
     what = "no such file, and no model of that name in the local HuggingFace cache"
     raise UsageError(what, source=name, hint=fetch)
 

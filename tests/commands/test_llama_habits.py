@@ -126,6 +126,12 @@ def test_llama_cpp_s_values(line: str, expected: dict[str, Any], read: Any) -> N
         ("serve --models-dir x", "-m NAME=FILE"),
         ("generate -n -p x", "-n requires a value"),
         ("chat --format json", "--json-schema"),
+        ("chat --think", "--reasoning on|off"),
+        ("chat --keepalive 5m", "mtkit serve"),
+        ("serve --gpu max", "-ngl all"),
+        ("serve --ttl 60", "--sleep-idle-seconds"),
+        ("bench -m x.gguf -r 3", "--rounds N"),
+        ("bench -m x.gguf -pg 16,4", "-p and -n"),
         ("generate --jinj", "no such option: --jinj"),
     ],
 )
@@ -159,7 +165,15 @@ MORE = """\
 load qwen.gguf
 load org/name
 server start
-lms server start --port 1234
+lms server start --port 1234 --cors
+lms load qwen --gpu max --context-length=8192 --identifier me --ttl 60 -y
+lms load x.gguf --gpu off --exact
+llama-bench -m x.gguf -p 512 -n 128 -r 3 -t 4
+llama-bench
+llama cli -m x.gguf -p hi
+llama serve -m x.gguf
+llama-fit-params x.gguf
+benchmark x.gguf
 show --template x.gguf
 ollama show x.gguf --parameters
 ollama show x.gguf --system
@@ -214,8 +228,12 @@ def test_what_other_advice_names_parses(read: Any) -> None:
             assert isinstance(read(*split(line)), dict), (advice, line)
     assert all(right.split()[0] in COMMANDS for right in _SHOWS.values())
     assert {word.split()[0] for word in _NEEDS} <= {*COMMANDS}
-    own = spellings("chat")
-    assert all(word in own for _, words in _RUNS.values() for word in words if word[:2] == "--")
+    commands = {"run": "chat", "load": "serve", "server": "serve", "llama-bench": "bench"}
+    assert commands.keys() == _RUNS.keys()
+    for word, command in commands.items():
+        own = spellings(command)
+        instead = {name for _, names in _RUNS[word].values() for name in names if name[0] == "-"}
+        assert instead <= own, word
 
 
 def test_they_run(mtkit: Run) -> None:

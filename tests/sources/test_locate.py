@@ -17,6 +17,7 @@ from small_gguf import small_gguf
 from support import Run
 
 import mtkit
+from mtkit.commands.serve import _find_models
 from mtkit.errors import FormatError, UsageError
 from mtkit.sources import stores
 from mtkit.sources.hub import TOKENIZER_FILES
@@ -261,6 +262,34 @@ def test_a_name_of_ollama_is_its_blob(mtkit: Run, store: Path, name: str, before
     path = store / "blobs" / f"sha256-{DIGEST}"
     assert locate(before + name).path == locate(before + name, MODEL).path == str(path)
     assert f"header\tpath\t{path}" in mtkit("inspect", before + name).stdout.decode()
+
+
+@pytest.mark.parametrize(("name", "served"), [("llama3.2:1b", "llama3.2:1b"), ("me/mine", "mine")])
+@pytest.mark.parametrize("before", ["", "ollama:"])
+def test_a_server_calls_a_blob_as_ollama_does(
+    store: Path, name: str, served: str, before: str
+) -> None:
+    manifest(store, NAMES[name], {"layers": [layer()]})
+    blob = store / "blobs" / f"sha256-{DIGEST}"
+    how: dict[str, Any] = {"quiet": True, "download": False}
+    assert _find_models([before + name], alias=None, **how) == (f"{served}={blob}",)
+    assert _find_models([f"a={before}{name}"], alias=None, **how) == (f"a={blob}",)
+    assert _find_models([before + name], alias="b", **how) == (str(blob),)
+
+
+@pytest.mark.parametrize("name", ["hf.co/org/name:Q4_K_M", "huggingface.co/org/name"])
+def test_the_hub_s_address_before_a_name(store: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=r"^org/name.*--download fetches it"):
+        locate(name, MODEL, download=False)
+
+
+@pytest.mark.parametrize("name", ["qwen", "llama3.2", "llama3.2:1b"])
+def test_a_name_that_is_nowhere_says_what_fetches_a_model(store: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=r"LM Studio.*; -m ORG/NAME:QUANT --download fetches one"):
+        locate(name, MODEL, download=False)
+    with pytest.raises(UsageError) as caught:
+        locate("x.gguf", MODEL, download=False)
+    assert "fetches" not in str(caught.value)
 
 
 def test_what_ollama_does_not_have(store: Path) -> None:

@@ -45,7 +45,8 @@ def change_sampler(settings: SamplerSettings, name: str, value: str) -> SamplerS
     }
     setting = names.get(name.replace("-", "_"))
     if setting is None:
-        raise UsageError(f"there is no setting {name}", hint=f"such as {', '.join(_SPELLED)}")
+        hint = f"such as {', '.join(_SPELLED)}; --ctx and --reasoning are options of mtkit chat"
+        raise UsageError(f"there is no setting {name}", hint=hint)
     kind = float if isinstance(setting.default, float) else int
     try:
         return replace(settings, **{setting.name: kind(value)})
