@@ -82,7 +82,9 @@ def bench(
 
     if model is not None:
         if texts or tokenizer:
-            raise UsageError("measures a model, without a text or tokenizer", field="-m")
+            hint = "--threads N sets threads" if (tokenizer or "").isdigit() else ""
+            what = "measures a model, without a text or tokenizer"
+            raise UsageError(what, field="-m", hint=hint)
         _measure_model(
             model,
             [("pp", n) for n in _list(prompts, "-p", _count) if n]

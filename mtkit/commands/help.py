@@ -301,8 +301,10 @@ def unknown_command(name: str, args: Sequence[str], commands: Sequence[str]) -> 
     lower = name.lower()
     what = f"no such {kind}: {name}"
     if lower in elsewhere:
-        return UsageError(what, hint=elsewhere[lower])
-    if lower in _PROGRAMS and args:
+        return UsageError(what, hint=_with_repository(elsewhere[lower], args))
+    if lower in _PROGRAMS and not args:
+        return UsageError(what, hint="mtkit --help lists the commands")
+    if lower in _PROGRAMS:
         own = args[0] in commands
         hint = (
             _line(args[0], args[1:]) if own else unknown_command(args[0], args[1:], commands).hint
@@ -327,6 +329,18 @@ def unknown_command(name: str, args: Sequence[str], commands: Sequence[str]) -> 
     text = join([" ".join([name, *(arg for arg in args if not arg.startswith("-"))])])
     hint = f"mtkit encode {text} shows its tokens, mtkit generate {text} continues it"
     return UsageError(what, hint=hint)
+
+
+def _with_repository(advice: str, args: Sequence[str]) -> str:
+    """Return advice about ORG/NAME with the name that was typed, if one was."""
+    if len(args) != 1 or "/" not in args[0]:
+        return advice
+    name = args[0]
+    for hub in _HUBS:
+        name = name.removeprefix(hub)
+    repository = name.partition(":")[0]
+    advice = advice.replace("ORG/NAME:QUANT", join([name]))
+    return advice.replace("ORG/NAME", join([repository]))
 
 
 def reorder_line(command: str, args: Sequence[str], extra: str) -> str:

@@ -56,6 +56,7 @@ def test_forms(bench: Callable[..., str]) -> None:
         (["-p", "a"], "commas"),
         (["-p", "0", "-n", "0"], "nothing"),
         (["text.txt"], "-m"),
+        (["-t", "4"], "--threads N"),
     ],
 )
 def test_what_is_wrong(bench: Callable[..., str], options: list[str], names: str) -> None:

@@ -131,7 +131,13 @@ version                         : mtkit --version
 ollama run model.gguf           : mtkit chat -m model.gguf
 ollama show model.gguf --modelfile : mtkit inspect model.gguf
 run qwen3                       : mtkit chat -m qwen3
-hf download org/name            : hf download ORG/NAME
+hf download org/name            : hf download org/name
+ollama pull hf.co/org/name:Q4_K_M : mtkit chat -m org/name:Q4_K_M --download
+lms                             : mtkit --help
+gui                             : mtkit serve -m MODEL.gguf has a chat page
+preset                          : no Modelfiles or presets
+rpc-server                      : on this machine alone
+llama-bench -m x.gguf -r 3      : mtkit bench -m x.gguf --rounds 3
 llama-speculative -m model.gguf -p hi : mtkit generate -m model.gguf -p hi
 llama-embedding -m model.gguf   : /v1/embeddings
 spm_encode --model=vocab.gguf hi : mtkit encode --model=vocab.gguf hi

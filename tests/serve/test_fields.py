@@ -181,6 +181,8 @@ def test_a_conversation_has_messages_and_paths_have_no_types(made: Any) -> None:
         assert "messages" in message(answer)
     said = message(post(made[0], "/nowhere", {}))
     assert said == "there is no path /nowhere; GET /openapi.json lists those that there are"
+    assert "base URL" in message(post(made[0], "/v1/", {}))
+    assert "OpenAI's is, under /v1" in post(made[0], "/api/v0/models", {}).json()["error"]
 
 
 def test_values_reach_the_template() -> None:
