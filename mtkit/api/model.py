@@ -245,6 +245,7 @@ class Model(Idioms, Closeable):
         messages: str | Iterable[Mapping[str, Any]],
         *,
         tools: Sequence[Any] | None = None,
+        tool_choice: str | Mapping[str, Any] = "auto",
         schema: Any = None,
         reasoning: bool | None = None,
         **settings: Unpack[AnswerKeywords],
@@ -255,6 +256,8 @@ class Model(Idioms, Closeable):
             messages: Messages with ``role`` and ``content``; a text is one message of the user.
             tools: Tools that the model may call: JSON schemas, or functions with type hints and a
                 docstring.
+            tool_choice: ``none``, ``auto``, ``required`` (the answer has to call one of them), or
+                the name of the tool that it has to call.
             schema: A JSON schema that the answer has to follow, or a pydantic class.
             reasoning: Whether the model thinks before it answers; None: as its template has it.
             settings: Those of docs/settings.md under Text and Sampling; without ``n_predict``, an
@@ -266,8 +269,9 @@ class Model(Idioms, Closeable):
             ResourceError: The conversation does not fit in the context.
         """
         stream = self.stream_chat(
-            messages, tools=tools, schema=schema, reasoning=reasoning, **settings
-        )
+            messages, tools=tools, tool_choice=tool_choice, schema=schema, reasoning=reasoning,
+            **settings,
+        )  # fmt: skip
         for _ in stream:
             pass
         return stream.result
@@ -277,6 +281,7 @@ class Model(Idioms, Closeable):
         messages: str | Iterable[Mapping[str, Any]],
         *,
         tools: Sequence[Any] | None = None,
+        tool_choice: str | Mapping[str, Any] = "auto",
         schema: Any = None,
         reasoning: bool | None = None,
         **settings: Unpack[AnswerKeywords],
@@ -285,11 +290,12 @@ class Model(Idioms, Closeable):
 
         A ``str`` is text, ``Thought`` reasoning; ``CallStart`` and ``CallText`` are calls of tools.
         """
-        from mtkit.chat.answer import response_of
+        from mtkit.chat.answer import response_of, schemas_by_tool
         from mtkit.chat.answer_reader import open_reader
         from mtkit.chat.template import check_tools
         from mtkit.llm.dialogue import check_messages
         from mtkit.llm.reasoning import find_reasoning, prompt_tail
+        from mtkit.llm.tool_choice import force_call, required_tools, schema_texts
 
         if not _sets("parse_special", settings):
             settings["parse_special"] = False
@@ -304,7 +310,9 @@ class Model(Idioms, Closeable):
             if isinstance(messages, str)
             else _as_texts(check_messages([dict(message) for message in messages]))
         )
-        definitions = check_tools(list(tools)) if tools else None
+        definitions = check_tools(list(tools)) if tools and tool_choice != "none" else None
+        schemas = schemas_by_tool(definitions or ())
+        names = required_tools(tool_choice, schemas)
         results: list[Reply] = []
         own: list[Callable[[], Stream[Part, Reply] | None]] = []
 
@@ -317,6 +325,9 @@ class Model(Idioms, Closeable):
                 )
                 ids = prompt.ids(chat, definitions, values=values)
                 shown = replace(changed, special=form is not None and self._shows_signs(form))
+                if names:
+                    texts = dict(schema_texts(names, schemas))
+                    shown = replace(shown, sampler=force_call(changed.sampler, form, texts))
                 tail = prompt_tail(runner.model, ids)
                 reader = form and open_reader(form, definitions, tail, calls=bool(definitions))
                 parts: list[Part] = []
@@ -324,7 +335,7 @@ class Model(Idioms, Closeable):
                     try:
                         if sampler.has_grammar:
                             thinks = reasoning is not False
-                            sampler.watch(find_reasoning(form, tail, thinks=thinks, text=True))
+                            sampler.watch(find_reasoning(form, tail, thinks=thinks, text=not names))
                         for token in answer:
                             new: list[Part] = reader.push(token.text) if reader else [token.text]
                             parts += new

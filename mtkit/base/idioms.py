@@ -112,7 +112,7 @@ SETTINGS = {
     "chat_template": "template",
     "response_format": "schema of chat, or json_schema",
     "system": 'a message {"role": "system", "content": …}',
-    "tool_choice": "tools; without them nothing is called, with a schema an answer has its form",
+    **{name: f"{name} of chat" for name in ("tools", "tool_choice")},
     **dict.fromkeys(("image", "images", "mmproj", "clip_model_path"), "nothing, texts only"),
 }
 """Setting of another library -> what to set here."""

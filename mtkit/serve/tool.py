@@ -8,16 +8,12 @@ can do (``web_search`` and others) is left out.
 
 from __future__ import annotations
 
-import json
-import re
-import secrets
-
-from mtkit.base.record import Record, replace
+from mtkit.base.record import Record
 from mtkit.chat.answer import CallStart, CallText, schemas_by_tool
 from mtkit.chat.answer_reader import open_reader
 from mtkit.chat.partial_json import close_object
-from mtkit.chat.signs import ID, NAME, NUMBER
-from mtkit.errors import MtkitError, UsageError
+from mtkit.errors import UsageError
+from mtkit.llm.tool_choice import force_call, required_tools, schema_texts
 from mtkit.serve.job import JobEnd
 from mtkit.serve.request import MOST_GRAMMAR, MOST_GRAMMARS, in_grammar_thread
 
@@ -31,11 +27,6 @@ if TYPE_CHECKING:
     from mtkit.serve.job import Piece
     from mtkit.serve.request import UnknownFields
     from mtkit.settings import SamplerSettings
-
-
-_NAME = re.compile(r"[\w.-]{1,64}")
-_BARE_CALL = ('{"name": "' + NAME + '", "arguments": ', "}")
-"""A call as any model may write it, for forms whose arguments are no JSON object."""
 
 
 class Tools:
@@ -66,15 +57,7 @@ class Tools:
         self._schemas = schemas_by_tool(
             [tool for tool in self.definitions if isinstance(tool, dict)]
         )
-        self._forced: list[str] = []
-        if choice == "required":
-            self._forced = list(self._schemas)
-        elif not isinstance(choice, str):
-            function = choice.get("function", choice)
-            name = function.get("name") if isinstance(function, dict) else None
-            self._forced = [name] if isinstance(name, str) and name in self._schemas else []
-        if choice not in ("auto", "none") and not self._forced:
-            raise UsageError("names none of the tools", field="tool_choice")
+        self._forced = required_tools(choice, self._schemas)
 
     @property
     def forces(self) -> bool:
@@ -88,25 +71,7 @@ class Tools:
         )
 
     def _force_call(self, sampler: SamplerSettings) -> SamplerSettings:
-        if sampler.grammar is not None or sampler.json_schema is not None:
-            raise UsageError("cannot be forced together with a grammar", field="tool_choice")
-        from mtkit.llama import check_schema, one_of
-
-        before, after = _BARE_CALL
-        if self._form is not None and self._form.calls is not None and self._form.calls.sample:
-            before, after = self._form.calls.sample
-        number = secrets.token_hex(5)[:9]
-        before, after = (text.replace(ID, number).replace(NUMBER, "0") for text in (before, after))
-        schemas = _read_schemas(self._forced, self._schemas)
-        calls = []
-        for name, schema in schemas.items():
-            try:
-                check_schema(schema)
-            except MtkitError as error:
-                field = error.field.replace("JSON schema", f"parameters of {name}", 1)
-                raise UsageError(error.what, field=field, hint=error.hint) from None
-            calls.append((before.replace(NAME, name), schema, after))
-        return replace(sampler, json_schema=one_of(calls))
+        return force_call(sampler, self._form, _read_schemas(self._forced, self._schemas))
 
     def parser(self, prompt: str = "", *, reasoning: bool = True) -> AnswerParser:
         """Return the parser of one answer."""
@@ -122,13 +87,11 @@ class Tools:
 def _read_schemas(names: Sequence[str], schemas: Mapping[str, Any]) -> dict[str, str]:
     """Return the schemas of tools as JSON, which may be so long, each and all together."""
     texts, size = {}, 0
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise UsageError(f"{name!r} cannot be forced: its name", field="tool_choice")
-        texts[name] = json.dumps(schemas[name])
-        if len(texts[name]) > MOST_GRAMMAR:
+    for name, text in schema_texts(names, schemas):
+        if len(text) > MOST_GRAMMAR:
             raise UsageError(f"has more than {MOST_GRAMMAR} bytes", field=f"parameters of {name}")
-        size += len(texts[name])
+        texts[name] = text
+        size += len(text)
         if size > MOST_GRAMMARS:  # before anything is compiled
             what = f"have more than {MOST_GRAMMARS} bytes of parameters, too many to force a call"
             raise UsageError(what, field="tools", hint="name one tool, or fewer in allowed_tools")

@@ -18,6 +18,7 @@ from llm_models import parrot, tiny
 from support import Run, reference
 
 import mtkit as package
+from mtkit.chat.answer import CallStart
 from mtkit.errors import ResourceError, UnsupportedError, UsageError
 
 PROMPT = "To list files, use"
@@ -235,6 +236,26 @@ def test_calls_of_tools() -> None:
         history = [{"role": "user", "content": "Weather?"}, reply.message, result]
         assert model.chat(history, tools=[weather]).tool_calls
         assert not model.chat("Weather?").tool_calls
+        assert not model.chat("Weather?", tools=[weather], tool_choice="none").tool_calls
+        schema = {"type": "object", "properties": {"zone": {"enum": ["UTC", "CET"]}},
+                  "required": ["zone"], "additionalProperties": False}  # fmt: skip
+        clock = {"type": "function", "function": {"name": "clock", "parameters": schema}}
+        named = {"type": "function", "function": {"name": "clock"}}
+        choices: list[Any] = ["clock", named, "required"]
+        for choice in choices:
+            tools = [clock] if choice == "required" else [weather, clock]
+            (made,) = model.chat("Weather?", tools=tools, tool_choice=choice).tool_calls
+            assert made["function"]["name"] == "clock"
+            assert json.loads(made["function"]["arguments"])["zone"] in ("UTC", "CET")
+        both = {"tools": [weather, clock], "tool_choice": "required", **RANDOM, "n_predict": 99}
+        start = next(model.stream_chat("Weather?", **both))
+        assert isinstance(start, CallStart)
+        with pytest.raises(UsageError, match="tool_choice: names none of the tools"):
+            model.chat("Weather?", tools=[weather], tool_choice="wether")
+        with pytest.raises(UsageError, match="tool_choice: names none of the tools"):
+            model.chat("Weather?", tool_choice="required")
+        with pytest.raises(UsageError, match="together with a grammar"):
+            model.chat("Weather?", tools=[weather], tool_choice="required", schema=schema)
 
 
 def test_the_end_of_a_model() -> None:
