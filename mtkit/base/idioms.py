@@ -25,6 +25,10 @@ INSTEAD: dict[str, dict[str, str]] = {
         **dict.fromkeys(("convert_model", "convert_to_folder", "convert_checkpoint", "save_file"),
                         "mtkit.convert(SOURCE, TARGET)"),
     },
+    "mtkit.hf": {
+        **dict.fromkeys(("AutoTokenizer", "PreTrainedTokenizerFast", "Tokenizer", "load"),
+                        "mtkit.hf.from_pretrained(NAME), or from_file(PATH)"),
+    },
     "Tokenizer": {
         "()": "encode(text), encode_ids(text), or mtkit.hf for transformers' calls",
         **dict.fromkeys(("from_file", "from_pretrained", "from_str", "from_buffer"), _LOAD),

@@ -118,6 +118,16 @@ class Idioms(metaclass=_Idiomatic):
 
             raise missing(type(self).__name__, name)
 
+        def __getitem__(self, key: object) -> object:
+            """Raise: its values are attributes."""
+            from mtkit.base.idioms import INSTEAD
+
+            owner = type(self).__name__
+            is_own = isinstance(key, str) and (key in vars(self) or hasattr(type(self), key))
+            instead = f".{key}" if is_own else INSTEAD.get(owner, {}).get(key)
+            what = f"{owner!r} object is not subscriptable"
+            raise TypeError(f"{what}; here: {instead}" if instead else what)
+
         def __call__(self, *_: object, **__: object) -> object:
             """Raise: it is no function."""
             from mtkit.base.idioms import INSTEAD

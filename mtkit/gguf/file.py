@@ -404,7 +404,9 @@ class GgufFile(Idioms):
             not, nothing after the first unreadable place was checked.
     """
 
-    def __init__(self, name: str, data: memoryview) -> None:
+    def __init__(self, name: str, data: memoryview | None = None) -> None:
+        if data is None:
+            raise TypeError("a GgufFile needs the bytes of a file; here: mtkit.open_gguf(PATH)")
         self.name = name
         self.data = data
         self.version = 0

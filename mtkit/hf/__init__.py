@@ -108,3 +108,9 @@ def _transformers() -> Any:
     except ImportError:
         raise MissingExtra("needs transformers", hint="pip install transformers") from None
     return transformers
+
+
+def __getattr__(name: str) -> object:
+    from mtkit.base.idioms import missing
+
+    raise missing(__name__, name, f"module {__name__!r}")

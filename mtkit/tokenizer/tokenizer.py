@@ -159,8 +159,12 @@ class _Decode(_Method):
         super().__init__(tokenizer, name)
         self._engine = engine
 
-    def __call__(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        listed = ids if type(ids) is list else list(ids)
+    def __call__(self, ids: Iterable[int] | int, *, skip_special_tokens: bool = True) -> str:
+        if type(ids) is list:
+            listed = ids
+        else:
+            is_single = hasattr(ids, "__index__") and not hasattr(ids, "__iter__")
+            listed = [index(ids)] if is_single else list(ids)
         check_ids(self._engine, listed)
         return self._engine.decode(listed, skip_special_tokens=skip_special_tokens)
 
@@ -511,8 +515,8 @@ class Tokenizer(Idioms):
             [*[1] * added[0], *encoding.attention_mask, *[1] * added[1]],
         )
 
-    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        """Return the text of ids, or of an ``Encoding``; invalid UTF-8 becomes U+FFFD.
+    def decode(self, ids: Iterable[int] | int, *, skip_special_tokens: bool = True) -> str:
+        """Return the text of ids, of one, or of an ``Encoding``; invalid UTF-8 becomes U+FFFD.
 
         Raises:
             UsageError: An id is outside the vocabulary.

@@ -16,6 +16,7 @@ import pytest
 from support import FIXTURES, Run, reference
 
 import mtkit as package
+from mtkit import chat
 from mtkit.base import notebook
 from mtkit.base.idioms import INSTEAD, SETTINGS
 from mtkit.errors import MtkitError
@@ -138,6 +139,18 @@ g["general.architectur"]
 g.tensors["token_embd.weigh"]
 tok.vocab["no such token"]
 tok.decode([10**9])
+tok.decode(5) == tok.decode([5]) == tok.decode(np.int64(5))
+tok.decode(5.5)
+tok.decode(10**9)
+mtkit.GgufFile(g.name)
+m.chat("Hi", n_predict=1)["choices"][0]["message"]["content"]
+m.chat("Hi", n_predict=1)["content"]
+m.generate("Hi", n_predict=1)["text"]
+m.generate("Hi", n_predict=1)["choices"][0]["text"]
+m.generate("Hi", n_predict=1)[0]
+mtkit.hf.AutoTokenizer.from_pretrained("gpt2")
+chat("Hi")
+m.generate("Hi", tools=[])
 """.strip().splitlines()  # noqa: E501
 ADVICE = {
     'm.generate("Hello", max_tokens=4)': "here: n_predict",
@@ -154,6 +167,17 @@ ADVICE = {
     'g.tensors["token_embd.weigh"]': "did you mean token_embd.weight",
     'tok.vocab["no such token"]': "no such token",
     "tok.decode([10**9])": "the vocabulary has ids 0 to",
+    "tok.decode(5.5)": "float",
+    "tok.decode(10**9)": "the vocabulary has ids 0 to",
+    "mtkit.GgufFile(g.name)": r"here: mtkit.open_gguf\(PATH\)",
+    'm.chat("Hi", n_predict=1)["choices"][0]["message"]["content"]': "here: content",
+    'm.chat("Hi", n_predict=1)["content"]': "here: .content",
+    'm.generate("Hi", n_predict=1)["text"]': "here: .text",
+    'm.generate("Hi", n_predict=1)["choices"][0]["text"]': "here: text",
+    'm.generate("Hi", n_predict=1)[0]': "not subscriptable$",
+    'mtkit.hf.AutoTokenizer.from_pretrained("gpt2")': "here: mtkit.hf.from_pretrained",
+    'chat("Hi")': "here: with mtkit.Model",
+    'm.generate("Hi", tools=[])': "here: tools of chat",
 }
 
 
@@ -164,7 +188,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield {
             "mtkit": package, "np": np, "TEXT": TEXT, "tok": package.load(),
             "tt": package.tiktoken.from_file(package.load().source), "g": file, "m": model,
-            "folder": tmp_path_factory.mktemp("idioms"),
+            "folder": tmp_path_factory.mktemp("idioms"), "chat": chat,
         }  # fmt: skip
 
 
@@ -173,7 +197,7 @@ def test_line(line: str, names: Any) -> None:
     if line not in ADVICE:
         assert eval(line, names)
         return
-    with pytest.raises((MtkitError, KeyError, TypeError)) as error:
+    with pytest.raises((MtkitError, AttributeError, KeyError, TypeError)) as error:
         eval(line, names)
     assert re.search(ADVICE[line], str(error.value)), error.value
 
@@ -182,7 +206,7 @@ def test_names_of_other_libraries_say_what_is_typed_here(names: Any) -> None:
     m, tok = names["m"], names["tok"]
     stream = m.stream("Hello", n_predict=1)
     owners = [
-        package, tok, tok.encode("a"), names["g"], names["g"].tensors[0], m, stream,
+        package, package.hf, tok, tok.encode("a"), names["g"], names["g"].tensors[0], m, stream,
         m.generate("Hello", n_predict=1), m.chat("Hello", n_predict=1),
     ]  # fmt: skip
     by_name = {getattr(o, "__name__", type(o).__name__): o for o in owners}
