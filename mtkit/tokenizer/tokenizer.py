@@ -159,7 +159,7 @@ class _Decode(_Method):
         super().__init__(tokenizer, name)
         self._engine = engine
 
-    def __call__(self, ids: Iterable[int] | int, *, skip_special_tokens: bool = True) -> str:
+    def __call__(self, ids: Any, *, skip_special_tokens: bool = True) -> str:
         if type(ids) is list:
             listed = ids
         else:

@@ -247,7 +247,8 @@ def test_calls_of_tools() -> None:
             (made,) = model.chat("Weather?", tools=tools, tool_choice=choice).tool_calls
             assert made["function"]["name"] == "clock"
             assert json.loads(made["function"]["arguments"])["zone"] in ("UTC", "CET")
-        both = {"tools": [weather, clock], "tool_choice": "required", **RANDOM, "n_predict": 99}
+        both: dict[str, Any] = {"tools": [weather, clock], "tool_choice": "required", **RANDOM}
+        both["n_predict"] = 99
         start = next(model.stream_chat("Weather?", **both))
         assert isinstance(start, CallStart)
         with pytest.raises(UsageError, match="tool_choice: names none of the tools"):
