@@ -42,6 +42,12 @@ def allowing(code: str) -> str:
     return wording(f"--allow-loss {code}", f'allow_loss=["{code}"]')
 
 
+def format_first(texts: list[str], most: int) -> str:
+    """Return the first texts, and how many more there are."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
 def format_count(number: int, what: str) -> str:
     """Return a number with what it counts: 1 token, 2 tokens."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -13,7 +13,6 @@ _ROW = re.compile(r"^  (\S.*?)(?:\s{2,}(\S.*))?$")
 _OPTION = re.compile(r"(?<![\w/-])--[a-z][a-z0-9-]*")
 _PLACE = re.compile(r"--([a-z][a-z0-9-]*)")
 """The first long name of an option, which its address is."""
-_HEADING = re.compile(r"^([A-Z][\w ]*):$")
 
 
 def pages(text: str) -> dict[str, str]:

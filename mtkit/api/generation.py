@@ -299,7 +299,8 @@ def prompt_ids(
     if not isinstance(prompt, (str, bytes)):
         ids = list(prompt)
         if not all(isinstance(entry, int) or hasattr(entry, "__index__") for entry in ids):
-            raise UsageError("is one text, or ids", field="prompt", hint="call it for each text")
+            what, hint = "is not one text or its ids", "call it for each text"
+            raise UsageError(what, field="prompt", hint=hint)
         return ids
     return runner.model.tokenize(
         prompt, add_special=settings.add_special, parse_special=settings.parse_special

@@ -656,13 +656,13 @@ def _sets(name: str, settings: Mapping[str, object]) -> bool:
 
 
 def _as_texts(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Join the parts of each message; whatever is no text is refused."""
+    """Join the parts of each message; what is not text is refused."""
     for place, message in enumerate(messages):
         if isinstance(parts := message.get("content"), list):
             for number, part in enumerate(parts):
                 if not isinstance(part, dict) or not isinstance(part.get("text"), str):
                     kind = part.get("type") if isinstance(part, dict) else type(part).__name__
-                    what = f"is {kind}, and a model reads texts alone here"
+                    what = f"is {kind}, but a model reads only text here"
                     raise UnsupportedError(what, field=f"messages[{place}].content[{number}]")
             message["content"] = "\n".join(part["text"] for part in parts)
     return messages

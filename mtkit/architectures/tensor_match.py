@@ -13,7 +13,7 @@ from mtkit.architectures import architectures_of_name
 from mtkit.architectures.table import ANY_EXPERT, ANY_LAYER, ANY_NEXT_LAYER, COUNTS
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record, replace
-from mtkit.errors import FormatError, UnsupportedError, format_count
+from mtkit.errors import FormatError, UnsupportedError, format_count, format_first
 from mtkit.gguf.arrays import GgufArray
 
 TYPE_CHECKING = False
@@ -273,13 +273,12 @@ def _fault_error(fault: Fault, architecture: Architecture, claim: str) -> Format
         what = f"has the shape {list(fault.shape)}, but {claim} {list(fault.expected)}"
         return FormatError(what, field=f"tensor {quoted(fault.names[0])}")
     what = f"{architecture.classes[0]} has no tensor {format_names(fault.names)}"
-    return FormatError(what, hint="they belong to another class, or were for training alone")
+    return FormatError(what, hint="they belong to another class, or were used only in training")
 
 
 def format_names(names: Sequence[str]) -> str:
     """Return the first few names, and how many more there are."""
-    text = ", ".join(quoted(name) for name in names[:_NAMED])
-    return text + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return format_first([quoted(name) for name in names], _NAMED)
 
 
 _DIGITS = 9

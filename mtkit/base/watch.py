@@ -7,19 +7,13 @@ parent loads nothing, waits, removes the parts of files that were on their way, 
 what happened. Signals that are sent to the parent alone go on to the child: those of a terminal
 reach both.
 
-A call into the library that hangs is killed: for ``HANG_SECONDS`` its thread has used no processor
-time, was not stopped and waited for no disk. A call that computes for ever goes on, as nothing
-tells it from a slow one: a batch of a large model takes minutes on some machines.
+The parent also ends a child that hangs in a call into the library: for ``HANG_SECONDS`` the
+thread of the call has used no processor time, was not stopped, and waited for no disk. A call that
+computes forever goes on, because it looks like a slow one: a batch of a large model takes minutes
+on some machines.
 
-A server has its parent keep copies of the sockets of requests that have no answer yet, so that they
+The parent of a server keeps copies of the sockets of requests that have no answer yet, so that they
 can be answered if the process dies.
-
-A call into the library that hangs is killed, too: its thread has used no processor time for
-``HANG_SECONDS``, is not stopped, and waits for no disk. One that computes for ever is left alone:
-nothing tells it from a slow one, as a batch of a large model takes minutes on some machines.
-
-A server has its parent keep the connections of unanswered requests, as copies of their sockets, so
-that they can be answered when the process that held them has died.
 
 A system without fork and ``sigwaitinfo`` (Windows, macOS) runs the command in its own process, and
 so does ``MTKIT_WATCH=0``.

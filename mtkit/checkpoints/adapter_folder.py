@@ -405,7 +405,7 @@ class _Alphas:
         for name in own:
             pattern = _pattern(name)
             if pattern is None:
-                what = f"{quoted(name)} is a pattern that mtkit does not take"
+                what = f"{quoted(name)} is a pattern that mtkit does not support"
                 raise UnsupportedError(what, source=source, field=field, hint=_HINT)
             self._own.append((pattern, _number({"lora_alpha": own[name]}, source, field)))
 

@@ -401,11 +401,8 @@ def check(
     names = tuple(find_program(name).name for name in runs_on)
     if is_remote(path):
         if deep:
-            raise UsageError(
-                f"is not fetched whole for {_deep()}",
-                source=path,
-                hint="download it",
-            )
+            what = f"is not fetched whole for {_deep()}"
+            raise UsageError(what, source=path, hint="download it")
         source = open_remote(path, most=most)
     else:
         at = os.path.expanduser(path)

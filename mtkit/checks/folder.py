@@ -1,7 +1,8 @@
 """What is wrong with a HuggingFace model folder: what transformers or conversion would refuse.
 
 ``model_folder.survey_folder`` finds what each file lacks by itself; here config.json, weights and
-tokenizer are X
+tokenizer are held against each other and against the table of architectures. ``conversion`` is
+imported by the functions that use it: it takes 30 ms, and checks of single files do without.
 """
 
 from __future__ import annotations

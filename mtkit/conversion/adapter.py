@@ -214,9 +214,8 @@ def _base(folder: AdapterFolder, option: str | None) -> str:
     name = option or folder.base
     if name is None:
         what = "does not say what its base model is"
-        raise UsageError(
-            what, source=folder.path, hint=wording("add --base FOLDER", "add base=FOLDER")
-        )
+        hint = wording("add --base FOLDER", "add base=FOLDER")
+        raise UsageError(what, source=folder.path, hint=hint)
     name = os.path.expanduser(name) if "\0" not in name else name
     path = name if os.path.isdir(name) else hub.find(name)
     if path is not None:

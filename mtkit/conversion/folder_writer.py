@@ -35,7 +35,7 @@ from mtkit.conversion.model_tensors import (
 from mtkit.conversion.tokenizer import Conversion, Model, write_tokenizer
 from mtkit.conversion.value_losses import CODE, ValueLosses
 from mtkit.conversion.verification import verify
-from mtkit.errors import FormatError, LossError, MtkitError, UsageError
+from mtkit.errors import FormatError, LossError, MtkitError, UsageError, format_first
 from mtkit.gguf.byte_order import write_little
 from mtkit.gguf.draft import refuse_forks, refuse_unfinished
 from mtkit.gguf.shards import open_whole
@@ -409,8 +409,7 @@ def _lost_keys(plan: FolderPlan) -> Iterator[Loss]:
         if name not in known and not any(fnmatchcase(name, pattern) for pattern in _KEPT)
     ]
     if names:
-        more = f" and {len(names) - _MOST_NAMED} more" if names[_MOST_NAMED:] else ""
-        effect = f"no file of the folder has {', '.join(map(shown, names[:_MOST_NAMED]))}{more}"
+        effect = f"no file of the folder has {format_first([*map(shown, names)], _MOST_NAMED)}"
         yield Loss("metadata", "keys", effect)
 
 

@@ -240,11 +240,8 @@ def dense_layers(
     names = " and ".join(map(quoted, places))
     can = architecture.name in _DENSE_MODELS
     if not write:
-        option = (
-            f"{wording('--dense-modules', 'dense_modules=True')} writes them"
-            if can
-            else "llama.cpp has none in this architecture"
-        )
+        option = f"{wording('--dense-modules', 'dense_modules=True')} writes them"
+        option = option if can else "llama.cpp has none in this architecture"
         effect = "without them, vectors are not those of sentence-transformers"
         return DenseLayers(notes=(f"the dense layers in {names} are left out; {effect}; {option}",))
     if not can:

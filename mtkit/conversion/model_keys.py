@@ -354,9 +354,9 @@ def _stop_notes(tokenizer: Tokenizer, data: bytes, keys: Mapping[str, Key]) -> I
         stop -= set(roles_of(gguf.read(Source(".gguf", data), {}).spec).stop)
     for number in sorted(stop):
         yield (
-            f"{GENERATION}: an answer ends with the id {number} "
-            f"({quoted(tokenizer.id_to_token(number) or '')}), too, but not in llama.cpp; "
-            f"mtkit edit FILE --special-token eot TEXT sets one more"
+            f"{GENERATION}: the id {number} ({quoted(tokenizer.id_to_token(number) or '')}) ends "
+            "an answer, too, but not in llama.cpp; mtkit edit FILE --special-token eot TEXT adds "
+            "one such token"
         )
 
 

@@ -24,7 +24,7 @@ from mtkit.checkpoints.without_effect import (
     is_known_file,
     is_named,
 )
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, format_first
 from mtkit.formats.tokenizer_config import ADDED_TOKENS
 from mtkit.gguf.values import decode_values
 from mtkit.tokenizer.folder import DOCUMENT
@@ -127,8 +127,8 @@ def tensor_notes(
         if name not in used and not any(is_named(name, row.names) for row in TENSORS):
             groups.setdefault(re.sub(r"\d+", "N", name).rpartition(".")[0], []).append(name)
     for names in groups.values():
-        more = f" and {len(names) - 1} more" if names[1:] else ""
-        yield f"tensor {shown(names[0])}{more}: not in a GGUF of {architecture.name}"
+        some = format_first([shown(name) for name in names], 1)
+        yield f"tensor {some}: not in a GGUF of {architecture.name}"
 
 
 def token_notes(folder: str, ids: Callable[[str], int | None]) -> Iterator[str]:
@@ -147,8 +147,7 @@ def token_notes(folder: str, ids: Callable[[str], int | None]) -> Iterator[str]:
                 moved.append(f"{quoted(text)} ({number} there, {own} in the vocabulary)")
         for what, texts in (("not in the vocabulary", missing), ("under another id", moved)):
             if texts:
-                more = f" and {len(texts) - _MOST_NAMED} more" if texts[_MOST_NAMED:] else ""
-                yield f"{name}: tokens {what}: {', '.join(texts[:_MOST_NAMED])}{more}"
+                yield f"{name}: tokens {what}: {format_first(texts, _MOST_NAMED)}"
 
 
 def _named_tokens(folder: str, name: str) -> Iterator[tuple[str, int | None]]:

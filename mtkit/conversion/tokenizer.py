@@ -14,7 +14,15 @@ from math import prod
 from mtkit.base.files import check_target
 from mtkit.base.record import Record, replace
 from mtkit.conversion.verification import Comparison, Verification, memory_source, plain_ids, verify
-from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError, allowing, wording
+from mtkit.errors import (
+    LossError,
+    MtkitError,
+    UnsupportedError,
+    UsageError,
+    allowing,
+    format_first,
+    wording,
+)
 from mtkit.formats import FORMATS, get_format, other_readings
 from mtkit.gguf.in_place import write_ggufs
 from mtkit.sources import hub
@@ -298,9 +306,7 @@ def refuse_losses(losses: tuple[Loss, ...], allowed: Collection[str], source: st
     """Stop where a loss changes ordinary ids and is not allowed."""
     stopping = [loss for loss in losses if loss.code in STOPPING and loss.code not in allowed]
     if stopping:
-        effects = ", ".join(f"{loss.field}: {loss.effect}" for loss in stopping[:MOST_NAMED])
-        if len(stopping) > MOST_NAMED:
-            effects += f" and {len(stopping) - MOST_NAMED} more"
+        effects = format_first([f"{loss.field}: {loss.effect}" for loss in stopping], MOST_NAMED)
         hint = f"add {allowing(stopping[0].code)} to convert anyway"
         raise LossError(f"{to} would change ids ({effects})", source=source, hint=hint)
 

@@ -52,9 +52,8 @@ def parse_adapter(text: str) -> tuple[str, float]:
     if not colon or not path:
         return os.path.expanduser(text), 1.0
     if not abs(scale) <= _GREATEST_SCALE:
-        raise UsageError(
-            f"is {number}, not a number to {_GREATEST_SCALE:.0f}", field=wording("--lora", "lora")
-        )
+        what = f"is {number}, not a number up to {_GREATEST_SCALE:.0f}"
+        raise UsageError(what, field=wording("--lora", "lora"))
     return os.path.expanduser(path), scale
 
 

@@ -141,7 +141,7 @@ def _name(name: str) -> str:
     prefix = f"layers.{parts[1]}." if in_layer else ""
     new = _NAMES.get(stem.removeprefix(prefix))
     if new is None or not name.endswith(_WEIGHT):
-        raise UnsupportedError("is none of a Llama model", field=f"tensor {shown(name)}")
+        raise UnsupportedError("is not a tensor of a Llama model", field=f"tensor {shown(name)}")
     return f"blk.{parts[1]}.{new}{_WEIGHT}" if in_layer else f"{new}{_WEIGHT}"
 
 

@@ -507,7 +507,7 @@ class Context(Memory):
         self.handle, self.n_ctx = 0, -1  # no step passes its first test any more
 
 
-_POOL_NONE, _POOL_MEAN, _POOL_RANK = 0, 1, 4
+_POOL_NONE, _POOL_RANK = 0, 4
 """Of llama_pooling_type."""
 POOLING_NAMES = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
 

@@ -54,15 +54,11 @@ def model_parameters(lib: Any, settings: LoadSettings) -> tuple[Any, list[Any]]:
         params.devices = ctypes.cast(array, ctypes.c_void_p)
         arrays.append(array)
     if settings.tensor_split:
-        most = lib.llama_max_devices()
+        most, field = lib.llama_max_devices(), wording("--tensor-split", "tensor_split")
         if len(settings.tensor_split) > most:
-            raise UsageError(
-                f"has more than {most} parts", field=wording("--tensor-split", "tensor_split")
-            )
+            raise UsageError(f"has more than {most} parts", field=field)
         if not any(settings.tensor_split):
-            raise UsageError(
-                "gives nothing to any GPU", field=wording("--tensor-split", "tensor_split")
-            )
+            raise UsageError("gives nothing to any GPU", field=field)
         shares = (ctypes.c_float * most)(*settings.tensor_split)
         params.tensor_split = ctypes.cast(shares, ctypes.POINTER(ctypes.c_float))
         arrays.append(shares)

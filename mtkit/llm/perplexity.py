@@ -74,13 +74,15 @@ def perplexity(
     return sums.perplexity(size, None, time.perf_counter() - start)
 
 
+def _too_small(size: int) -> UsageError:
+    hint = wording("raise --ctx", "raise window")
+    return UsageError(f"a window of {size} has no token to predict", hint=hint)
+
+
 def check_size(size: int) -> int:
     """Return the size of a window."""
     if size < 3:
-        raise UsageError(
-            f"a window of {size} has no token to predict",
-            hint=wording("raise --ctx", "raise window"),
-        )
+        raise _too_small(size)
     return size
 
 
@@ -160,10 +162,7 @@ def sliding_perplexity(
 
     size = context.n_ctx - context.model.add_bos
     if context.n_ctx < 2:
-        raise UsageError(
-            f"a window of {context.n_ctx} has no token to predict",
-            hint=wording("raise --ctx", "raise window"),
-        )
+        raise _too_small(context.n_ctx)
     if not 1 <= stride <= size:
         raise UsageError(
             f"is {stride}, not in the range 1 to {size}", field=wording("--stride", "stride")

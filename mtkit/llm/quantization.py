@@ -126,7 +126,6 @@ def _number(kind: str, option: str) -> int:
 TYPES = MIXES
 SHORT = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M", "MXFP4": "MXFP4_MOE"}
 """Further names of llama-quantize -> ours."""
-_FLOATS = frozenset({"F32", "F16", "BF16", "F64"})
 
 
 def file_type(name: str) -> int:

@@ -55,8 +55,7 @@ class JobQueue:
         self.check(len(jobs))
         for job in jobs:
             self.slot(job.terms.slot or 0)
-        for gone in [job for job in self.jobs if job.cancelled]:
-            self.jobs.remove(gone)
+        self._drop_cancelled()
         count = len(self.jobs) + len(jobs)
         if count > sum(slot.job is None for slot in self._slots) + self._most:
             seconds = min(max(round(count / len(self._slots) * mean_seconds), 1), 600)
@@ -79,14 +78,17 @@ class JobQueue:
             return None
         numbers = {None, *(slot.number for slot in free)}
         running = Counter(slot.job.request for slot in self._slots if slot.job is not None)
-        for gone in [job for job in self.jobs if job.cancelled]:
-            self.jobs.remove(gone)
+        self._drop_cancelled()
         ready = [job for job in self.jobs if job.terms.slot in numbers]
         if not ready:
             return None
         job = min(ready, key=lambda job: running[job.request])
         self.jobs.remove(job)
         return job
+
+    def _drop_cancelled(self) -> None:
+        for job in [job for job in self.jobs if job.cancelled]:
+            self.jobs.remove(job)
 
     def add_work(self, number: int | None, work: Callable[[Any], T]) -> Future[T]:
         """Add work for a slot, done once it is free, or, without a number, between two batches."""

@@ -171,7 +171,7 @@ async def _wait_for_turn(body: bytes) -> None:
     start, now = _reading.start(), time.monotonic()
     if start - now > _MOST_WAIT:
         headers = {"retry-after": str(round(start - now))}
-        raise Problem(503, "too many long requests come at once", headers=headers)
+        raise Problem(503, "too many long requests at once", headers=headers)
     _reading.end(start, _BYTE_SECONDS * len(body) + _VALUE_SECONDS * body.count(b","))
     if start > now:
         await asyncio.sleep(start - now)

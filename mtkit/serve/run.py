@@ -152,7 +152,7 @@ def _answer_held(death: watch.Death) -> None:
 
     from mtkit.serve.reply import Problem, error_response
 
-    what = "llama.cpp ended the process that computes, which starts again; try again"
+    what = "llama.cpp ended the process that computes; it is starting again, so try again"
     problem = Problem(503, what, headers={"retry-after": "1", "connection": "close"})
     for number, path in death.connections:
         answer = error_response(path, problem)

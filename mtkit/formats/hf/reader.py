@@ -10,7 +10,7 @@ the id in the file is not used), utils/padding.rs, utils/truncation.rs.
 
 from __future__ import annotations
 
-from mtkit.errors import FormatError, UnsupportedError
+from mtkit.errors import FormatError, UnsupportedError, format_first
 from mtkit.formats.contract import Reading
 from mtkit.formats.hf.components import read_stage, residue
 from mtkit.formats.hf.config import CLEAN_UP, SideFiles, config_forms
@@ -68,9 +68,8 @@ def read_spec(source: Source) -> Reading:
     if only:
         document = list_tokens(document, added)
     spec = specification(document, beside, vocabulary, model, added)
-    names = ", ".join(token.content.decode("utf-8", "replace") for token in only[:3])
-    more = f" and {len(only) - 3} more" if len(only) > 3 else ""
-    assumptions = (f"added tokens that {CONFIG} or a file like it has alone: {names}{more}",)
+    names = format_first([token.content.decode("utf-8", "replace") for token in only], 3)
+    assumptions = (f"added tokens that {CONFIG} or a file like it has alone: {names}",)
     return Reading(spec, assumptions if only else ())
 
 
