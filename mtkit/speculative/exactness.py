@@ -55,12 +55,11 @@ def exact_context(settings: ContextSettings) -> ContextSettings:
 
     Without ``swa_full``, the order in which a window is added up depends on earlier texts.
     """
-    wrong = [f"{wording('--kv-type ', 'kv_type=')}{settings.kv_type}"] * (
-        settings.kv_type not in _EXACT_KV_TYPES
-    )
-    wrong += [wording("--flash-attention off", "flash_attention=off")] * (
-        settings.flash_attention == "off"
-    )
+    kind, wrong = settings.kv_type, []
+    if kind not in _EXACT_KV_TYPES:
+        wrong.append(wording(f"--kv-type {kind}", f'kv_type="{kind}"'))
+    if settings.flash_attention == "off":
+        wrong.append(wording("--flash-attention off", 'flash_attention="off"'))
     if wrong:
         raise UsageError(
             f"{' '.join(wrong)}: greedy text may differ from plain decoding",
