@@ -127,8 +127,8 @@ def tensor_notes(
         if name not in used and not any(is_named(name, row.names) for row in TENSORS):
             groups.setdefault(re.sub(r"\d+", "N", name).rpartition(".")[0], []).append(name)
     for names in groups.values():
-        some = format_first([shown(name) for name in names], 1)
-        yield f"tensor {some}: not in a GGUF of {architecture.name}"
+        text = format_first([shown(name) for name in names], 1)
+        yield f"tensor {text}: not in a GGUF of {architecture.name}"
 
 
 def token_notes(folder: str, ids: Callable[[str], int | None]) -> Iterator[str]:
