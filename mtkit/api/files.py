@@ -107,9 +107,10 @@ def convert(
 ) -> Conversion:
     """Convert a tokenizer to another format, or a whole model.
 
-    A folder with config.json and weights becomes a GGUF, as do an adapter's folder and, with
-    ``tokenizer``, a checkpoint of llama2.c. ``to="hf-model"`` turns a GGUF into a folder.
-    Everything else is read as a tokenizer. Type checkers know which arguments go together.
+    A folder with config.json and weights becomes a GGUF, as do an adapter's folder, the model in a
+    llamafile or in a format before GGUF and, with ``tokenizer``, a checkpoint of llama2.c.
+    ``to="hf-model"`` turns a GGUF into a folder. Everything else is read as a tokenizer. Type
+    checkers know which arguments go together.
 
     Args:
         src: A tokenizer, the path of a model folder or GGUF, or anything else that ``load``
@@ -149,6 +150,7 @@ def convert(
     from mtkit.conversion.key_types import metadata_keys
     from mtkit.conversion.tokenizer import convert as convert_tokenizer
     from mtkit.conversion.tokenizer import target_format
+    from mtkit.sources import stores
     from mtkit.tokenizer.tokenizer import Tokenizer
 
     arguments = {
@@ -208,6 +210,11 @@ def convert(
         vocabulary = tokenizer if isinstance(tokenizer, Tokenizer) else load(tokenizer)
         take("a checkpoint of llama2.c", "tokenizer", "metadata")
         return convert_checkpoint(folder, vocabulary, dst, about=about, **shared)
+    elif target == "gguf" and os.path.isfile(folder) and stores.holds_model(folder):
+        from mtkit.conversion.model import convert_whole
+
+        take("a model in one file", "metadata")
+        return convert_whole(folder, dst, about=about, force=force, dry_run=dry_run)
     take("a tokenizer", "vocab_only")
     return convert_tokenizer(src, dst, to=to, **shared)
 

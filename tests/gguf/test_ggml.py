@@ -11,7 +11,6 @@ import pytest
 
 import mtkit
 from mtkit.base.binary import Source
-from mtkit.conversion.model import convert_whole
 from mtkit.errors import MtkitError, UnsupportedError
 from mtkit.gguf import ggml, open_gguf
 from mtkit.sources.locate import MODEL, locate
@@ -58,7 +57,7 @@ def old_file(kind: str, version: int, number: int = F16) -> bytes:
 def test_a_model_is_read(kind: str, version: int, tmp_path: Path) -> None:
     path = tmp_path / "old.bin"
     path.write_bytes(old_file(kind, version))
-    assert convert_whole(path, tmp_path / "new.gguf").assumptions == ggml.ASSUMPTIONS
+    assert mtkit.convert(path, tmp_path / "new.gguf").assumptions == ggml.ASSUMPTIONS
     file = open_gguf(str(tmp_path / "new.gguf"))
     found = {key: value for key, value in file.metadata.items() if key.startswith("llama.")}
     assert found == {
