@@ -275,11 +275,8 @@ def _guarded(name: str, call: Callable[[], object]) -> object:
         return call()
     from mtkit.base import binary
 
-    binary.guard_all()
-    try:
+    with binary.guard_all():
         return call()
-    finally:
-        binary.require_whole()
 
 
 def _watched(name: str, args: list[str], call: Callable[[], object]) -> object:

@@ -14,6 +14,7 @@ import os
 import stat
 import struct
 import sys
+from contextlib import contextmanager
 
 from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError, system_message
 
@@ -353,10 +354,18 @@ def map_file(path: str, *, guard: bool = False) -> Buffer:
 _guarded: list[MappedFile] | None = None
 
 
-def guard_all() -> None:
-    """Guard all files that are mapped from now on, in a process that ends soon."""
+@contextmanager
+def guard_all() -> Iterator[None]:
+    """Guard all files that are mapped meanwhile; an error at the end where one was truncated."""
     global _guarded  # noqa: PLW0603
-    _guarded = _guarded or []
+    before, _guarded = _guarded, []
+    try:
+        yield
+    finally:
+        try:
+            require_whole()
+        finally:
+            _guarded = before
 
 
 def require_whole() -> None:
