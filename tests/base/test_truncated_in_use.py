@@ -183,7 +183,7 @@ def test_what_a_command_reads_is_asked_at_its_end(size: int, tmp_path: Path) -> 
     path, target = tmp_path / "model", tmp_path / "copy"
     path.write_bytes(b"x" * 100_000)
     with (
-        pytest.raises(ResourceError, match="model: was truncated .*run the command again"),
+        pytest.raises(ResourceError, match=r"model: was truncated .*run the command again"),
         binary.guard_all(),
     ):
         data = map_file(str(path))
