@@ -182,17 +182,19 @@ def test_what_a_command_reads_is_asked_at_its_end(size: int, tmp_path: Path) -> 
     pytest.importorskip("mtkit._native")
     path, target = tmp_path / "model", tmp_path / "copy"
     path.write_bytes(b"x" * 100_000)
-    with (
-        pytest.raises(ResourceError, match=r"model: was truncated .*run the command again"),
-        binary.guard_all(),
-    ):
-        data = map_file(str(path))
-        binary.require_whole()
-        os.truncate(path, size)
-        assert set(data[:size]) <= {ord("x")}  # no signal; what is gone are zeros
-        said = "was truncated or overwritten while it was read|it is copied from became shorter"
-        for content in (bytes(data), iter([data])):
-            with pytest.raises(ResourceError, match=said):
-                write_files({str(target): content})
-        assert [file.name for file in tmp_path.iterdir()] == ["model"]
+
+    def command() -> None:
+        with binary.guard_all():
+            data = map_file(str(path))
+            binary.require_whole()
+            os.truncate(path, size)
+            assert set(data[:size]) <= {ord("x")}  # no signal; what is gone are zeros
+            said = "was truncated or overwritten while it was read|it is copied from became shorter"
+            for content in (bytes(data), iter([data])):
+                with pytest.raises(ResourceError, match=said):
+                    write_files({str(target): content})
+            assert [file.name for file in tmp_path.iterdir()] == ["model"]
+
+    with pytest.raises(ResourceError, match=r"model: was truncated .*run the command again"):
+        command()
     write_files({str(target): b"a later command in the same process"})
