@@ -154,7 +154,7 @@ m.generate("Hi", tools=[])
 """.strip().splitlines()  # noqa: E501
 ADVICE = {
     'm.generate("Hello", max_tokens=4)': "here: n_predict",
-    'm.chat([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x.png"}}]}])': r"messages\[0\].content\[0\]: is image_url, and",  # noqa: E501
+    'm.chat([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x.png"}}]}])': r"messages\[0\].content\[0\]: is image_url, but",  # noqa: E501
     'm.generate(["a", "b"])': "call it for each text",
     'tok.encode("Hello", max_length=3)': "known: add_special_tokens, .*truncation",
     'mtkit.count(["a", "b"])': "encode_batch_ids",
