@@ -202,7 +202,8 @@ def _find_in_caches(
     if path is not None and not (download and is_part):
         return path, None
     can_fetch = kind is MODEL and download is False
-    other = "-m ORG/NAME:QUANT --download fetches one" if can_fetch else ""
+    way = "-m ORG/NAME:QUANT --download fetches one"
+    other = wording(way, f"mtkit generate {way}") if can_fetch else ""
     if hub.parse(hub.split_quant(name)[0] if kind is MODEL else name) is None:
         if other and re.fullmatch(r"\w[\w.-]*:\w[\w.-]*", name):  # as Ollama has it
             hint += f"; {other}"

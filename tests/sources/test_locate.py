@@ -85,7 +85,10 @@ def test_what_is_not_there_is_said(wanted: FileKind, tmp_path: Path) -> None:
     assert caught.value.hint == wanted.hint[1]
     with pytest.raises(UsageError, match="no such file; ") as caught:
         locate("nowhere", wanted, download=False)
-    assert caught.value.hint == f"{wanted.hint[1]}; {wanted.fetch[1].format(name='ORG/NAME')}"
+    way = wanted.fetch[1].format(name="ORG/NAME")
+    if wanted is MODEL:
+        way = "mtkit generate -m ORG/NAME:QUANT --download fetches one"
+    assert caught.value.hint == f"{wanted.hint[1]}; {way}"
     with pytest.raises(UsageError, match="no model of that name") as caught:
         locate("Own/none", wanted, download=False)
     assert caught.value.hint == wanted.fetch[1].format(name="Own/none")
@@ -285,7 +288,7 @@ def test_the_hub_s_address_before_a_name(store: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["qwen", "llama3.2", "llama3.2:1b"])
 def test_a_name_that_is_nowhere_says_what_fetches_a_model(store: Path, name: str) -> None:
-    with pytest.raises(UsageError, match=r"LM Studio.*; -m ORG/NAME:QUANT --download fetches one"):
+    with pytest.raises(UsageError, match=r"LM Studio.*; mtkit generate -m ORG/NAME:QUANT --download fetches one"):
         locate(name, MODEL, download=False)
     with pytest.raises(UsageError) as caught:
         locate("x.gguf", MODEL, download=False)
