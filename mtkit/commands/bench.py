@@ -21,6 +21,9 @@ OPTIONS = {
     "texts": Option(
         "", "Text files; - for standard input; default: texts that come with Python.", "[TEXT]..."
     ),
+    "tokenizer": Option(
+        "-t --tokenizer", "Tokenizer: file, folder or ORG/NAME; - for standard input.", "NAME"
+    ),
     "rounds": Option("--rounds", "Number of rounds.", "N", low=1),
     "size": Option("--size", "Read at most this much of each text, such as 200k.", "BYTES"),
     "model": Option(
@@ -32,7 +35,9 @@ OPTIONS = {
     "prompts": Option("-p --n-prompt", "Sizes of prompts in tokens; 0: none.", "N,..."),
     "answers": Option("-n --n-gen", "Numbers of single tokens; 0: none.", "N,..."),
     "threads": Option("--threads", "Numbers of threads; default: measured.", "N,..."),
-    "kv_types": Option("--kv-type", "Types of the KV cache.", "TYPE,...", also="-ctk"),
+    "kv_types": Option(
+        "--kv-type", "Types of the KV cache.", "TYPE,...", also="-ctk --cache-type-k"
+    ),
     "gpu_layers": Option(
         "-ngl --gpu-layers", "Layers to offload to GPUs; -1: all.", "N", also="--n-gpu-layers"
     ),

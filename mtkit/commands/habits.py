@@ -222,7 +222,7 @@ _HABITS: dict[str, dict[str, str]] = {
         {
             "-r --repetitions": "--rounds N",
             "-pg -d --n-depth": "-p and -n measure prompts and single tokens, each on its own",
-            "-ctk --cache-type-k -ctv --cache-type-v": "--kv-type TYPE sets keys and values",
+            "-ctv --cache-type-v": "--kv-type TYPE sets keys and values",
             "-f --file": "a text is an argument: mtkit bench FILE",
         }
     ),

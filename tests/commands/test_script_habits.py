@@ -82,9 +82,9 @@ def test_names_and_metadata(base: Path, tmp_path: Path, mtkit: Run) -> None:
 @pytest.mark.parametrize(
     ("document", "what"),
     [
-        ({"general.athor": "x"}, "general.athor: is not a key of --metadata"),
-        ({"general.architecture": "x"}, "general.architecture: is not a key of --metadata"),
-        ({"llama.block_count": 1}, "llama.block_count: is not a key of --metadata"),
+        ({"general.athor": "x"}, "general.athor: is not a key of metadata"),
+        ({"general.architecture": "x"}, "general.architecture: is not a key of metadata"),
+        ({"llama.block_count": 1}, "llama.block_count: is not a key of metadata"),
         ({"general.author": 3}, "'3' is not of the type string"),
         ({"general.tags": "x"}, "'x' is not of the type string[]"),
         ({"general.datasets": [{"nme": "x"}]}, "general.dataset.0.nme: is not known"),

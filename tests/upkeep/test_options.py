@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FLAGS_ONCE = {"--count", "--metadata", "--tokens", "--tokenizer", "--unset"}
 
 OWN = {
+    ("bench", "--tokenizer"),  # -m is a model to measure
     ("edit", "--tokenizer"),  # its FILE is the model
     ("edit", "--chat-template-file"),  # the other tools' --chat-template is a file or a text there
     ("inspect", "--kv-type"),  # a plan has no types of keys and of values
