@@ -108,7 +108,7 @@ def _run_process() -> int:
     _WHEN_IMPORTED.append(_collect_garbage)
     # numpy holds arrays here and multiplies none: its BLAS would start a thread for every core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # The gguf package imports it where it is there: 1.3 s of 1.4, for classes that nothing here uses.
+    # The gguf package imports it where it is installed: 1.3 s of 1.4, for classes not used here.
     sys.modules.setdefault("mistral_common", None)  # type: ignore[arg-type]  # None: not importable
     _open_closed()
     if sys.platform == "win32":

@@ -97,8 +97,8 @@ def fields(record: Record | type[Record]) -> tuple[str, ...]:
 
 def replace(record: R, **changes: Any) -> R:
     """Return a copy of a record with some fields changed."""
-    values = {name: getattr(record, name) for name in fields(record)}
-    return type(record)(**{**values, **changes})
+    own = record.__dict__
+    return type(record)(**({name: own[name] for name in fields(record)} | changes))
 
 
 class _Idiomatic(type):

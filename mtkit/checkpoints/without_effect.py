@@ -43,10 +43,10 @@ class NoEffect(Record):
 READ_FILES: dict[str, tuple[str, ...]] = {
     "the model": (MODEL_CONFIG, "params.json", WEIGHTS, INDEX, TORCH_INDEX, "model*.safetensors"),
     "the tokenizer": (
-        "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "chat_template*",
-        "additional_chat_templates/", "tekken*.json", "*.model", "*.model.v*", "*.tiktoken",
-        "pattern.json", "vocab.json", "merges.txt", "vocab.txt", "rwkv_vocab*.txt",
-        "tokenizer.jsonl", "tokenizer.txt", "tokenizer.bin", "*.mtok",
+        "tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+        "chat_template.json", "additional_chat_templates/", "tekken*.json", "*.model",
+        "*.model.v*", "*.tiktoken", "pattern.json", "vocab.json", "merges.txt", "vocab.txt",
+        "rwkv_vocab*.txt", "tokenizer.jsonl", "tokenizer.txt", "tokenizer.bin", "*.mtok",
     ),
     "defaults for sampling, special tokens": (GENERATION,),
     "name, license, tags": (CARD,),

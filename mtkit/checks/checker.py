@@ -34,7 +34,14 @@ from mtkit.checks import (
 from mtkit.checks.report import Report, survey_findings
 from mtkit.checks.tensors import TYPE_RULES, UNFINISHED_RULES
 from mtkit.conversion.programs import PROGRAMS
-from mtkit.errors import FormatError, UnsupportedError, UsageError, format_count, wording
+from mtkit.errors import (
+    FormatError,
+    MtkitError,
+    UnsupportedError,
+    UsageError,
+    format_count,
+    wording,
+)
 from mtkit.sources import hub
 from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
 

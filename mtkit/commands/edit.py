@@ -150,15 +150,9 @@ def _cells(change: Change) -> Sequence[str]:
 
 def _short(change: Change) -> Sequence[str]:
     return [
-        text if len(text) <= _MOST_LETTERS else output.Escaped(f"{text[:_MOST_LETTERS]}…")
+        text if len(text) <= _MOST_LETTERS else type(text)(f"{text[:_MOST_LETTERS]}…")
         for text in _cells(change)
     ]
-
-
-def _cells(change: Change) -> Sequence[str]:
-    """Return a change with its values as they are: they are escaped once already."""
-    what, name, before, after = change
-    return [what, name, *(output.Escaped(printable(text)) for text in (before, after))]
 
 
 _MOST_LETTERS = 200

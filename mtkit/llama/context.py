@@ -14,6 +14,7 @@ import weakref
 
 from mtkit.base.process import Closeable
 from mtkit.base.record import replace
+from mtkit.base.watch import Calling
 from mtkit.errors import (
     MtkitError,
     ResourceError,

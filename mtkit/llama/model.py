@@ -14,7 +14,7 @@ import re
 import weakref
 
 from mtkit.base.process import Closeable
-from mtkit.base.watch import tell
+from mtkit.base.watch import Calling, tell
 from mtkit.errors import FormatError, UnsupportedError, UsageError, wording
 from mtkit.llama.shared_library import (
     Interrupts,

@@ -21,7 +21,7 @@ that begins or ends like part of a spelling gets one there, too: a template that
 from __future__ import annotations
 
 from mtkit.chat.rewriting import Rewriter, render_or_simplify
-from mtkit.chat.template import TemplateRefusal
+from mtkit.chat.template import REASONING, TemplateRefusal
 from mtkit.errors import UnsupportedError, UsageError, wording
 from mtkit.llama.shared_library import apply_builtin_template, builtin_templates
 

@@ -105,9 +105,8 @@ def _rows(
 ) -> Iterator[tuple[object, ...]]:
     stages = []
     for stage in report.stages:
-        settings = ", ".join(map(" ".join, stage.settings))
-        # Patterns are shown as they are written, with single backslashes.
-        stages.append((stage.stage, stage.name, output.Escaped(printable(settings))))
+        text = ", ".join(f"{name} {value}" for name, value in stage.settings)
+        stages.append((stage.stage, stage.name, _printable_text(text)))  # a pattern can be copied
     yield from (row for row in stages if row[0] == "model")
     for name, count in report.counts.items():
         yield "tokens", name, count
