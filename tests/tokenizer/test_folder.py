@@ -144,12 +144,12 @@ def test_what_ends_an_answer_and_templates_that_do_not_parse_are_said(tmp_path: 
     path = folder(tmp_path / "model", files, rows=SIZE)
     assumptions = convert_model(path, tmp_path / "m.gguf").assumptions
     text = mtkit.load(path).id_to_token(300)
-    assert any(f"the id 300 ({text!r}), too, but not" in note for note in assumptions)
+    assert any(f"the id 300 ({text!r}) ends an answer, too, but" in note for note in assumptions)
     assert any("'default' does not parse" in note for note in assumptions)
     path = folder(tmp_path / "sound", {CONFIG: {**CLASS, "chat_template": "{{ 1 }}"}}, rows=SIZE)
     sound = " ".join(convert_model(path, tmp_path / "s.gguf").assumptions)
     assert "does not parse" not in sound
-    assert "an answer ends" not in sound
+    assert "ends an answer" not in sound
 
 
 SOFT = {str(SIZE): entry("<soft>", True)}
