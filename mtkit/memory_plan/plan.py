@@ -153,8 +153,8 @@ def repacked_bytes(tensors: tuple[Tensor, ...], features: AbstractSet[str], *, m
 
 CELLS = 256
 """llama.cpp rounds the number of tokens that a cache holds up to a multiple of this."""
-_PROCESS = 52_000_000
-"""Python, numpy and llama.cpp (measured: 50 to 53 MB)."""
+_PROCESS = 48_000_000
+"""Python, numpy and llama.cpp (measured: 46 to 50 MB)."""
 _TOKEN_BYTES, _MERGE_BYTES = 181, 154
 """What llama.cpp's vocabulary takes (measured with 49,152 to 262,144 tokens)."""
 
