@@ -2,7 +2,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-PYTEST ?= -n auto
+# One worker more than cores: tests that wait for a server or a program leave theirs to the others.
+PYTEST ?= -n $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 BIN = $(VENV)/bin
 CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mtkit
 WHEELS = $(CACHE)/wheels/$(shell uname -m)

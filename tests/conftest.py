@@ -102,6 +102,13 @@ def mtkit(tmp_path: Path) -> Run:
     return run
 
 
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that all workers of a run share, and that ends with it."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Start Chromium for the tests of a module; they have no event loop of their own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ UNEQUAL = frozenset({"deepseek-v3", "exaone4", "phi3", "bert", "t5"})
 """llama.cpp itself computes something else than transformers, or has no logits."""
 
 
+@cache
 def kept_differences() -> dict[str, str]:
     """Return the keys that the page lists as written otherwise: key -> cases, "any" or names."""
     rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), re.M)
@@ -126,10 +128,9 @@ OWN_TOKENIZER = "b-xlmr"
 @pytest.mark.parametrize(
     "name", [*NAMES, *(n for n in hf_models.more_names() if not n.startswith(OWN_TOKENIZER))]
 )
-def test_keys_are_the_converters(name: str, tmp_path: Path) -> None:
+def test_keys_are_the_converters(name: str, run_folder: Path) -> None:
     """Keys, types and values; what is kept different is a line of docs/models.md."""
-    done = convert_model(hf_models.folder(name), tmp_path / "m.gguf", allow_loss=LOSSES)
-    found = hf_models.keys_of(open_gguf(done.path))
+    found = hf_models.keys_of(open_gguf(str(hf_models.converted(run_folder, name))))
     wanted = hf_models.expected_keys(name, "auto")
     different = {
         key: (wanted.get(key), found.get(key))
@@ -140,7 +141,7 @@ def test_keys_are_the_converters(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_llama_cpp_computes_what_transformers_does(name: str, tmp_path: Path) -> None:
+def test_llama_cpp_computes_what_transformers_does(name: str, run_folder: Path) -> None:
     """The 16 largest logits of the F32 file, within 0.5 % of the deviation of all of them."""
     if name in UNEQUAL:
         pytest.skip("llama.cpp computes something else than transformers for this architecture")
@@ -150,24 +151,21 @@ def test_llama_cpp_computes_what_transformers_does(name: str, tmp_path: Path) ->
     reference("llama_cpp")
     from reference_logits import last_logits
 
-    done = convert_model(hf_models.folder(name), tmp_path / "m.gguf", kind="f32", allow_loss=LOSSES)
-    logits = last_logits(done.path, case["ids"])
+    logits = last_logits(str(hf_models.converted(run_folder, name, "f32")), case["ids"])
     for token, value in case["top"]:
         assert abs(logits[token] - value) <= 0.005 * case["std"], token
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in hf_models.cases_with_parts()])
-def test_a_folder_comes_back(name: str, tmp_path: Path) -> None:
+def test_a_folder_comes_back(name: str, run_folder: Path, tmp_path: Path) -> None:
     """HF → GGUF of the same type → HF: the same bytes of every tensor."""
     if name.startswith(OTHER_NAMES):
         pytest.skip("the folder comes back with other names or numbers, and makes the same GGUF")
     if name in OTHERWISE:
         pytest.skip(OTHERWISE[name])
     source = hf_models.folder(name)
-    done = convert_model(
-        source, tmp_path / "m.gguf", kind=hf_models.own_kind(name), allow_loss=LOSSES
-    )
-    back = convert_to_folder(done.path, tmp_path / "back", allow_loss=LOSSES)
+    path = hf_models.converted(run_folder, name, hf_models.own_kind(name))
+    back = convert_to_folder(str(path), tmp_path / "back", allow_loss=LOSSES)
     before, after = (model_folder.read(str(path)).tensors for path in (source, back.path))
     left = {key for key in before if key in LEFT_OUT or key.endswith(BEHIND)}
     assert sorted(after) == sorted(before.keys() - left)
@@ -184,21 +182,19 @@ def test_a_folder_comes_back(name: str, tmp_path: Path) -> None:
     "name",
     [n for n in NAMES if n in hf_models.cases_with_parts() or n.startswith(OTHER_NAMES)],
 )
-def test_a_gguf_comes_back(name: str, tmp_path: Path) -> None:
+def test_a_gguf_comes_back(name: str, run_folder: Path, tmp_path: Path) -> None:
     """HF → GGUF → HF → GGUF: the same bytes of every tensor, from names of the first class."""
     kind = hf_models.own_kind(name)
-    first = convert_model(
-        hf_models.folder(name), tmp_path / "first.gguf", kind=kind, allow_loss=LOSSES
-    )
+    first = hf_models.converted(run_folder, name, kind)
     own = (why for start, why in OWN_TOKENIZERS.items() if name.startswith(start))
     reason = next(own, NO_WAY_BACK.get(name))
     if reason is not None:
         with pytest.raises((LossError, UnsupportedError), match=reason):
-            convert_to_folder(first.path, tmp_path / "back", allow_loss=LOSSES)
+            convert_to_folder(str(first), tmp_path / "back", allow_loss=LOSSES)
         return
-    back = convert_to_folder(first.path, tmp_path / "back", allow_loss=LOSSES)
+    back = convert_to_folder(str(first), tmp_path / "back", allow_loss=LOSSES)
     second = convert_model(back.path, tmp_path / "second.gguf", kind=kind, allow_loss=LOSSES)
-    ours, again = (open_gguf(one.path) for one in (first, second))
+    ours, again = open_gguf(str(first)), open_gguf(second.path)
     assert _tensors(again) == _tensors(ours)
     wanted, found = (hf_models.keys_of(one) for one in (ours, again))
     different = {key for key in {**wanted, **found} if wanted.get(key) != found.get(key)}

@@ -29,7 +29,6 @@ from mtkit.gguf.file import Tensor
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor
 
-LOSSES = ("ids", "ids-possible")
 STOPS = ("llama.cpp gives up", "requires ctx_other")
 """llama.cpp loads a model and aborts while it computes, or needs another model beside it."""
 TRUE_FINDINGS = {"LLaDAMoEModelLM": "gguf-id-range"}
@@ -59,10 +58,8 @@ def llama_cpp() -> Iterator[Loading]:
         yield loading
 
 
-def converted(name: str, folder: Path) -> GgufFile:
-    target = folder / f"{name}.gguf"
-    convert_model(hf_models.folder(name), target, kind="f32", allow_loss=LOSSES)
-    return open_gguf(str(target))
+def converted(name: str, run_folder: Path) -> GgufFile:
+    return open_gguf(str(hf_models.converted(run_folder, name, "f32")))
 
 
 def refusal(llama_cpp: Loading, path: Path, sound: str) -> str:
@@ -122,8 +119,10 @@ KINDS = ("missing", "shape", "type", "surplus", "short", "long", "zero")
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_what_llama_cpp_refuses_is_found(name: str, llama_cpp: Loading, tmp_path: Path) -> None:
-    file = converted(name, tmp_path)
+def test_what_llama_cpp_refuses_is_found(
+    name: str, llama_cpp: Loading, run_folder: Path, tmp_path: Path
+) -> None:
+    file = converted(name, run_folder)
     sound = llama_cpp.refusal(file.name)
     rng, target = Random(name), tmp_path / "spoiled.gguf"
     refused = set()
@@ -140,9 +139,9 @@ def test_what_llama_cpp_refuses_is_found(name: str, llama_cpp: Loading, tmp_path
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_download_that_did_not_end_is_found(name: str, tmp_path: Path) -> None:
+def test_a_download_that_did_not_end_is_found(name: str, run_folder: Path, tmp_path: Path) -> None:
     """Zeros from anywhere in the data to the end, as of a file whose place was kept."""
-    file = converted(name, tmp_path)
+    file = converted(name, run_folder)
     last = max((one for one in file.tensors if len(one.shape) > 1), key=lambda one: one.offset)
     end = file.data_offset + last.offset
     rng, target = Random(name), tmp_path / "unfinished.gguf"
@@ -155,23 +154,25 @@ def test_a_download_that_did_not_end_is_found(name: str, tmp_path: Path) -> None
         assert report.exit_code == 1
 
 
-def test_a_trial_says_what_no_rule_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_says_what_no_rule_knows(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reference("llama_cpp")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    file = converted(VOCABULARY, tmp_path)
+    file = converted(VOCABULARY, run_folder)
     assert check(file.name).exit_code == 0
     report = check(file.name, runs_on=["llama.cpp"])
     (finding,) = (one for one in report.findings if one.rule.code == "runs-model")
     assert finding.what.startswith("cannot be loaded: llama.cpp says: ")
     assert report.exit_code == 1
-    sound = converted("llama-spm", tmp_path)
+    sound = converted("llama-spm", run_folder)
     assert check(sound.name, runs_on=["llama.cpp"]).exit_code == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_sound_file_has_no_finding(name: str, llama_cpp: Loading, tmp_path: Path) -> None:
+def test_a_sound_file_has_no_finding(name: str, llama_cpp: Loading, run_folder: Path) -> None:
     """A file that llama.cpp loads has no finding; one of the converter's that it refuses has."""
-    file = converted(name, tmp_path)
+    file = converted(name, run_folder)
     report = check(file.name, deep=True)
     found = [one for one in report.findings if one.rule.severity != "note"]
     found = [one for one in found if one.rule.code != TRUE_FINDINGS.get(name)]
@@ -186,10 +187,10 @@ def test_a_sound_file_has_no_finding(name: str, llama_cpp: Loading, tmp_path: Pa
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != VOCABULARY])
 def test_the_rows_that_can_be_missing_are_the_loaders(
-    name: str, llama_cpp: Loading, tmp_path: Path
+    name: str, llama_cpp: Loading, run_folder: Path, tmp_path: Path
 ) -> None:
     """Which of a layer's tensors llama.cpp can do without, and no finding then, else one."""
-    file = converted(name, tmp_path)
+    file = converted(name, run_folder)
     sound = llama_cpp.refusal(file.name)
     shapes = {tensor.name: tensor.shape[::-1] for tensor in file.tensors}
     architecture = recognize(file.metadata, shapes).architecture

@@ -6,6 +6,8 @@ import gzip
 import hashlib
 import json
 import struct
+from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +19,7 @@ from mtkit.formats import gguf
 from mtkit.formats.gguf import roles as gguf_roles
 from mtkit.pipeline import Pipeline
 from mtkit.pipeline.byte_decoders import bytes_by_role
+from mtkit.pipeline.models import build
 from mtkit.spec import replace
 from mtkit.spec.decoders import Pieces
 from mtkit.spec.post_processors import Template
@@ -57,6 +60,22 @@ def load(name: str, overrides: dict[str, Any]) -> TokenizerSpec:
     """Read a shared vocabulary file."""
     source = Source.open(str(shared(f"gguf-vocab/ggml-vocab-{name}.gguf")))
     return gguf.read(source, overrides).spec
+
+
+_encoders: list[tuple[TokenizerSpec, Any]] = []
+
+
+def encoder_of_words(spec: TokenizerSpec) -> Any:
+    """Build a model's encoder, or return the one of an equal model, which encodes a word once.
+
+    The 55 names of pre-tokenizers cut the same texts of one vocabulary into mostly the same words.
+    """
+    for known, encoder in _encoders:
+        if (known.model, known.vocabulary) == (spec.model, spec.vocabulary):
+            return encoder
+    encoder = SimpleNamespace(encode=cache(build(spec).encode))
+    _encoders.append((spec, encoder))
+    return encoder
 
 
 def mismatches(

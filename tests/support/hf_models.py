@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from support import CACHE, SHARED, TESTS, shared
 
+from mtkit.conversion.model import convert_model
 from mtkit.gguf.arrays import GgufArray
 
 if TYPE_CHECKING:
@@ -150,6 +151,17 @@ def _written(name: str, description: dict[str, Any], script: str) -> Path:
             moved.rename(out)
         except OSError:  # another process was faster
             assert out.is_dir()
+    return out
+
+
+def converted(run_folder: Path, name: str, kind: str = "auto") -> Path:
+    """Return the GGUF of a case, converted once in a run whichever worker asks first."""
+    out = run_folder / "converted" / f"{name}-{kind}.gguf"
+    if not out.exists():
+        part = out.with_name(f"{os.getpid()}-{out.name}")
+        out.parent.mkdir(exist_ok=True)
+        convert_model(folder(name), part, kind=kind, allow_loss=("ids", "ids-possible"))
+        part.rename(out)
     return out
 
 
