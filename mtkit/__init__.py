@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from mtkit.api.files import convert, edit, quantize
     from mtkit.api.generation import generate
     from mtkit.api.inspection import compare, count, diff, explain, inspect
-    from mtkit.api.model import Model, Reply
+    from mtkit.api.model import Model
+    from mtkit.api.reply import Reply
     from mtkit.checks import Report, check
     from mtkit.conversion.tokenizer import Conversion
     from mtkit.errors import (
@@ -81,7 +82,7 @@ _MODULES = {
     "Explanation": "mtkit.tokenizer.explanation",
     "GgufFile": "mtkit.gguf",
     "Model": "mtkit.api.model",
-    "Reply": "mtkit.api.model",
+    "Reply": "mtkit.api.reply",
     "Report": "mtkit.checks",
     "Tokenizer": "mtkit.tokenizer.tokenizer",
     "TokenizerSpec": "mtkit.spec",
@@ -100,6 +101,7 @@ _MODULES = {
     "quantize": "mtkit.api.files",
 }
 """Where each export is defined; errors are in ``mtkit.errors``."""
+_PACKAGES = ("errors", "hf", "tiktoken")
 
 
 def __getattr__(name: str) -> Any:
@@ -107,7 +109,7 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return getattr(import_module(_MODULES.get(name, "mtkit.errors")), name)
-    if name in ("errors", "hf", "tiktoken"):  # as after importing them
+    if name in _PACKAGES:  # as after importing them
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
@@ -119,4 +121,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, *_PACKAGES, "__version__"])

@@ -6,12 +6,12 @@ import json
 import os
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
-from typing import Generic, TypeVar
 from weakref import ref
 
 from mtkit.api.generation import Answer, prompt_ids
+from mtkit.api.reply import Reply, Stream, in_thread
 from mtkit.base.process import Closeable
-from mtkit.base.record import Idioms, Record, replace
+from mtkit.base.record import Idioms, replace
 from mtkit.base.turns import Turns
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.llm.runner import context_tokens, open_model, plan_settings
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from mtkit.api.generation import Generation
+    from mtkit.api.reply import Part_, Result
     from mtkit.chat.answer import Form, Part
     from mtkit.llm.keywords import AnswerKeywords, ModelKeywords
     from mtkit.llm.perplexity import Perplexity
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from mtkit.memory_plan.plan import Plan
     from mtkit.speculative.rounds import Speculation
     from mtkit.tokenizer.tokenizer import Tokenizer
-
-Part_ = TypeVar("Part_")
-Result = TypeVar("Result")
 
 OF_AN_ANSWER = frozenset(
     {*table(SamplerSettings), "n_predict", "stops", "parse_special", "add_special", "special",
@@ -59,77 +57,6 @@ _CONTEXT = 4096
 """Tokens of context where no setting says how many, as ``mtkit chat`` has it."""
 _MOST_EMBEDDED = 8192
 """Tokens of a text for a vector, unless the context is larger."""
-
-
-class Reply(Idioms, Record):
-    """The answer of a model in a conversation.
-
-    Attributes:
-        content: The text, without the reasoning.
-        reasoning: The reasoning; empty where there is none.
-        tool_calls: Calls of tools as OpenAI's API has them: ``id``, ``type`` and ``function``,
-            whose ``arguments`` are JSON.
-        generation: Its tokens, why it ended, and times.
-    """
-
-    content: str
-    reasoning: str
-    tool_calls: list[dict[str, Any]]
-    generation: Generation
-
-    @property
-    def message(self) -> dict[str, Any]:
-        """The message to append to a conversation before its next turn."""
-        message: dict[str, Any] = {"role": "assistant", "content": self.content}
-        if self.reasoning:
-            message["reasoning_content"] = self.reasoning
-        if self.tool_calls:
-            message["tool_calls"] = self.tool_calls
-        return message
-
-    def _repr_html_(self) -> str:
-        from mtkit.base.notebook import figure, note, table
-
-        calls = [(c["function"]["name"], c["function"]["arguments"]) for c in self.tool_calls]
-        parts: list[object] = [note(self.reasoning)] if self.reasoning else []
-        parts += [self.content] if self.content else []
-        parts += [table(("call", "arguments"), calls)] if calls else []
-        return figure(*parts)
-
-    def __repr__(self) -> str:
-        calls = f", {len(self.tool_calls)} calls" if self.tool_calls else ""
-        return f"<Reply, end {self.generation.end!r}{calls}: {self.content!r}>"
-
-
-class Stream(Idioms, Closeable, Generic[Part_, Result]):
-    """The parts of an answer as they come; iterate over it. Closing it ends the answer."""
-
-    def __init__(
-        self, parts: Generator[Part_, None, None], result: Callable[[], Result | None]
-    ) -> None:
-        self._parts, self._result = parts, result
-
-    def __iter__(self) -> Iterator[Part_]:
-        return self
-
-    def __next__(self) -> Part_:
-        return next(self._parts)
-
-    @property
-    def result(self) -> Result:
-        """The whole answer, or what there is of one that was closed.
-
-        Raises:
-            UsageError: It has not ended.
-        """
-        result = self._result()
-        if result is None:
-            raise UsageError("the answer has not ended", hint="read it to its end, or close it")
-        return result
-
-    def close(self) -> None:
-        """End the answer; the model is free for the next."""
-        self._parts.close()
 
 
 class Model(Idioms, Closeable):
@@ -162,6 +89,8 @@ class Model(Idioms, Closeable):
             FormatError: The file cannot be loaded.
             ResourceError: The model does not fit in memory.
         """
+        if "model" in settings:
+            raise UsageError("is not a setting", field="model", hint="here: the first argument")
         own = settings_of(TextAnswerSettings, {**settings, "model": path})
         self._settings = setup.prepare_settings(own)
         self._has_limit = _sets("n_predict", settings)
@@ -360,13 +289,13 @@ class Model(Idioms, Closeable):
         self, prompt: str | bytes | Sequence[int], **settings: Unpack[AnswerKeywords]
     ) -> AsyncIterator[str]:
         """Continue a prompt, as ``stream`` does, without holding up an event loop."""
-        return _in_thread(self.stream(prompt, **settings))
+        return in_thread(self.stream(prompt, **settings))
 
     def astream_chat(
         self, messages: str | Iterable[Mapping[str, Any]], **arguments: Any
     ) -> AsyncIterator[Part]:
         """Answer a conversation, as ``stream_chat`` does, without holding up an event loop."""
-        return _in_thread(self.stream_chat(messages, **arguments))
+        return in_thread(self.stream_chat(messages, **arguments))
 
     def embed(
         self, texts: str | Iterable[str], *, normalized: bool = True
@@ -647,7 +576,13 @@ class Model(Idioms, Closeable):
 
 
 # For help() and editors; type checkers read keywords.pyi.
-Model.__init__.__signature__ = signature_with(Model.__init__, TextAnswerSettings)  # type: ignore[attr-defined]
+for _call, _names in (
+    (Model.__init__, table(TextAnswerSettings).keys() - {"model"}),  # which is its path
+    *((call, OF_AN_ANSWER) for call in (
+        Model.generate, Model.stream, Model.astream, Model.chat, Model.stream_chat,
+    )),
+):  # fmt: skip
+    _call.__signature__ = signature_with(_call, TextAnswerSettings, _names)  # type: ignore[attr-defined]
 
 
 def _sets(name: str, settings: Mapping[str, object]) -> bool:
@@ -673,19 +608,3 @@ def _schema_text(schema: Any) -> str:
     if hasattr(schema, "model_json_schema"):
         schema = schema.model_json_schema()
     return schema if isinstance(schema, str) else json.dumps(schema)
-
-
-async def _in_thread(stream: Stream[Part_, Any]) -> AsyncIterator[Part_]:
-    """Yield the parts of a stream, which a thread of its own computes."""
-    import asyncio
-    from concurrent.futures import ThreadPoolExecutor
-
-    end: Any = object()
-    loop = asyncio.get_running_loop()
-    pool = ThreadPoolExecutor(1, "mtkit-model")
-    try:
-        while (part := await loop.run_in_executor(pool, next, stream, end)) is not end:
-            yield part
-    finally:
-        pool.submit(stream.close)  # behind what it computes, and not awaited: it may be cancelled
-        pool.shutdown(wait=False)

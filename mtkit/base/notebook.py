@@ -61,7 +61,10 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> Html:
     lines = [f"<th style='{_CELL}'>{html_of(cell)}</th>" for cell in head]
     body = [f"<tr>{''.join(lines)}</tr>"] if lines else []
     for row in listed[:MOST_ROWS]:
-        cells = "".join(f"<td style='{_CELL}'>{html_of(cell)}</td>" for cell in row)
+        styles = (f"{_CELL};white-space:nowrap", *[_CELL] * (len(row) - 1))
+        cells = "".join(
+            f"<td style='{s}'>{html_of(c)}</td>" for s, c in zip(styles, row, strict=True)
+        )
         body.append(f"<tr>{cells}</tr>")
     whole = f"<table style='border-collapse:collapse'>{''.join(body)}</table>"
     more = len(listed) - MOST_ROWS

@@ -289,6 +289,9 @@ class Tensors(tuple[Tensor, ...]):
 
         return figure(tensor_table(self))
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return [tensor.name for tensor in self]
+
     def _named(self, name: str) -> Tensor:
         for tensor in self:
             if tensor.name == name:
@@ -297,6 +300,12 @@ class Tensors(tuple[Tensor, ...]):
 
         near = get_close_matches(name, [tensor.name for tensor in self], 1)
         raise KeyError(f"{name}; did you mean {near[0]}?" if near else name)
+
+
+def _shown(type_name: str, value: Any) -> str:
+    if type_name.endswith("[]"):
+        return f"{len(value):,} values"
+    return f"{value:.7g}" if type_name == "f32" else repr(value)
 
 
 def tensor_table(tensors: Sequence[Tensor]) -> Html:
@@ -484,7 +493,7 @@ class GgufFile(Idioms):
         from mtkit.base.notebook import figure, heading, table
 
         rows = [
-            (key, type_name, f"{len(value):,} values" if type_name.endswith("[]") else repr(value))
+            (key, type_name, _shown(type_name, value))
             for key, value in self.metadata.items()
             for type_name in (self.metadata.type_name(key),)
         ]
@@ -493,6 +502,9 @@ class GgufFile(Idioms):
             table(("key", "type", "value"), rows),
             tensor_table(self.tensors),
         )
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.metadata)
 
     def __repr__(self) -> str:
         return (

@@ -49,7 +49,7 @@ def from_pretrained(name_or_path: str | os.PathLike[str], **options: Any) -> Any
         UnsupportedError: The tokenizer has a part that mtkit does not support.
     """
     transformers = _transformers()
-    return accelerate(transformers.AutoTokenizer.from_pretrained(name_or_path, **options))
+    return _own(transformers.AutoTokenizer.from_pretrained(name_or_path, **options))
 
 
 def from_file(path: str | os.PathLike[str], *, allow_loss: Collection[str] = ()) -> Any:
@@ -74,7 +74,7 @@ def from_file(path: str | os.PathLike[str], *, allow_loss: Collection[str] = ())
     transformers = _transformers()
     with tempfile.TemporaryDirectory() as folder:
         convert(os.fspath(path), folder + os.sep, to="hf", allow_loss=allow_loss)
-        return accelerate(transformers.PreTrainedTokenizerFast.from_pretrained(folder))
+        return _own(transformers.PreTrainedTokenizerFast.from_pretrained(folder))
 
 
 def accelerate(tokenizer: Any) -> Any:
@@ -102,12 +102,25 @@ def accelerate(tokenizer: Any) -> Any:
     return tokenizer
 
 
+def _own(tokenizer: Any) -> Any:
+    """Accelerate a tokenizer that nobody else has yet."""
+    from mtkit.hf.backend import BACKEND
+
+    accelerated = accelerate(tokenizer)
+    vars(accelerated)[BACKEND].keep()
+    return accelerated
+
+
 def _transformers() -> Any:
     try:
         import transformers
     except ImportError:
         raise MissingExtra("needs transformers", hint="pip install transformers") from None
     return transformers
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> object:

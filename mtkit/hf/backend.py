@@ -14,13 +14,16 @@ from __future__ import annotations
 
 import copyreg
 import json
+import sys
 import warnings
 from functools import cached_property, lru_cache
+from itertools import groupby
+from struct import iter_unpack
 from threading import local
 
 from mtkit.base.binary import Source
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
-from mtkit.hf.tensors import encode_arrays
+from mtkit.hf.batch import encode_batch, encode_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +32,11 @@ if TYPE_CHECKING:
 
     from mtkit.tokenizer.tokenizer import Tokenizer
 
+    Layout = list[tuple[int | None, list[int], int]]
+    """In order: number of the text or None, special tokens, type id."""
 
-_PROBE = "a b"
+_PROBE, _SECOND = "a b", "b a b"
+_ALL = slice(None)
 
 
 class BatchSettings:
@@ -42,19 +48,41 @@ class BatchSettings:
         self.truncation: dict[str, Any] | None = inner.truncation
         self.padding: dict[str, Any] | None = inner.padding
 
-    def kept(self, length: int, around: int) -> slice | None:
-        """Return the part of a text's ids that truncation leaves; None where it cannot cut.
+    def kept(self, lengths: Sequence[int], added: int) -> tuple[slice, ...] | None:
+        """Return the parts of a text's ids, or of a pair's, that truncation leaves.
 
         Args:
-            around: Number of the special tokens around the text.
+            added: Number of the special tokens around them.
+
+        Returns:
+            None where the library has to say what is wrong.
         """
         cut = self.truncation
-        if cut is None or length <= cut["max_length"] - around:
-            return slice(None)
-        room = cut["max_length"] - around
-        if room <= cut["stride"] or cut["strategy"] == "only_second":
+        if cut is None:
+            return (_ALL,) * len(lengths)
+        room, total = cut["max_length"] - added, sum(lengths)
+        if total <= room:
+            return (_ALL,) * len(lengths)
+        left, strategy = list(lengths), cut["strategy"]
+        if strategy == "longest_first" and len(left) == 2:
+            short = min(left)
+            long = max(short, room - short)
+            if short + long > room:
+                short, long = room // 2, room - room // 2
+            left = [long, short] if left[0] > left[1] else [short, long]
+        elif strategy == "only_second":
+            if len(left) == 1:
+                return None
+            left[1] -= total - room
+        else:
+            left[0] -= total - room
+        if any(n < length and n <= cut["stride"] for n, length in zip(left, lengths, strict=True)):
             return None
-        return slice(length - room, None) if cut["direction"] == "left" else slice(room)
+        is_left = cut["direction"] == "left"
+        return tuple(
+            _ALL if n >= length else slice(length - n, None) if is_left else slice(n)
+            for n, length in zip(left, lengths, strict=True)
+        )
 
 
 class OwnTokenizer:
@@ -71,12 +99,39 @@ class OwnTokenizer:
         self.tokenizer: Tokenizer = load_source(Source("tokenizer.json", content))
         self.tokenizer.engine  # noqa: B018  raises what mtkit cannot run
         self._check_ids()
-        whole = self.tokenizer.encode(_PROBE)
-        plain = self.tokenizer.encode_ids(_PROBE, add_special_tokens=False)
-        front = next((i for i, mask in enumerate(whole.special_tokens_mask) if not mask), 0)
-        self.around = whole.ids[:front], whole.ids[front + len(plain) :]
-        is_simple = whole.ids == [*self.around[0], *plain, *self.around[1]]
-        self.is_simple = is_simple and not any(whole.type_ids)
+        self._layouts: dict[tuple[bool, bool], Layout | None] = {}
+        layout = self.layout(is_pair=False, add_special_tokens=True)
+        self.is_simple = layout is not None and not any(kind for *_, kind in layout)
+
+    def layout(self, is_pair: bool, add_special_tokens: bool) -> Layout | None:
+        """Return what lies in a row; None where that is not the texts with ids around them."""
+        key = is_pair, add_special_tokens
+        if key not in self._layouts:
+            self._layouts[key] = self._find_layout(*key)
+        return self._layouts[key]
+
+    def _find_layout(self, is_pair: bool, add_special_tokens: bool) -> Layout | None:
+        texts = (_PROBE, _SECOND) if is_pair else (_PROBE,)
+        whole = self.tokenizer.encode(*texts, add_special_tokens=add_special_tokens)
+        rows = zip(whole.sequence, whole.type_ids, whole.ids, strict=True)
+        layout = [
+            (of, [number for *_, number in group], kind)
+            for (of, kind), group in groupby(rows, lambda row: row[:2])
+        ]
+        own = {of: ids for of, ids, _ in layout if of is not None}
+        plain = [self.tokenizer.encode_ids(text, add_special_tokens=False) for text in texts]
+        in_order = [of for of, *_ in layout if of is not None] == list(range(len(texts)))
+        if not in_order or list(own.values()) != plain:
+            return None
+        return [(of, ids if of is None else [], kind) for of, ids, kind in layout]
+
+    def around(self, settings: BatchSettings) -> tuple[list[int], list[int]]:
+        """Return the special tokens before and after one text."""
+        layout = self.layout(is_pair=False, add_special_tokens=settings.add_special_tokens)
+        assert layout is not None
+        at = next(at for at, (of, *_) in enumerate(layout) if of is not None)
+        front, back = layout[:at], layout[at + 1 :]
+        return [i for _, ids, _ in front for i in ids], [i for _, ids, _ in back for i in ids]
 
     def _check_ids(self) -> None:
         """Raise UnsupportedError where tokens were added to a model that is not there any more."""
@@ -101,21 +156,31 @@ class OwnTokenizer:
         ids = self.tokenizer.encode_ids(
             text, add_special_tokens=False, parse_special=settings.parse_special
         )
-        front, back = self.around if settings.add_special_tokens else ([], [])
-        kept = settings.kept(len(ids), len(front) + len(back))
+        front, back = self.around(settings)
+        kept = settings.kept((len(ids),), len(front) + len(back))
         if kept is None:
-            return FastEncoding(self, text, pair, settings)  # the library says what is wrong
-        return FastEncoding(self, text, pair, settings, [*front, *ids[kept], *back])
+            return FastEncoding(self, text, pair, settings)
+        return FastEncoding(self, text, pair, settings, [*front, *ids[kept[0]], *back])
+
+    def offset_rows(
+        self, texts: Sequence[str], parse_special: bool | None
+    ) -> tuple[list[list[int]], list[list[tuple[int, int]]]]:
+        """Return the ids and offsets of texts, without special tokens around them."""
+        rows: tuple[list[list[int]], list[list[tuple[int, int]]]] = [], []
+        encode = self.tokenizer.engine.encode_offsets
+        for text in texts:
+            ids, places = encode(text, False, parse_special)
+            rows[0].append(ids.tolist())
+            rows[1].append(list(iter_unpack("2i", places)))
+        return rows
 
     def offsets(self, text: str, settings: BatchSettings) -> list[tuple[int, int]]:
         """Return the offsets of the ids of ``encode``, for one text."""
-        _, places = self.tokenizer.encode_offsets(
-            text, add_special_tokens=False, parse_special=settings.parse_special
-        )
-        front, back = self.around if settings.add_special_tokens else ([], [])
-        places = places[settings.kept(len(places), len(front) + len(back))]
-        inner = zip(places[:, 0].tolist(), places[:, 1].tolist(), strict=True)
-        return [*[(0, 0)] * len(front), *inner, *[(0, 0)] * len(back)]
+        _, (places,) = self.offset_rows([text], settings.parse_special)
+        front, back = self.around(settings)
+        kept = settings.kept((len(places),), len(front) + len(back))
+        assert kept is not None
+        return [*[(0, 0)] * len(front), *places[kept[0]], *[(0, 0)] * len(back)]
 
 
 class FastEncoding:
@@ -228,8 +293,12 @@ class MtkitBackend:
         self.hand_out()
 
     def hand_out(self) -> None:
-        """Note that a caller gets the object and may change it."""
-        vars(self)["_is_out"] = True
+        """Note that a caller gets the object, and may change it or keep a part of it."""
+        vars(self).update(_is_out=True, _is_alone=False)
+
+    def keep(self) -> None:
+        """Note that nobody else has the object or a part of it."""
+        vars(self)["_is_alone"] = True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["inner"], name)
@@ -260,7 +329,7 @@ class MtkitBackend:
             inner.get_vocab_size(True),
             inner.get_vocab_size(False),
             type(model),
-            *[getattr(model, name, None) for name in _MODEL_SETTINGS],
+            *[getattr(model, name) for name in _settings_of(type(model))],
             *[
                 (_component_shape if n in long else _component_state)(getattr(inner, n))
                 for n in _COMPONENTS
@@ -274,6 +343,8 @@ class MtkitBackend:
     def current(self) -> OwnTokenizer | None:
         """Return mtkit's reading of the tokenizer; None where it has none."""
         own: OwnTokenizer | None = self._own
+        if self._is_alone:
+            return own
         is_same = self._quick_state() == self._quick
         if is_same and self._is_out:
             is_same = self._whole_state() == self._whole
@@ -302,6 +373,19 @@ class MtkitBackend:
             pad_batch(batch, settings.padding)
         return batch
 
+    def decode_lists(self, ids: Any, skip_special_tokens: bool) -> Any:
+        """Return the text of a list of ids, or of each of several; None where that is no answer."""
+        own = self.current()
+        if own is None or type(ids) is not list:
+            return None
+        decode = own.tokenizer.decode
+        try:
+            if ids and type(ids[0]) is list:
+                return [decode(row, skip_special_tokens=skip_special_tokens) for row in ids]
+            return decode(ids, skip_special_tokens=skip_special_tokens)
+        except (MtkitError, TypeError):
+            return None
+
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of ids; ids that do not exist are left out, as the library does."""
         own = self.current()
@@ -311,6 +395,11 @@ class MtkitBackend:
             return own.tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
         except UsageError:
             return str(self.inner.decode(ids, skip_special_tokens=skip_special_tokens))
+
+
+@lru_cache(None)
+def _settings_of(model: type) -> tuple[str, ...]:
+    return tuple(name for name in _MODEL_SETTINGS if hasattr(model, name))
 
 
 def _component_state(component: Any) -> bytes | None:
@@ -326,6 +415,14 @@ def _component_shape(component: Any) -> object:
     return type(component)
 
 
+_PASSED_ON = frozenset(
+    ("add_special_tokens", "return_tensors", "return_token_type_ids", "return_attention_mask",
+     "return_special_tokens_mask", "return_offsets_mapping", "return_length", "verbose",
+     "split_special_tokens", "is_split_into_words", "return_overflowing_tokens")
+)  # fmt: skip
+"""Options of a call that transformers hands on as they are."""
+_QUICK = frozenset(("add_special_tokens", "return_tensors"))
+"""Options of a call that ``encode_text`` takes."""
 INNER, BACKEND = "_tokenizer", "_mtkit"
 """The attributes of a tokenizer that hold the library's object, and mtkit's."""
 _active = local()
@@ -340,6 +437,20 @@ def _backend_of(tokenizer: Any) -> MtkitBackend:
     return backend
 
 
+@lru_cache(None)
+def _readers() -> frozenset[Any]:
+    """Return the code of transformers that asks the library's object, and keeps nothing of it."""
+    from transformers import PreTrainedTokenizerFast as Base
+
+    names = (
+        "__len__", "vocab_size", "get_vocab", "added_tokens_encoder", "added_tokens_decoder",
+        "_convert_token_to_id_with_added_voc", "_convert_id_to_token", "convert_ids_to_tokens",
+        "num_special_tokens_to_add",
+    )  # fmt: skip
+    methods = (getattr(getattr(Base, name), "fget", getattr(Base, name)) for name in names)
+    return frozenset(method.__code__ for method in methods)
+
+
 class _InnerTokenizer:
     """The attribute ``_tokenizer``."""
 
@@ -349,7 +460,8 @@ class _InnerTokenizer:
             return None
         if getattr(_active, "tokenizer", None) is tokenizer:
             return _backend_of(tokenizer)
-        if BACKEND in vars(tokenizer):
+        code = sys._getframe(1).f_code  # noqa: SLF001
+        if BACKEND in vars(tokenizer) and code not in _readers():
             vars(tokenizer)[BACKEND].hand_out()
         return inner
 
@@ -378,13 +490,52 @@ class Accelerated:
 
     _tokenizer = _InnerTokenizer()
 
+    _is_plain = False
+    """Whether calls, encoding and decoding are those of transformers' common class."""
+
+    def __call__(self, text: Any = None, text_pair: Any = None, *args: Any, **options: Any) -> Any:
+        """Encode as transformers does."""
+        if type(text) is str and not text_pair and self._is_plain and not args:
+            is_quick = options.keys() <= _QUICK
+            batch = encode_text(self, _backend_of(self), text, **options) if is_quick else None
+            if batch is not None:
+                return batch
+        with _MtkitCalls(self):
+            if self._is_plain and text is not None and not args and options.keys() <= _PASSED_ON:
+                return self._encode_plus(text=text, text_pair=text_pair, **options)
+            return super().__call__(text, text_pair, *args, **options)  # type: ignore[misc]
+
+    def encode(self, text: Any, text_pair: Any = None, *args: Any, **options: Any) -> Any:
+        """Return the ids of a text."""
+        if options.keys() <= _QUICK and type(text) is str and not (text_pair or args):
+            return self(text, **options)["input_ids"]
+        with _MtkitCalls(self):
+            return super().encode(text, text_pair, *args, **options)  # type: ignore[misc]
+
     def _encode_plus(self, *args: Any, **options: Any) -> Any:
         with _MtkitCalls(self):
             if not args:
-                batch = encode_arrays(self, _backend_of(self), options)
+                batch = encode_batch(self, _backend_of(self), options)
                 if batch is not None:
                     return batch
             return super()._encode_plus(*args, **options)  # type: ignore[misc]
+
+    def decode(self, token_ids: Any, skip_special_tokens: bool = False, **options: Any) -> Any:
+        """Return the text of ids, or of several lists of them."""
+        if self._is_plain and not options and not self.clean_up_tokenization_spaces:  # type: ignore[attr-defined]
+            texts = _backend_of(self).decode_lists(token_ids, skip_special_tokens)
+            if texts is not None:
+                return texts
+        with _MtkitCalls(self):
+            return super().decode(token_ids, skip_special_tokens, **options)  # type: ignore[misc]
+
+    def batch_decode(self, sequences: Any, *args: Any, **options: Any) -> Any:
+        """Return the texts of lists of ids."""
+        if type(sequences) is list and sequences and type(sequences[0]) is list and not args:
+            options = {k: v for k, v in options.items() if v is not None}
+            return self.decode(sequences, **options)
+        with _MtkitCalls(self):
+            return super().batch_decode(sequences, *args, **options)  # type: ignore[misc]
 
     def _decode(self, *args: Any, **options: Any) -> Any:
         with _MtkitCalls(self):
@@ -418,8 +569,15 @@ def accelerated_class(base: type) -> type:
     def from_pretrained(*args: Any, **options: Any) -> Any:
         return base.from_pretrained(*args, **options)  # type: ignore[attr-defined]
 
+    from transformers import PreTrainedTokenizerFast as Common
+
     names = {name: getattr(base, name) for name in ("__module__", "__qualname__", "__doc__")}
-    own = {"__new__": plain, "from_pretrained": staticmethod(from_pretrained)}
+    calls = ("__call__", "encode", "_encode_plus", "decode", "batch_decode", "_decode")
+    is_plain = all(getattr(base, name) is getattr(Common, name) for name in calls)
+    is_plain = is_plain and not hasattr(base, "_switch_to_input_mode")
+    own = {
+        "__new__": plain, "from_pretrained": staticmethod(from_pretrained), "_is_plain": is_plain,
+    }  # fmt: skip
     kind = type(base.__name__, (Accelerated, base), {**names, **own})
     return kind
 

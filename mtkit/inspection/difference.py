@@ -286,14 +286,23 @@ class Difference(Record):
         return f"<Difference: {keys} and {tensors} tensors differ>"
 
     def _repr_html_(self) -> str:
-        from mtkit.base.notebook import figure, heading, table
+        from mtkit.base.notebook import bar, figure, heading, note, table
 
+        errors = {change.name: change.errors for change in self.measured if change.errors}
+        shares = {name: error.relative for name, error in errors.items()}
         keys = ((change.key, *change.values) for change in self.keys)
-        tensors = ((change.name, *change.types, *change.shapes) for change in self.tensors)
         parts: list[object] = [heading(repr(self)[1:-1])]
         parts += [table(("key", "A", "B"), keys)] if self.keys else []
-        head = ("tensor", "type of A", "of B", "shape of A", "of B")
-        parts += [table(head, tensors)] if self.tensors else []
+        if shares:  # the worst first
+            tensors = sorted(self.tensors, key=lambda change: -shares.get(change.name, 2.0))
+            bars = {name: bar(share, format_percent(share)) for name, share in shares.items()}
+            rows = ((t.name, *t.types, bars.get(t.name, "not measured")) for t in tensors)
+            parts.append(table(("tensor", "type of A", "of B", "relative RMSE"), rows))
+        elif self.tensors:
+            head = ("tensor", "type of A", "of B", "shape of A", "of B")
+            parts.append(table(head, ((t.name, *t.types, *t.shapes) for t in self.tensors)))
+        for change in self.special:
+            parts.append(note(f"{change.name}: NaN or infinite values"))
         return figure(*parts)
 
     @property

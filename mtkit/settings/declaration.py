@@ -13,7 +13,7 @@ from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Container, Mapping
     from inspect import Signature
     from typing import Any, ClassVar, TypeVar
 
@@ -159,8 +159,14 @@ def table(kind: type[Settings]) -> Mapping[str, Setting]:
     return settings
 
 
-def signature_with(function: Callable[..., Any], kind: type[Settings]) -> Signature:
-    """Return the signature of a function with the settings of a record in place of its ``**``."""
+def signature_with(
+    function: Callable[..., Any], kind: type[Settings], names: Container[str] | None = None
+) -> Signature:
+    """Return the signature of a function with settings of a record in place of its ``**``.
+
+    Args:
+        names: Those that it takes; None: all.
+    """
     from inspect import Parameter, signature
 
     plain = signature(function)
@@ -173,7 +179,7 @@ def signature_with(function: Callable[..., Any], kind: type[Settings]) -> Signat
             annotation=declared.annotation,
         )
         for declared in table(kind).values()
-        if declared.name not in plain.parameters
+        if declared.name not in plain.parameters and (names is None or declared.name in names)
     ]
     return plain.replace(parameters=[*own, *keywords])
 

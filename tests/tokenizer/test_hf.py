@@ -17,7 +17,7 @@ from support import FIXTURES, reference, shared_tokenizer
 import mtkit
 import mtkit.hf
 from mtkit.errors import UnsupportedError, UsageError
-from mtkit.hf.backend import Accelerated, MtkitBackend
+from mtkit.hf.backend import BACKEND, Accelerated, MtkitBackend
 
 FOLDERS = ("bbpe-8k", "wordpiece")
 STORED = (
@@ -129,7 +129,103 @@ def test_drawn_calls(name, data) -> None:
         "return_attention_mask": data.draw(st.sampled_from([None, False])),
         "split_special_tokens": data.draw(st.booleans()),
     }
-    assert answer(fast, texts, **options) == answer(plain, texts, **options)
+    seconds = data.draw(st.lists(st.text(max_size=30), min_size=len(texts), max_size=len(texts)))
+    pairs = list(zip(texts, seconds, strict=True))
+    calls = [(texts,), (texts[0],), (texts, seconds), (texts[0], seconds[0]), (pairs,)]
+    args = data.draw(st.sampled_from(calls))
+    if data.draw(st.booleans()):
+        options = {k: v for k, v in options.items() if k.startswith(("return", "add", "split"))}
+    assert answer(fast, *args, **options) == answer(plain, *args, **options)
+    for one in (plain, fast):
+        assert one.backend_tokenizer.padding == plain.backend_tokenizer.padding
+        assert one.backend_tokenizer.truncation == plain.backend_tokenizer.truncation
+
+
+@pytest.mark.parametrize(
+    "name", [*FOLDERS, "llama-3", "bert-base-uncased", "t5-small", "xlnet-base-cased"]
+)
+def test_rows_of_texts_and_pairs(name) -> None:
+    """Lists and arrays of all that a call can return, cut on both sides."""
+    plain, fast = pair_of(name)
+    every = {**CALLS["everything"], "padding": True}
+    more = [{}, {"add_special_tokens": False}]
+    more += [{"truncation": how, "max_length": 9} for how in (True, "only_first", "only_second")]
+    for cut in more:
+        for side in ("left", "right"):
+            for one in (plain, fast):
+                one.truncation_side = one.padding_side = side
+            for kind in (None, "np"):
+                for args in ((TEXTS,), (TEXTS, TEXTS[::-1]), (TEXTS[0], TEXTS[3]), (TEXTS[0],)):
+                    options = {**every, **cut, "return_tensors": kind}
+                    a, b = answer(fast, *args, **options), answer(plain, *args, **options)
+                    assert a == b, (cut, side, kind)
+    for one in (plain, fast):
+        one.truncation_side = one.padding_side = "right"
+
+
+def test_nothing_is_asked_of_the_library_for_usual_calls(monkeypatch) -> None:
+    """Else the speed of docs/performance.md is gone."""
+    _, fast = both("wordpiece")
+    tokenizer = type(fast).__mro__[2]
+    for name in ("_encode_plus", "_decode", "encode"):
+        monkeypatch.setattr(tokenizer, name, None, raising=False)
+    for options in ({}, CALLS["everything"], CALLS["cut and padded"], CALLS["padded left"]):
+        for args in ((TEXTS,), ("a",), (["a", "b"], ["c", "d"])):
+            assert len(fast(*args, **options)["input_ids"])
+    assert fast.decode(fast.encode("a b"), skip_special_tokens=True) == "a b"
+    assert fast.batch_decode([[70], [71]]) == [fast.decode([70]), fast.decode([71])]
+
+
+def test_decoding() -> None:
+    plain, fast = both("bbpe-8k")
+    import numpy as np
+
+    ids = plain("Hello wörld")["input_ids"]
+    for given_ids in (
+        ids,
+        ids[0],
+        [ids, []],
+        [],
+        np.array(ids),
+        tuple(ids),
+        [10**6],
+        {"input_ids": ids},
+    ):
+        for name in ("decode", "batch_decode"):
+            for options in (
+                {},
+                {"skip_special_tokens": True},
+                {"clean_up_tokenization_spaces": True},
+            ):
+                answers = []
+                for one in (plain, fast):
+                    try:
+                        answers.append(getattr(one, name)(given_ids, **options))
+                    except Exception as error:  # noqa: BLE001  the library raises as it likes
+                        answers.append(type(error))
+                assert answers[0] == answers[1], (given_ids, name)
+
+
+def test_who_holds_the_object(tmp_path) -> None:
+    """As long as nobody has had it, no text asks whether it changed; then each does."""
+    plain, _ = both("bbpe-8k")
+    plain.save_pretrained(tmp_path)
+    fast = mtkit.hf.from_pretrained(tmp_path)
+    backend = vars(fast)[BACKEND]
+    assert len(fast) == len(plain)
+    assert fast.convert_ids_to_tokens([5, 6]) == plain.convert_ids_to_tokens([5, 6])
+    fast(TEXTS, padding=True)
+    assert backend._is_alone
+    component = fast.backend_tokenizer.pre_tokenizer
+    assert not backend._is_alone
+    before = fast("Hello")["input_ids"]
+    for part in [component] if hasattr(component, "add_prefix_space") else component:
+        if hasattr(part, "add_prefix_space"):
+            part.add_prefix_space = not part.add_prefix_space
+    assert fast("Hello")["input_ids"] != before
+    alone = mtkit.hf.from_pretrained(tmp_path)
+    assert alone.add_tokens(["<new>"]) == plain.add_tokens(["<new>"]) == 1
+    assert alone("a <new> b") == plain("a <new> b")
 
 
 def test_the_encodings_of_a_batch() -> None:
