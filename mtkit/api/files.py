@@ -6,6 +6,7 @@ import json
 import os
 from typing import overload
 
+from mtkit.base.idioms import explained
 from mtkit.base.notebook import Progress
 from mtkit.errors import UsageError
 
@@ -85,6 +86,7 @@ def convert(  # a checkpoint of llama2.c, or the tokenizer of a model folder, to
     force: bool = False,
     dry_run: bool = False,
 ) -> Conversion: ...
+@explained
 def convert(
     src: StrPath | Tokenizer,
     dst: StrPath | None = None,
@@ -227,6 +229,7 @@ def _source_path(name: StrPath) -> str:
     return path if os.path.exists(path) else hub.find(path) or path
 
 
+@explained
 def edit(
     src: StrPath,
     dst: StrPath | None = None,
@@ -324,6 +327,7 @@ def _value_type(name: str, value: Value) -> str:
     return f"{kinds.pop()}[]"
 
 
+@explained
 def quantize(
     src: StrPath,
     dst: StrPath,

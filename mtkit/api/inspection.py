@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
+from mtkit.base.idioms import explained
 from mtkit.checkpoints import adapter_folder, kind_of, model_folder
 from mtkit.sources.locate import locate
 from mtkit.tokenizer.load import load
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.explanation import Explanation
 
 
+@explained
 def count(
     text: str | bytes,
     tokenizer: str | os.PathLike[str] | Tokenizer | None = None,

@@ -10,6 +10,7 @@ from weakref import ref
 
 from mtkit.api.generation import Answer, prompt_ids
 from mtkit.api.reply import Reply, Stream, in_thread
+from mtkit.base.idioms import explained
 from mtkit.base.process import Closeable
 from mtkit.base.record import Idioms, replace
 from mtkit.base.turns import Turns
@@ -105,6 +106,9 @@ class Model(Idioms, Closeable):
     def __repr__(self) -> str:
         state = "" if self._runner.model.is_open else ", closed"
         return f"<Model {self.path}{state}>"
+
+    def __fspath__(self) -> str:
+        return self.path
 
     @property
     def path(self) -> str:
@@ -237,7 +241,7 @@ class Model(Idioms, Closeable):
         chat: list[dict[str, Any]] = (
             [{"role": "user", "content": messages}]
             if isinstance(messages, str)
-            else _as_texts(check_messages([dict(message) for message in messages]))
+            else _as_texts(check_messages(_copied(messages)))
         )
         definitions = check_tools(list(tools)) if tools and tool_choice != "none" else None
         schemas = schemas_by_tool(definitions or ())
@@ -297,6 +301,7 @@ class Model(Idioms, Closeable):
         """Answer a conversation, as ``stream_chat`` does, without holding up an event loop."""
         return in_thread(self.stream_chat(messages, **arguments))
 
+    @explained
     def embed(
         self, texts: str | Iterable[str], *, normalized: bool = True
     ) -> npt.NDArray[np.float32]:
@@ -588,6 +593,13 @@ for _call, _names in (
 def _sets(name: str, settings: Mapping[str, object]) -> bool:
     """Whether keywords set a setting, under any of its names."""
     return not settings.keys().isdisjoint(table(TextAnswerSettings)[name].names)
+
+
+def _copied(messages: Any) -> Any:
+    """Return messages as objects of one's own; what is none stays, and is refused."""
+    if isinstance(messages, dict):
+        return messages
+    return [dict(entry) if hasattr(entry, "keys") else entry for entry in messages]
 
 
 def _as_texts(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

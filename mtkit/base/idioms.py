@@ -6,14 +6,40 @@ llama-cpp-python.
 
 from __future__ import annotations
 
+from functools import wraps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
 _LOAD = "mtkit.load(PATH)"
 _WITH_MODEL = "with mtkit.Model(PATH) as model: model."
 _PARTS = "tokenizer.spec has what the file says; a specification is not changed in place"
+_LIBRARY = "mtkit.hf.from_pretrained(NAME).backend_tokenizer, the library's own object"
+_PLACES = "offsets, the start and end of each token"
 _ADDED = "add tokens with transformers and read the folder that it saves"
 INSTEAD: dict[str, dict[str, str]] = {
     "mtkit": {
         **dict.fromkeys(("encode", "tokenize"), f"{_LOAD}.encode_ids(text)"),
+        "encode_batch": f"{_LOAD}.encode_batch_ids(texts)",
         "decode": f"{_LOAD}.decode(ids)",
+        **dict.fromkeys(("num_tokens", "count_tokens", "token_count"), "mtkit.count(text)"),
+        **dict.fromkeys(("models", "normalizers", "pre_tokenizers", "post_processors", "decoders",
+                         "processors", "trainers", "AddedToken"), _LIBRARY),
+        **dict.fromkeys(("LlamaTokenizer", "SentencePieceProcessor"), _LOAD),
+        "LlamaGrammar": "model.generate(prompt, grammar=…)",
+        "get_embedding_model": "mtkit.Model(PATH).embed(texts)",
+        "Conversation": f"{_WITH_MODEL}chat(messages)",
+        **dict.fromkeys(("Response", "Completion"), "what model.generate and model.chat return"),
+        "Template": 'mtkit.Model(PATH, template="…")',
+        "dequantize": "mtkit.open_gguf(PATH).tensors[NAME].numpy()",
+        "GGMLQuantizationType": "tensor.type.name, a text",
+        "safetensors": "mtkit.inspect(PATH); values come from the library itself",
+        "load_model": "mtkit.Model(PATH)",
+        "version": "mtkit.__version__",
         **dict.fromkeys(("get_encoding", "encoding_for_model"), "mtkit.tiktoken has it"),
         **dict.fromkeys(("AutoTokenizer", "PreTrainedTokenizerFast"),
                         "mtkit.hf.from_pretrained(NAME)"),
@@ -42,6 +68,14 @@ INSTEAD: dict[str, dict[str, str]] = {
         **dict.fromkeys(("model", "normalizer", "pre_tokenizer", "post_processor", "decoder"),
                         _PARTS),
         **dict.fromkeys(("tokenize", "EncodeAsPieces"), "encode(text).tokens"),
+        "encode_batch_fast": "encode_batch_ids(texts)",
+        "num_special_tokens_to_add": 'len(encode_ids(""))',
+        **dict.fromkeys(("get_added_tokens_decoder", "added_tokens_decoder"),
+                        "spec.added_tokens.tokens"),
+        "post_process": "encode(text, pair)",
+        **dict.fromkeys(("padding", "truncation"), "spec.padding and spec.truncation"),
+        "encode_special_tokens": "encode(text, parse_special=False)",
+        "save_model": "save(FILE)",
         **dict.fromkeys(("encode_ordinary", "EncodeAsIds"), "encode_ids(text)"),
         **dict.fromkeys(("decode_single_token_bytes", "decode_tokens_bytes"), "token_bytes(id)"),
         **dict.fromkeys(("batch_decode", "DecodeIds"), "decode_batch(batch)"),
@@ -54,6 +88,13 @@ INSTEAD: dict[str, dict[str, str]] = {
         "name": "source is the path of the file, spec.name the name in it",
     },
     "Encoding": {
+        "[]": "ids[…], tokens[…]",
+        **dict.fromkeys(("word_to_tokens", "word_to_chars", "char_to_word", "token_to_word",
+                         "words"), "offsets, or mtkit.explain(text).tokens[…].word"),
+        **dict.fromkeys(("token_to_chars", "char_to_token"), _PLACES),
+        **dict.fromkeys(("sequence_ids", "token_to_sequence", "n_sequences"), "sequence"),
+        **dict.fromkeys(("pad", "truncate"),
+                        'encode_batch(texts, padding="file", truncation="file")'),
         "word_ids": "offsets, or mtkit.explain(text).tokens[…].word",
         "input_ids": "ids",
         "token_type_ids": "type_ids",
@@ -62,14 +103,25 @@ INSTEAD: dict[str, dict[str, str]] = {
     "GgufFile": {
         **dict.fromkeys(("fields", "keys", "items", "values", "kv_data"), "metadata, a mapping"),
         "get_field": "file[NAME]",
-        "get_tensor": "tensors[NAME].numpy()",
+        **dict.fromkeys(("get_tensor", "get_slice"), "tensors[NAME].numpy()"),
+        "get": "metadata.get(NAME)",
+        **dict.fromkeys(("endianess", "endianness"), "byte_order"),
+        "offset_keys": "tensors, in the order of the file",
+        **dict.fromkeys(("add_string", "add_uint32", "add_key_value", "add_tensor"),
+                        "mtkit.edit(PATH, NEW, keys={NAME: VALUE})"),
         "architecture": 'file["general.architecture"]',
         "parameters": "sum(tensor.n_elements for tensor in file.tensors)",
         "tokenizer": "mtkit.load(file.name)",
         "template": 'file["tokenizer.chat_template"]',
     },
     "Tensor": {
+        "[]": "numpy()[…]",
         "data": "raw for its bytes, numpy() for its values",
+        **dict.fromkeys(("dequantize", "to_numpy", "tolist", "torch"), "numpy()"),
+        "nbytes": "n_bytes",
+        "size": "n_elements",
+        "ndim": "len(tensor.shape)",
+        "data_offset": "file.data_offset + tensor.offset",
         **dict.fromkeys(("tensor_type", "dtype", "ggml_type"), "type"),
         "field": "its file's metadata",
     },
@@ -82,6 +134,13 @@ INSTEAD: dict[str, dict[str, str]] = {
                         "tokenizer, which has encode_ids, decode, eos_id and a length"),
         **dict.fromkeys(("eval", "sample"), "logits(text)"),
         "reset": "nothing, each call has its own prompt",
+        "set_cache": "nothing, what a prompt shares with the one before is kept",
+        "set_seed": "generate(prompt, seed=…)",
+        "n_embd": "embed(text).shape[-1]",
+        **dict.fromkeys(("scores", "eval_logits"), "logits(text)"),
+        "model_path": "path",
+        "apply_chat_template": "tokenizer.apply_chat_template(messages)",
+        "create_chat_completion_openai_v1": "chat(messages)",
         **dict.fromkeys(("metadata", "header"), "mtkit.open_gguf(model.path).metadata"),
         **dict.fromkeys(("n_ctx", "context_params"), "plan, which has the sizes"),
         **dict.fromkeys(("save_state", "load_state"), "save_session(FILE) and load_session(FILE)"),
@@ -90,14 +149,14 @@ INSTEAD: dict[str, dict[str, str]] = {
     "Generation": {
         "finish_reason": "end",
         "usage": "timings, and len(ids)",
-        "choices": "text",
-        "content": "text",
+        **dict.fromkeys(("choices", "content", "response"), "text"),
     },
     "Reply": {
         **dict.fromkeys(("text", "choices"), "content"),
         **dict.fromkeys(("finish_reason", "usage"), "generation.end and generation.timings"),
         **dict.fromkeys(("reasoning_content", "thinking"), "reasoning"),
     },
+    "Explanation": {"show": "str(…), html or svg"},
     "Stream": {"text": "result, after the end", "content": "result, after the end"},
 }  # fmt: skip
 """Class or module -> missing name -> what to type."""
@@ -120,6 +179,57 @@ SETTINGS = {
     **dict.fromkeys(("image", "images", "mmproj", "clip_model_path"), "nothing, texts only"),
 }
 """Setting of another library -> what to set here."""
+
+
+ARGUMENTS: dict[str, dict[str, str]] = {
+    "open_gguf": dict.fromkeys(
+        ("mode", "r", "r+", "rb", "w"), "nothing, a file is read; mtkit.edit changes it"
+    ),
+    "edit": {
+        **dict.fromkeys(("name", "description", "author"), 'keys={"general.name": …}'),
+        **dict.fromkeys(("metadata", "set", "kv", "override"), "keys"),
+        **dict.fromkeys(("remove", "delete"), "unset"),
+        **dict.fromkeys(("output", "outfile", "out"), "dst"),
+    },
+    "convert": {
+        **dict.fromkeys(("outtype", "dtype", "type", "ftype"), "kind"),
+        **dict.fromkeys(("output", "outfile", "out"), "dst"),
+        **dict.fromkeys(("format", "target"), "to"),
+        "name": "options=mtkit.WriteOptions(name=…)",
+        **dict.fromkeys(("overwrite", "exist_ok"), "force"),
+        "pretty": "nothing, JSON is written as the library writes it",
+    },
+    "quantize": {
+        **dict.fromkeys(("type", "ftype", "outtype", "dtype", "quantization"), "kind"),
+        **dict.fromkeys(("nthread", "n_threads"), "threads"),
+        **dict.fromkeys(("output", "outfile", "out"), "dst"),
+    },
+    "count": {
+        **dict.fromkeys(("model", "encoding", "encoding_name"),
+                        "tokenizer, a file, or mtkit.tiktoken.encoding_for_model(NAME)"),
+    },
+    "Model.embed": {"normalize": "normalized"},
+}  # fmt: skip
+"""Function -> argument of another library -> what to give here."""
+
+
+def explained(function: F) -> F:
+    """Let a function say what to give for an argument that it does not have."""
+    known = ARGUMENTS[function.__qualname__]
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # not about the call
+            for name in (*options, *args):
+                if isinstance(name, str) and name in known:
+                    raise TypeError(f"{error}; here: {known[name]}") from None
+            raise
+
+    return call  # type: ignore[return-value]
 
 
 def missing(owner: str, name: str, shown: str = "") -> AttributeError:

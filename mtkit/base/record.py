@@ -124,7 +124,8 @@ class Idioms(metaclass=_Idiomatic):
 
             owner = type(self).__name__
             is_own = isinstance(key, str) and (key in vars(self) or hasattr(type(self), key))
-            instead = f".{key}" if is_own else INSTEAD.get(owner, {}).get(key)
+            name = key if isinstance(key, str) else "[]"
+            instead = f".{key}" if is_own else INSTEAD.get(owner, {}).get(name)
             what = f"{owner!r} object is not subscriptable"
             raise TypeError(f"{what}; here: {instead}" if instead else what)
 

@@ -461,6 +461,8 @@ class GgufFile(Idioms):
         except KeyError:
             from difflib import get_close_matches
 
+            if key in self.tensors:
+                raise KeyError(f"{key} is a tensor; here: tensors[{key!r}]") from None
             near = get_close_matches(key, list(self.metadata), 1)
             raise KeyError(f"{key}; did you mean {near[0]}?" if near else key) from None
 
@@ -505,6 +507,9 @@ class GgufFile(Idioms):
 
     def _ipython_key_completions_(self) -> list[str]:
         return list(self.metadata)
+
+    def __fspath__(self) -> str:
+        return self.name
 
     def __repr__(self) -> str:
         return (

@@ -20,6 +20,7 @@ from struct import Struct
 
 from mtkit.base.binary import Source
 from mtkit.base.escape import quoted, shown
+from mtkit.base.idioms import explained
 from mtkit.base.record import replace
 from mtkit.base.rules import BrokenRule, Findings
 from mtkit.gguf import rules
@@ -126,6 +127,7 @@ def _find_overlaps(tensors: Iterable[Tensor]) -> dict[int, Tensor]:
     return overlaps
 
 
+@explained
 def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -> GgufFile:
     """Map a GGUF file and read its header, metadata and tensor table.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from mtkit.hf.backend import BatchSettings, MtkitBackend, OwnTokenizer
+    from mtkit.hf.encoding import BatchSettings, Layout, OwnTokenizer
 
     Ints = npt.NDArray[np.int64]
 
@@ -59,7 +59,7 @@ class LazyEncodings(Sequence["Any"]):
         return list, (list(self),)
 
 
-def encode_batch(tokenizer: Any, backend: MtkitBackend, options: dict[str, Any]) -> Any:
+def encode_batch(tokenizer: Any, backend: Any, options: dict[str, Any]) -> Any:
     """Return a BatchEncoding; None where transformers has to make it."""
     kind = options.get("return_tensors")
     kind = getattr(kind, "value", kind)
@@ -106,7 +106,7 @@ def encode_batch(tokenizer: Any, backend: MtkitBackend, options: dict[str, Any])
 
 def encode_text(
     tokenizer: Any,
-    backend: MtkitBackend,
+    backend: Any,
     text: str,
     add_special_tokens: bool = True,
     return_tensors: Any = None,
@@ -219,7 +219,7 @@ class _Batch:
     def __init__(
         self,
         own: OwnTokenizer,
-        layout: list[tuple[int | None, list[int], int]],
+        layout: Layout,
         columns: list[list[str]],
         settings: BatchSettings,
         names: set[str],

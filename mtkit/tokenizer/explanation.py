@@ -7,7 +7,7 @@ then through the escaping of XML. Pictures are self-contained and without a scri
 from __future__ import annotations
 
 from mtkit.base.escape import escape, printable, visible
-from mtkit.base.record import Record
+from mtkit.base.record import Idioms, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def _xml(text: str) -> str:
     return "".join(c for c in escaped if c not in "\ufffe\uffff")
 
 
-class Explanation(Record):
+class Explanation(Idioms, Record):
     """How a text becomes its tokens; ``str`` has a line for each step.
 
     Attributes:

@@ -220,6 +220,9 @@ class Tokenizer(Idioms):
         rows += [("assumed", assumption) for assumption in self.assumptions]
         return figure(heading(self.source or "unnamed"), table((), rows))
 
+    def __fspath__(self) -> str:
+        return self.source
+
     def __len__(self) -> int:
         return self.vocab_size
 

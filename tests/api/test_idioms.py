@@ -18,7 +18,7 @@ from support import FIXTURES, Run, reference
 import mtkit as package
 from mtkit import chat
 from mtkit.base import notebook
-from mtkit.base.idioms import INSTEAD, SETTINGS
+from mtkit.base.idioms import ARGUMENTS, INSTEAD, SETTINGS
 from mtkit.errors import MtkitError
 
 TEXT = "Hello, <b>world</b>! 你好"
@@ -151,6 +151,21 @@ m.generate("Hi", n_predict=1)[0]
 mtkit.hf.AutoTokenizer.from_pretrained("gpt2")
 chat("Hi")
 m.generate("Hi", tools=[])
+mtkit.load(g).encode_ids("Hello") == m.tokenizer.encode_ids("Hello") == mtkit.load(m).encode_ids("Hello")
+mtkit.diff(g, m).equal and mtkit.check(tok).exit_code == 0 and mtkit.inspect(g)["kind"] == "gguf"
+mtkit.Model(g, n_ctx=64, trial=False).close() is None
+m.chat("Hi", n_predict=2).message["content"] == m.chat("Hi", n_predict=2).content
+repr(m.stream("a")).startswith("<Stream")
+tok._repr_html_() and g._ipython_key_completions_()[0] in g
+g.tensors._ipython_key_completions_()[0] in g.tensors
+mtkit.Model(model=g.name)
+m.chat({"role": "user", "content": "Hi"})
+m.chat([("user", "Hi")])
+m.chat(["Hi"])
+g["token_embd.weight"]
+g.tensors[0][0]
+g.tensors[0][0:2]
+tok.encode("Hello")[0]
 """.strip().splitlines()  # noqa: E501
 ADVICE = {
     'm.generate("Hello", max_tokens=4)': "here: n_predict",
@@ -178,6 +193,14 @@ ADVICE = {
     'mtkit.hf.AutoTokenizer.from_pretrained("gpt2")': "here: mtkit.hf.from_pretrained",
     'chat("Hi")': "here: with mtkit.Model",
     'm.generate("Hi", tools=[])': "here: tools of chat",
+    "mtkit.Model(model=g.name)": "here: the first argument",
+    'm.chat({"role": "user", "content": "Hi"})': "is not a list of messages",
+    'm.chat([("user", "Hi")])': r"messages\[0\]: is not an object with role",
+    'm.chat(["Hi"])': r"messages\[0\]: is not an object with role",
+    'g["token_embd.weight"]': "here: tensors",
+    "g.tensors[0][0]": "here: numpy",
+    "g.tensors[0][0:2]": "here: numpy",
+    'tok.encode("Hello")[0]': "here: ids",
 }
 
 
@@ -207,18 +230,29 @@ def test_names_of_other_libraries_say_what_is_typed_here(names: Any) -> None:
     stream = m.stream("Hello", n_predict=1)
     owners = [
         package, package.hf, tok, tok.encode("a"), names["g"], names["g"].tensors[0], m, stream,
-        m.generate("Hello", n_predict=1), m.chat("Hello", n_predict=1),
+        m.generate("Hello", n_predict=1), m.chat("Hello", n_predict=1), package.explain("a"),
     ]  # fmt: skip
     by_name = {getattr(o, "__name__", type(o).__name__): o for o in owners}
     assert by_name.keys() == INSTEAD.keys()
     for owner, missing in INSTEAD.items():
         for name, instead in missing.items():
-            if name not in ("chat", "()"):  # mtkit.chat is a package, once it is imported
+            if name not in ("chat", "()", "[]"):  # mtkit.chat is a package, once it is imported
                 with pytest.raises(AttributeError, match="; here: " + re.escape(instead)):
                     getattr(by_name[owner], name)
     with pytest.raises(AttributeError, match=r"type object 'Tokenizer'.*here: mtkit.load"):
         package.Tokenizer.from_file("a")  # type: ignore[attr-defined]
     assert not hasattr(tok, "nothing")
+    for name, missing in ARGUMENTS.items():
+        owner = m if name == "Model.embed" else package
+        for argument, instead in missing.items():
+            if argument.isidentifier():
+                with pytest.raises(TypeError, match="; here: " + re.escape(instead)):
+                    getattr(owner, name.rpartition(".")[2])("a", **{argument: 1})
+    for mode in ("r", "r+"):
+        with pytest.raises(TypeError, match=r"; here: .*mtkit\.edit"):
+            package.open_gguf(m.path, mode)  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"nothing'$"):
+        package.edit("a", nothing=1)  # type: ignore[call-arg]
     for called in (tok, m):
         with pytest.raises(TypeError, match="not callable; here: "):
             called("Hello")  # type: ignore[operator]
