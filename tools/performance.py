@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "bench"
 RESULT = FOLDER / "result.json"
 PAGE, PICTURE = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
+BESIDE = "## Beside transformers, by mtkit.hf\n"
 SHARED = Path(os.environ.get("MTKIT_SHARED") or ROOT.parent / "shared")
 LOADS = FOLDER / "loads.json"
 """What ``tools.loads`` measured; without it the page has no table of loads."""
@@ -289,6 +290,9 @@ def page(document: Mapping[str, Any]) -> str:
         *article(document),
         *loads(json.loads(LOADS.read_text(encoding="utf-8")) if LOADS.exists() else ()),
     ]
+    if PAGE.exists():  # of runs of its own: python -m benchmarks.hf
+        _, start, rest = PAGE.read_text(encoding="utf-8").partition(BESIDE)
+        out.append(start + rest.partition("\n## ")[0])
     for tokenizer in document["tokenizers"]:
         rows = [row for row in rows_of(tokenizer) if not row.scenario.startswith(LEFT_OUT)]
         peers = [name for name in tokenizer["libraries"] if any(name in x.ratios for x in rows)]

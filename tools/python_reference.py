@@ -90,7 +90,8 @@ Which call encodes how:
 | `encode_batch` | a list of `Encoding`, padded if asked for | as `encode`, for each |
 
 In a notebook, tokenizers, encodings, files, reports, conversions and generations show themselves
-as pictures and tables.
+as pictures and tables. What takes a path takes a `GgufFile`, a `Tokenizer` or a `Model` as well,
+and reads its file.
 
 The commands as functions, which return what the commands print:
 
@@ -179,7 +180,9 @@ def _signature(function: Callable[..., Any], name: str) -> str:
     explained = re.findall(r"^ +(\w+):", function.__doc__ or "", re.M)
     parameters = [one for one in signature.parameters.values() if one.name != "self"]
     if len(parameters) > _MOST:
-        named = [one for one in parameters if one.name in explained]
+        code = getattr(function, "__code__", None)
+        own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+        named = [one for one in parameters if one.name in (*explained, *own)]
         settings = inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)
         parameters = named if named == parameters else [*named, settings]
     plain = _unquoted(str(signature.replace(parameters=parameters)))

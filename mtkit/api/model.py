@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterator,
         Callable,
+        Collection,
         Generator,
         Iterable,
         Iterator,
@@ -581,13 +582,13 @@ class Model(Idioms, Closeable):
 
 
 # For help() and editors; type checkers read keywords.pyi.
-for _call, _names in (
-    (Model.__init__, table(TextAnswerSettings).keys() - {"model"}),  # which is its path
-    *((call, OF_AN_ANSWER) for call in (
-        Model.generate, Model.stream, Model.astream, Model.chat, Model.stream_chat,
-    )),
-):  # fmt: skip
-    _call.__signature__ = signature_with(_call, TextAnswerSettings, _names)  # type: ignore[attr-defined]
+_KEYWORDS: list[tuple[Any, Collection[str]]] = [
+    (Model.__init__, table(TextAnswerSettings).keys() - {"model"}),  # the first argument
+    *((call, OF_AN_ANSWER) for call in (Model.generate, Model.stream, Model.astream)),
+    *((call, OF_AN_ANSWER) for call in (Model.chat, Model.stream_chat)),
+]
+for _call, _names in _KEYWORDS:
+    _call.__signature__ = signature_with(_call, TextAnswerSettings, _names)
 
 
 def _sets(name: str, settings: Mapping[str, object]) -> bool:

@@ -1,26 +1,18 @@
 """transformers tokenizers that run on mtkit.
 
 A fast tokenizer of transformers gets its ids from an object of the tokenizers library. mtkit takes
-over encoding and decoding; the library still adds tokens, saves, and maps words to characters.
-Everything above it (chat templates, ``save_pretrained``) is transformers' own code, except padded
-batches and batches of tensors. ``backend_tokenizer`` is still the library's object: calls on it run
-the library, and changes made through it take effect with the next text.
+over encoding, decoding and what is returned for texts, pairs and batches; the library still adds
+tokens, saves, and maps words to characters, and transformers' own code is what is left: chat
+templates, ``save_pretrained``, overflowing parts, texts that are split already.
+``backend_tokenizer`` is still the library's object: calls on it run the library, and changes made
+through it take effect with the next text.
 
     import mtkit.hf
     tokenizer = mtkit.hf.from_pretrained("Qwen/Qwen3-8B")
     tokenizer = mtkit.hf.from_file("model.gguf")
 
-Times the speed of the original, one core, 512 paragraphs, arrays of numpy:
-
-| call | times |
-|---|---|
-| a batch, with padding and tensors | 37 |
-| with padding, truncation and tensors | 16 to 24 |
-| a batch, ids alone | 8 |
-| with padding, as lists | 3 |
-| with offsets | 2 |
-| pairs, with padding and tensors | 1.4 |
-| one short text | 0.8 to 0.9 |
+Batches and pairs take a tenth to a fortieth of the original's time, a short text a twelfth, lists
+of offsets a sixth; docs/performance.md has a table.
 """
 
 from __future__ import annotations

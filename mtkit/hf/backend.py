@@ -1,7 +1,9 @@
 """The backend that a tokenizer of transformers calls in place of the tokenizers library's object.
 
-mtkit reads the object anew when it has changed: components, counts of tokens and settings of the
-model are compared before each text, added tokens and long tables once a caller has had the object.
+mtkit reads the object anew when it has changed. A caller who has had the object may keep it or a
+part of it: from then on, components, counts of tokens and settings of the model are compared before
+each text (3 microseconds; a short text takes 5), and added tokens and long tables after each time
+that the object was handed out.
 
 While a method of the tokenizer encodes or decodes, its ``_tokenizer`` is mtkit's; to everybody else
 it is the library's object, because the library takes no other as an argument (``DecodeStream``).
@@ -23,7 +25,7 @@ from mtkit.hf.encoding import BatchSettings, OwnTokenizer, pad_batch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
     from typing import Any
 
 
@@ -80,7 +82,7 @@ class MtkitBackend:
             inner.get_vocab_size(True),
             inner.get_vocab_size(False),
             type(model),
-            *[getattr(model, name) for name in _settings_of(type(model))],
+            *[getattr(model, name) for name in _settings_of(model.__class__)],
             *[
                 (_component_shape if n in long else _component_state)(getattr(inner, n))
                 for n in _COMPONENTS
@@ -149,7 +151,7 @@ class MtkitBackend:
 
 
 @lru_cache(None)
-def _settings_of(model: type) -> tuple[str, ...]:
+def _settings_of(model: Hashable) -> tuple[str, ...]:
     return tuple(name for name in _MODEL_SETTINGS if hasattr(model, name))
 
 

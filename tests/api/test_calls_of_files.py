@@ -129,6 +129,9 @@ def test_convert_takes_models_and_tokenizers(tmp_path: Path) -> None:
     whole = mtkit.convert(folder, tmp_path / "whole.gguf", kind="f16", allow_loss=["ids-possible"])
     assert whole.model is not None
     assert whole.model.type == "F16"
+    picture = mtkit.diff(MODEL, whole.path, values=True)._repr_html_()
+    assert "relative RMSE" in picture
+    assert "%</span>" in picture
     alone = mtkit.convert(
         folder, tmp_path / "alone.gguf", vocab_only=True, allow_loss=["ids-possible"]
     )
