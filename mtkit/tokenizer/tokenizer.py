@@ -220,8 +220,10 @@ class Tokenizer(Idioms):
         rows += [("assumed", assumption) for assumption in self.assumptions]
         return figure(heading(self.source or "unnamed"), table((), rows))
 
-    def __fspath__(self) -> str:
-        return self.source
+    if not TYPE_CHECKING:  # type checkers tell a tokenizer from a path, for the kinds of convert
+
+        def __fspath__(self) -> str:
+            return self.source
 
     def __len__(self) -> int:
         return self.vocab_size

@@ -28,7 +28,7 @@ def test_exports_are_declared_alike() -> None:
         for alias in node.names
     }
     assert mtkit.__all__ == sorted(typed)
-    assert dir(mtkit) == sorted([*typed, "__version__"])
+    assert dir(mtkit) == sorted([*typed, "__version__", "errors", "hf", "tiktoken"])
     for name, module in typed.items():
         assert getattr(mtkit, name) is getattr(importlib.import_module(str(module)), name)
         assert module != f"mtkit.{name}", f"importing {module} would replace mtkit.{name}"
