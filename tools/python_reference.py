@@ -90,8 +90,8 @@ Which call encodes how:
 | `encode_batch` | a list of `Encoding`, padded if asked for | as `encode`, for each |
 
 In a notebook, tokenizers, encodings, files, reports, conversions and generations show themselves
-as pictures and tables. What takes a path takes a `GgufFile`, a `Tokenizer` or a `Model` as well,
-and reads its file.
+as pictures and tables. A `GgufFile`, a `Tokenizer` or a `Model` can stand for a path; its file is
+read.
 
 The commands as functions, which return what the commands print:
 
