@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_NUMBER = 3e38
 TOKENIZER = "tokenizer."
-_WHOLE = (TOKENIZER, "diffusion.")
+_WHOLE = (TOKENIZER, "diffusion.", "clip.")
 """Keys that begin so have no architecture's name in front."""
 
 

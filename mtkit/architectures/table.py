@@ -48,6 +48,7 @@ class Row(Record):
         folder: Names in the folder; one with ``{e}`` stands for those of all experts (``COUNTS``).
         layers: Whether a layer has it; None: every layer.
         exact: Whether the tensors of the GGUF are F32 in every file.
+        half: Whether its matrices are F16 in every file.
         keeps: Whether they keep the types that the folder has, whatever type was asked for.
     """
 
@@ -59,6 +60,7 @@ class Row(Record):
     layers: Callable[[Dims], bool] | None = None
     exact: bool = False
     keeps: bool = False
+    half: bool = False
 
 
 Rows = tuple[Row, ...]
@@ -205,6 +207,11 @@ def optional(*rows: Rows) -> Rows:
 def exact(*rows: Rows) -> Rows:
     """Return rows whose tensors are F32 in every GGUF."""
     return tuple(replace(row, exact=True) for group in rows for row in group)
+
+
+def half(*rows: Rows) -> Rows:
+    """Return rows whose matrices are F16 in every GGUF."""
+    return tuple(replace(row, half=True) for group in rows for row in group)
 
 
 def keeping(*rows: Rows) -> Rows:

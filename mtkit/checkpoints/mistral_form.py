@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from mtkit.checkpoints.folder_files import StoredTensor
 
 PARAMS = "params.json"
+PROJECTOR = "PixtralModel"
+"""llama.cpp's class of what sees beside such a model."""
 INDEXES = (INDEX, TORCH_INDEX)
 _WEIGHTS = re.compile(r"consolidated(-\d{5}-of-\d{5})?\.safetensors")
 _FIELDS = {

@@ -145,14 +145,17 @@ class Survey(Record):
         return dict(sorted(sums.items(), key=lambda item: -item[1][2]))
 
 
-def survey_folder(path: str, may_be_packed: Callable[[str], bool] | None = None) -> Survey:
+def survey_folder(
+    path: str, may_be_packed: Callable[[str], bool] | None = None, *, whole: bool = False
+) -> Survey:
     """Read a folder: headers of its files of weights, and config.json.
 
     Args:
         may_be_packed: Tells whether models of a class may have weights of 4 bits (MXFP4).
+        whole: Keep all parts under their own names, not those of a text model.
     """
     findings = Findings(strict=False)
-    config = _config(path, may_be_packed, findings)
+    config = _config(path, may_be_packed, findings, whole=whole)
     names = files_in(path)
     index, headers = _headers(path, names, findings)
     files: dict[str, int | None] = {}
@@ -165,10 +168,11 @@ def survey_folder(path: str, may_be_packed: Callable[[str], bool] | None = None)
     weight_map = index.weight_map if index else {}
     missing = {tensor: name for tensor, name in weight_map.items() if headers.get(name) is None}
     _note_unread(path, names, files, config, findings)
-    is_own = bool(mistral_form.weights_in(names))
+    is_own = bool(mistral_form.weights_in(names)) and not whole
     tensors = mistral_form.renamed(tensors) if is_own else tensors
-    tensors = _without_prefix(path, tensors, findings)
-    tensors = _text_part(path, config, tensors, findings)
+    if not whole:
+        tensors = _without_prefix(path, tensors, findings)
+        tensors = _text_part(path, config, tensors, findings)
     plain = _plain(path, config, tensors, findings)
     plain = mistral_form.in_halves(plain, config) if is_own else plain
     return Survey(path, config, plain, files, missing, tuple(findings.entries), tensors)
@@ -280,10 +284,15 @@ def _text_part(
 
 
 def _config(
-    path: str, may_be_packed: Callable[[str], bool] | None, findings: Findings
+    path: str,
+    may_be_packed: Callable[[str], bool] | None,
+    findings: Findings,
+    *,
+    whole: bool,
 ) -> Mapping[str, Any]:
     if mistral_form.weights_in(files_in(path)):
-        return _own_config(os.path.join(path, mistral_form.PARAMS))
+        params = os.path.join(path, mistral_form.PARAMS)
+        return read_json(params) if whole else _own_config(params)
     source = os.path.join(path, MODEL_CONFIG)
     if not os.path.isfile(source):
         findings.add(Finding(CONFIG_JSON, MODEL_CONFIG, "is missing", source=source))
@@ -459,11 +468,10 @@ def sniff(path: str) -> bool:
     return not has_gguf and bool(unread_weights(path, names))
 
 
-def read(path: str, may_be_packed: Callable[[str], bool] | None = None) -> ModelFolder:
-    """Read a folder.
-
-    Args:
-        may_be_packed: Tells whether models of a class may have weights of 4 bits (MXFP4).
+def read(
+    path: str, may_be_packed: Callable[[str], bool] | None = None, *, whole: bool = False
+) -> ModelFolder:
+    """Read a folder; arguments are those of ``survey_folder``.
 
     Raises:
         UsageError: A file is missing.
@@ -472,7 +480,7 @@ def read(path: str, may_be_packed: Callable[[str], bool] | None = None) -> Model
     """
     if not sniff(path) and not os.path.isfile(os.path.join(path, MODEL_CONFIG)):
         raise UsageError(f"has no {MODEL_CONFIG}", source=path, hint="a model folder has one")
-    survey = survey_folder(path, may_be_packed)
+    survey = survey_folder(path, may_be_packed, whole=whole)
     for finding in survey.findings:
         kind = REFUSED_RULES.get(finding.rule, FormatError if finding.is_error else None)
         if kind is not None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mtkit.commands.options import Parameter
 
 
-_PROJECTOR = "mtkit does not convert projectors; convert_hf_to_gguf.py --mmproj does"
 _DRAFT = "mtkit converts no draft heads (MTP); convert_hf_to_gguf.py does"
 _AS_IS = "mtkit writes the tensors that the model has; convert_hf_to_gguf.py can fuse them"
 _BY_SIZE = "mtkit does not choose types by size; --tensor-type PATTERN=TYPE sets them"
@@ -180,7 +179,6 @@ _HABITS: dict[str, dict[str, str]] = {
             "model*.safetensors, which hold the same model; without experts"
         ),
         "--disable-mistral-community-chat-template": "edit has --unset and --chat-template-file",
-        "--mmproj": _PROJECTOR,
         "--mtp": _DRAFT,
         "--no-mtp": "mtkit leaves draft heads (MTP) out",
         "--target-model-dir": _DRAFT,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 from mtkit.architectures import describe_config, may_be_packed
+from mtkit.architectures.projectors import NAME as PROJECTOR
 from mtkit.architectures.resemblance import with_resemblance
 from mtkit.architectures.rope import rope_notes
 from mtkit.architectures.tensor_match import folder_matches
@@ -21,7 +22,13 @@ from mtkit.base.record import Record, replace
 from mtkit.checkpoints import folder_files, mistral_form, model_folder
 from mtkit.checkpoints.folder_files import files_in
 from mtkit.conversion import heads, model_keys, model_tensors
-from mtkit.conversion.model_keys import NAME_KEY, TEMPLATES, model_vocabulary
+from mtkit.conversion.model_keys import (
+    NAME_KEY,
+    QUANTIZATION_VERSION,
+    TEMPLATES,
+    ModelVocabulary,
+    model_vocabulary,
+)
 from mtkit.conversion.model_tensors import (
     PACKED,
     TYPES,
@@ -31,6 +38,7 @@ from mtkit.conversion.model_tensors import (
     refuse_computed,
     usual_type,
 )
+from mtkit.conversion.projector import read_encoders
 from mtkit.conversion.remainder import field_notes, file_notes, implied_fields, tensor_notes
 from mtkit.conversion.tokenizer import (
     Conversion,
@@ -63,7 +71,6 @@ if TYPE_CHECKING:
     from mtkit.checkpoints import Checkpoint
     from mtkit.checkpoints.folder_files import StoredTensor
     from mtkit.checkpoints.model_folder import ModelFolder
-    from mtkit.conversion.model_keys import ModelVocabulary
     from mtkit.formats.contract import WriteOptions
     from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -132,15 +139,7 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
         raise with_resemblance(error, folder.config, shapes) from None
     try:
         head = heads.compare_heads(architecture, config, folder.tensors)
-        narrows = ""
-        if kind == "auto":
-            weights = [(s.weight.type, s.weight.shape) for s in folder.stored.values()]
-            kind = usual_type(weights)
-            matrices = {name for name, shape in weights if len(shape) >= 2}
-            halves = matrices & {"F16", "BF16"}
-            narrows = "" if halves else "F32"
-            if len(halves) > 1:
-                narrows = "F16" if kind == "bf16" else "BF16"
+        kind, narrows = _usual_kind(kind, folder.stored.values())
         types = file_types(folder.config, folder.tensors)
         keys = tuple(model_keys.architecture_keys(architecture, config, types[kind]))
         vocab = config.count("vocab_size")
@@ -148,10 +147,7 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
         matches = tuple(folder_matches(architecture, dims, head.shapes))
         # After the tensors were matched: sizes that the weights bear out cannot be absurdly large.
         generated = tuple(_generated_tensors(architecture, config, dims))
-        for match in matches:
-            known = match.row.change.takes or (*DTYPES, *PACKED)
-            refuse_computed(match, folder.tensors)
-            _refuse_types((folder.tensors[name] for name in match.folder), known)
+        _refuse_unread(matches, folder)
         numbers = (
             *model_tensors.layer_number_keys(architecture, dims, folder.tensors),
             *model_tensors.precision_keys(matches, folder.tensors),
@@ -182,10 +178,59 @@ def plan_gguf(path: str, kind: str = "auto", *, dense_modules: bool = False) -> 
     )
 
 
+def plan_projector(path: str, kind: str = "auto") -> GgufPlan:
+    """Plan the conversion of a folder's encoders of pictures and sound; arguments as above."""
+    check_type(kind)
+    encoders = read_encoders(path)
+    folder, matches = encoders.folder, encoders.matches
+    used = {name for match in matches for name in match.folder}
+    stored = {name: tensor for name, tensor in folder.stored.items() if name in used}
+    try:
+        kind, narrows = _usual_kind(kind, stored.values())
+        _refuse_unread(matches, folder)
+        generated = tuple(
+            tensor
+            for (part, config), dims in zip(encoders.parts, encoders.dims, strict=True)
+            for tensor in _generated_tensors(part, config, dims)
+        )
+    except MtkitError as error:
+        raise error.located(encoders.source) from None
+    keys = (
+        *encoders.keys,
+        Key("general.type", "string", "mmproj"),
+        Key("general.file_type", "u32", file_types(folder.config, stored)[kind]),
+        Key("general.quantization_version", "u32", QUANTIZATION_VERSION),
+    )
+    architecture, config = encoders.parts[0]
+    return GgufPlan(
+        folder, replace(architecture, name=PROJECTOR), config, keys, generated, matches, kind, 0,
+        encoders.notes, narrows,
+    )  # fmt: skip
+
+
+def _usual_kind(kind: str, stored: Iterable[StoredTensor]) -> tuple[str, str]:
+    """Return the type of matrices, and that of those which get another one unasked."""
+    if kind != "auto":
+        return kind, ""
+    weights = [(tensor.weight.type, tensor.weight.shape) for tensor in stored]
+    kind = usual_type(weights)
+    halves = {name for name, shape in weights if len(shape) >= 2} & {"F16", "BF16"}
+    if len(halves) > 1:
+        return kind, "F16" if kind == "bf16" else "BF16"
+    return kind, "" if halves else "F32"
+
+
 def _own_form_notes(path: str, files: Collection[str]) -> Iterator[str]:
     """Yield what to say of a config.json that is not that of the weights."""
     if files and os.path.isfile(os.path.join(path, folder_files.MODEL_CONFIG)):
         yield f"{folder_files.MODEL_CONFIG} is not read: {', '.join(files)} has params.json"
+
+
+def _refuse_unread(matches: Iterable[Match], folder: ModelFolder) -> None:
+    for match in matches:
+        known = match.row.change.takes or (*DTYPES, *PACKED)
+        refuse_computed(match, folder.tensors)
+        _refuse_types((folder.tensors[name] for name in match.folder), known)
 
 
 def _refuse_types(tensors: Iterable[StoredTensor], known: Collection[str]) -> None:
@@ -254,6 +299,7 @@ def prepare_gguf(
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     dense_modules: bool = False,
+    mmproj: bool = False,
     about: Sequence[Key] = (),
     progress: Callable[[int, int], object] | None = None,
     wide: Collection[str] = (),
@@ -265,7 +311,10 @@ def prepare_gguf(
     """
     from mtkit.formats.contract import WriteOptions
 
-    plan, options = plan_gguf(path, kind, dense_modules=dense_modules), options or WriteOptions()
+    options = options or WriteOptions()
+    plan = (
+        plan_projector(path, kind) if mmproj else plan_gguf(path, kind, dense_modules=dense_modules)
+    )
     if plan.architecture.adds_eos and options.add_eos is None:
         options = replace(options, add_eos=True)
     if mistral_form.weights_in([*plan.folder.files, mistral_form.PARAMS]):
@@ -277,6 +326,11 @@ def prepare_gguf(
     tensors = plan.tensors(count, losses)
     count.total = sum(tensor.n_bytes for tensor in tensors)
     by_name = model_keys.general_keys(path, tensors, options.name, about)
+    architecture = Key("general.architecture", "string", plan.architecture.name)
+    if mmproj:
+        by_name.update((key.name, key) for key in plan.keys)
+        draft = Draft([architecture, *by_name.values()], tensors)
+        return PreparedGguf(plan, draft, ModelVocabulary((), "", (), (), ()), losses)
     name = str(by_name[NAME_KEY].value)
     vocabulary = model_vocabulary(
         path, plan.config, plan.vocab, replace(options, name=name), allow_loss,
@@ -285,9 +339,19 @@ def prepare_gguf(
     # llama.cpp derives rules of some tokenizers from the name: the writer may have added to it.
     name = vocabulary.name or name
     by_name[NAME_KEY] = Key(NAME_KEY, "string", name)
-    architecture = Key("general.architecture", "string", plan.architecture.name)
     keys = [architecture, *by_name.values(), *_join_templates(plan.keys, vocabulary.keys)]
     return PreparedGguf(plan, Draft(keys, tensors), vocabulary, losses)
+
+
+def _projector_name(draft: Draft, kind: str) -> str:
+    """Return the name of a projector's file, as llama.cpp's converter makes it."""
+    import gguf
+
+    names = ("name", "basename", "finetune", "version")
+    keys = [draft.keys.get(f"general.{name}") for name in names]
+    parts = [str(key.value) if isinstance(key, Key) else None for key in keys]
+    name = gguf.naming_convention(*parts, size_label=None, output_type=kind.upper())
+    return f"mmproj-{name}.gguf"
 
 
 def _join_templates(model: Iterable[Key], vocabulary: Iterable[Key]) -> Iterator[Key]:
@@ -312,6 +376,7 @@ def convert_model(
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     dense_modules: bool = False,
+    mmproj: bool = False,
     about: Sequence[Key] = (),
     force: bool = False,
     dry_run: bool = False,
@@ -328,6 +393,7 @@ def convert_model(
         allow_loss: Codes of losses to accept even if ids or values change.
         options: Options for writing the tokenizer.
         dense_modules: Convert the dense layers that sentence-transformers puts behind the model.
+        mmproj: Convert what sees and hears (llama.cpp's mmproj) in place of the text model.
         max_tensors: Maximum number of tensors per shard.
         first_without_tensors: Whether the first shard has the metadata alone.
         allow_loss: Codes of tokenizer losses to accept even if ids change.
@@ -352,11 +418,12 @@ def convert_model(
     def prepare(wide: Collection[str]) -> PreparedGguf:
         return prepare_gguf(
             path, kind, allow_loss=allow_loss, options=options, dense_modules=dense_modules,
-            about=about, progress=progress, wide=wide,
+            mmproj=mmproj, about=about, progress=progress, wide=wide,
         )  # fmt: skip
 
     def write(gguf: PreparedGguf) -> Conversion:
-        target = gguf_target(path, gguf.plan.type, dst)
+        name = _projector_name(gguf.draft, gguf.plan.type) if mmproj else None
+        target = gguf_target(path, gguf.plan.type, dst, name)
         drafts, names = [gguf.draft], [target]
         if max_bytes is not None or max_tensors is not None:
             drafts = cut_draft(
@@ -399,13 +466,19 @@ def fill_name(name: str, kind: str) -> str:
     return name
 
 
-def gguf_target(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
-    """Return the path of the GGUF of a folder: at ``dst``, else named like the folder, in it."""
+def gguf_target(
+    path: str, kind: str, dst: str | os.PathLike[str] | None, name: str | None = None
+) -> str:
+    """Return the path of the GGUF of a folder: at ``dst``, else in the folder.
+
+    Args:
+        name: Of the file; None: it is called like the folder.
+    """
     stem = os.path.basename(os.path.abspath(path))
     folder = path
     if hub.holds(path):
         stem, folder = hub.name_of(path), ""
-    name = f"{stem}-{kind.upper()}.gguf"
+    name = name or f"{stem}-{kind.upper()}.gguf"
     if dst is None:
         return os.path.join(folder, name)
     target = fill_name(os.fspath(dst), kind)

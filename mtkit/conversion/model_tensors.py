@@ -9,6 +9,7 @@ Some numbers are tensors in a folder, one a layer, and an array of the metadata 
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from math import prod
 
@@ -75,7 +76,7 @@ KEPT_EXACT = frozenset(
         "shortconv.conv", "time_mix_first", "time_mix_w1", "time_mix_w2", "time_mix_decay_w1",
         "time_mix_decay_w2", "time_mix_lerp_fused", "posnet.norm1", "posnet.norm2",
         "altup_correct_coef", "altup_predict_coef", "ssm_conv1d_q", "ssm_conv1d_k", "ssm_conv1d_v",
-        "indexer.proj",
+        "indexer.proj", "v.position_embd", "a.position_embd",
     )
 )  # fmt: skip
 """Tensors that are F32 in every file, by the name behind the number of the layer.
@@ -83,10 +84,16 @@ KEPT_EXACT = frozenset(
 Source: llama.cpp, conversion/base.py (``prepare_tensors``)."""
 
 
+_OF_PATCHES = re.compile(r"\.patch_(embd|merger)\.weight")
+"""Matrices of a projector that are F16 where others are, else F32; source: the same file."""
+
+
 def tensor_type(
     name: str, shape: Shape, target: TensorType, *, narrows: bool = False
 ) -> TensorType:
     """Return the type that a tensor gets; ``narrows`` as in ``Change``."""
+    if len(shape) > 1 and _OF_PATCHES.search(name):
+        return F16 if target == F16 else F32
     if len(shape) <= 1 or not name.endswith(".weight") or name.endswith("_norm.weight"):
         return F32
     kind = name.removesuffix(".weight")
@@ -164,6 +171,7 @@ def new_tensors(
             kind = tensor_type(name, shape, target, narrows=narrows)
             kind = {**PACKED, "I32": I32}[stores] if stores else kind
             kind = F32 if match.row.exact else BF16 if name in wide else kind
+            kind = F16 if match.row.half and len(shape) > 1 else kind
             if match.row.keeps and not stores and len(shape) > 1:
                 kind = _kept_type(tensors[match.folder[0]], name, shape, kind)
             kind = PACKED.get(sources[0].type, kind)  # its bits are those of the folder

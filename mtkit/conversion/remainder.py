@@ -12,8 +12,10 @@ import os
 import re
 
 from mtkit.architectures import architectures_of_name
+from mtkit.architectures.projectors import class_of_projector, projectors
 from mtkit.architectures.tensor_match import layer_count, layer_number_names
 from mtkit.base.escape import quoted, shown
+from mtkit.checkpoints import mistral_form
 from mtkit.checkpoints.folder_files import GENERATION, MODEL_CONFIG, read_json
 from mtkit.checkpoints.model_folder import PREFIX, TEXT_PART, UNUSED
 from mtkit.checkpoints.sentence_modules import read_modules
@@ -56,8 +58,10 @@ key for it. Source: src/models of llama.cpp (``set_swa_pattern``)."""
 def file_notes(folder: ModelFolder) -> Iterator[str]:
     """Yield what is said of the files: those not read, and a prefix that was taken off."""
     for finding in folder.findings:
-        if finding.rule in (PREFIX, TEXT_PART):
+        if finding.rule is PREFIX:
             yield finding.what
+        elif finding.rule is TEXT_PART:
+            yield f"{finding.what}; {_projector_hint(folder.config)}"
         elif finding.rule is UNUSED:
             yield f"{finding.field} {finding.what}"
     named = {finding.field for finding in folder.findings}
@@ -70,6 +74,15 @@ def file_notes(folder: ModelFolder) -> Iterator[str]:
         if name not in folder.files and shown(name) not in named and not is_known_file(name)
     ]
     yield from _not_read("files", left)
+
+
+def _projector_hint(config: Mapping[str, Any]) -> str:
+    """Return how to have what is left out of a model that sees or hears."""
+    own = config.get("architectures") == ["MistralForCausalLM"]
+    name = mistral_form.PROJECTOR if own else class_of_projector(config)
+    if name in projectors():
+        return "mtkit convert FOLDER --mmproj writes them, with the preprocessor's settings"
+    return f"mtkit knows no projector of {shown(name)}; convert_hf_to_gguf.py --mmproj may"
 
 
 def field_notes(

@@ -192,7 +192,6 @@ INSTEAD = [
     ("convert", "--bigendian", "convert-endian"),
     ("convert", "--remote", "--download"),
     ("convert", "--mistral-format", "consolidated.safetensors"),
-    ("convert", "--mmproj", "projectors"),
     ("edit", "--remove", "--unset"),
     ("edit", "--special-token-by-id", "--set tokenizer.ggml.eos_token_id=2"),
     ("merge", "--merge", "leave it out"),

@@ -139,6 +139,11 @@ def folder(name: str) -> Path:
     return _written(name, case(name), scripts.get(True, "make_models.py"))
 
 
+def written(name: str, description: dict[str, Any]) -> Path:
+    """Return the folder of a case of another file, which is written once."""
+    return _written(name, description, _WRITER)
+
+
 def _written(name: str, description: dict[str, Any], script: str) -> Path:
     module = _maker(script)
     version = hashlib.sha256(json.dumps(description).encode()).hexdigest()[:8]

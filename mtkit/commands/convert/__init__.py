@@ -75,6 +75,9 @@ OPTIONS = {
         "",
         "--sentence-transformers-dense-modules",
     ),
+    "mmproj": Option(
+        "--mmproj", "Convert what sees or hears, for llama.cpp's --mmproj, not the text model."
+    ),
     "split_max_tensors": Option(
         "--split-max-tensors",
         "Shard the model: maximum number of tensors in a file.",
@@ -125,6 +128,7 @@ def convert(
     vocab_only: bool = False,
     split_max_size: str | None = None,
     dense_modules: bool = False,
+    mmproj: bool = False,
     split_max_tensors: int | None = None,
     no_tensor_first: bool = False,
     model_name: str = "",
@@ -171,6 +175,7 @@ def convert(
     Examples:
       mtkit convert ./Qwen3-0.6B --to gguf --type q8_0
       mtkit convert ./Qwen3-0.6B iq4.gguf --type IQ4_XS --imatrix-from corpus.txt
+      mtkit convert ./gemma-3-4b-it --mmproj
       mtkit convert model.gguf --to hf-model -o model-folder/
       mtkit convert tokenizer.model --to mtok
       mtkit convert ORG/NAME new.gguf --download
@@ -213,6 +218,7 @@ def convert(
         if split_max_size is None
         else parse_bytes(split_max_size, "--split-max-size"),
         dense_modules=dense_modules,
+        mmproj=mmproj,
         max_tensors=split_max_tensors,
         first_without_tensors=no_tensor_first,
         about=() if metadata is None else tuple(read_metadata(metadata)),

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from mtkit.gguf.writer import Key
 
 
+_OF_PROJECTORS = (
+    "--mmproj", "--type", "--model-name", "--metadata", "--split-max-size", "--split-max-tensors",
+    "--no-tensor-first-split",
+)  # fmt: skip
+"""Options that go with ``--mmproj``."""
+
+
 class Request(Record):
     """What is to be converted, and how.
 
@@ -38,6 +45,7 @@ class Request(Record):
     options: WriteOptions
     max_bytes: int | None
     dense_modules: bool
+    mmproj: bool
     max_tensors: int | None
     first_without_tensors: bool
     about: tuple[Key, ...]
@@ -59,6 +67,7 @@ class Request(Record):
             "--no-fallback": self.no_fallback,
             "--split-max-size": self.max_bytes is not None,
             "--dense-modules": self.dense_modules,
+            "--mmproj": self.mmproj,
             "--split-max-tensors": self.max_tensors is not None,
             "--no-tensor-first-split": self.first_without_tensors,
             "--model-name": bool(self.options.name),
@@ -190,13 +199,19 @@ def to_gguf(folder: str, request: Request) -> Conversion:
         size = "--split-max-size" if request.max_bytes is not None else "--split-max-tensors"
         hint = "split the file afterwards with mtkit split"
         raise UsageError(f"{size} does not go with {other}", hint=hint)
+    if request.mmproj:
+        request.refuse("does not go with --mmproj", _OF_PROJECTORS)
+        if not is_plain:
+            hint = "mtkit quantize changes the type afterwards"
+            what = f"--type {request.kind}: --mmproj has one of {', '.join(TYPES)}"
+            raise UsageError(what, hint=hint)
     if request.no_fallback and kind == "q8_0":
         _refuse_fallbacks(folder, kind)
     if is_plain and (not request.verify or request.dry_run):
         return convert_model(
             folder, request.target, kind=kind, max_bytes=request.max_bytes,
             max_tensors=request.max_tensors, first_without_tensors=request.first_without_tensors,
-            dense_modules=request.dense_modules, about=request.about,
+            dense_modules=request.dense_modules, mmproj=request.mmproj, about=request.about,
             progress=byte_progress("convert"), **request.write_options(),
         )  # fmt: skip
     return _in_steps(folder, request, kind if is_plain else "")
