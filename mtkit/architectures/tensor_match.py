@@ -131,6 +131,10 @@ class Fault(Record):
     shape: Shape = ()
     expected: Shape = ()
 
+    def in_file_order(self) -> Fault:
+        """Return it with shapes that have the fastest axis first, as in a GGUF."""
+        return replace(self, shape=self.shape[::-1], expected=self.expected[::-1])
+
 
 class TensorMatches(Record):
     """Matches of tensors, and faults.

@@ -302,11 +302,11 @@ def _config(
     except FormatError as error:
         findings.add(Finding(CONFIG_JSON, MODEL_CONFIG, error.what, source=source))
         return {}
-    whole = with_settings(config, optional_json(path, MODELOPT_CONFIG))
-    method = quantization(whole)
-    if method == MXFP4 and not (may_be_packed and may_be_packed(class_of(whole) or "")):
+    document = with_settings(config, optional_json(path, MODELOPT_CONFIG))
+    method = quantization(document)
+    if method == MXFP4 and not (may_be_packed and may_be_packed(class_of(document) or "")):
         _add_quantized(source, method, findings)
-    return whole
+    return document
 
 
 def _own_config(source: str) -> Mapping[str, Any]:

@@ -27,6 +27,7 @@ from mtkit.checks import (
     gguf_keys,
     loader,
     programs,
+    projector,
     special_ids,
     tensors,
     tokenizer_rules,
@@ -225,6 +226,10 @@ def _check_model(file: GgufFile, shards: ShardSet | None, file_check: FileCheck)
     is_model = loader.is_model(file, tensors)
     if is_model or loader.has_tokenizer(file) or loader.names_model(file, tensors):
         file_check.findings += survey_findings(loader.ARCHITECTURE_RULES, file)
+    if projector.is_projector(file):
+        file_check.findings += survey_findings(projector.RULES, file)
+        for item in projector.projector_findings(file, tensors):
+            file_check.take(item)
     if not is_model:
         return
     if "://" not in file.name:  # of a file on a server the header alone is there
@@ -314,6 +319,7 @@ RULES = (
     *loader.ARCHITECTURE_RULES,
     *loader.MODEL_RULES,
     *loader.TENSOR_RULES,
+    *projector.RULES,
     programs.RUNS_MODEL,
     *tensors.UNFINISHED_RULES,
     *gguf_keys.PARTS.values(),

@@ -536,7 +536,7 @@ def tensor_findings(
     loaded = tuple(name for name in unknown if name in wholes or is_loaded(model, name, shapes))
     surplus = tuple(name for name in unknown if name not in set(loaded))
     yield from fault_findings(
-        [_in_file_order(fault) for fault in faults if fault.kind != "unknown"]
+        [fault.in_file_order() for fault in faults if fault.kind != "unknown"]
         + [Fault("unknown", surplus)] * bool(surplus),
         finding,
         (MISSING, SHAPE, SURPLUS),
@@ -563,11 +563,6 @@ def _needs(match: Recognition, shapes: Collection[str]) -> Iterator[Fault]:
         )
         if f"{layer}attn_qkv.weight" in shapes and parts:
             yield Fault("unknown", parts)
-
-
-def _in_file_order(fault: Fault) -> Fault:
-    """Return a fault whose shapes have the fastest axis first, as in a GGUF."""
-    return replace(fault, shape=fault.shape[::-1], expected=fault.expected[::-1])
 
 
 def _is_loader_rule(fault: Fault) -> bool:

@@ -347,10 +347,13 @@ def _projector_name(draft: Draft, kind: str) -> str:
     """Return the name of a projector's file, as llama.cpp's converter makes it."""
     import gguf
 
-    names = ("name", "basename", "finetune", "version")
-    keys = [draft.keys.get(f"general.{name}") for name in names]
-    parts = [str(key.value) if isinstance(key, Key) else None for key in keys]
-    name = gguf.naming_convention(*parts, size_label=None, output_type=kind.upper())
+    def part(name: str) -> str | None:
+        key = draft.keys.get(f"general.{name}")
+        return str(key.value) if isinstance(key, Key) else None
+
+    name = gguf.naming_convention(
+        part("name"), part("basename"), part("finetune"), part("version"), None, kind.upper()
+    )
     return f"mmproj-{name}.gguf"
 
 

@@ -55,9 +55,17 @@ _IMPLIED = (
     "activation_function", "scale_embedding", "encoder_layers", "encoder_layerdrop", "layerdrop",
     "depth", "num_image_tokens", "insert_layer_id", "window_kernel_size", "init_pos_emb_height",
     "init_pos_emb_width", "_vision_feature_layer", "multi_modal_projector_bias",
-    "rope_theta", "rope_parameters",
+    "rope_theta", "rope_parameters", "position_embedding_size", "standardize",
+    "use_clipped_linears", "output_proj_dims", "subsampling_conv_channels", "conv_kernel_size",
 )  # fmt: skip
 """Fields of an encoder that its tensors show, or that clip.cpp has fixed for its kind."""
+_USUAL: Mapping[str, object] = {
+    "rms_norm_eps": 1e-6, "pooling_kernel_size": 3, "hidden_activation": "gelu_pytorch_tanh",
+    "attention_chunk_size": 12, "attention_context_left": 13, "attention_context_right": 0,
+    "attention_invalid_logits_value": -1e9, "attention_logit_cap": 50.0,
+    "gradient_clipping": 1e10, "residual_weight": 0.5,
+}  # fmt: skip
+"""Fields without effect where they have the value that clip.cpp has."""
 
 
 class Encoders(Record):
@@ -146,6 +154,7 @@ def _field_notes(config: Config) -> Iterator[str]:
         for name, value in config.fields.items()
         if value is not None
         and name not in (*config.read, *_BESIDE, *_IMPLIED)
+        and _USUAL.get(name) != value
         and not is_known_field(folder_files.MODEL_CONFIG, name, value)
     ]
     if left:

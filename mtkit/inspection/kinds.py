@@ -114,6 +114,9 @@ def _imatrix(metadata: Metadata, tensors: Sequence[Tensor]) -> Iterator[Fact]:
 
 def _mmproj(metadata: Metadata, _: Sequence[Tensor]) -> Iterator[Fact]:
     yield "base", _base(metadata)
+    senses = (("vision", "pictures"), ("audio", "sound"))
+    has = [what for part, what in senses if _value(metadata, f"clip.has_{part}_encoder", bool)]
+    yield "takes", " and ".join(has)
     shared = _value(metadata, "clip.projector_type", str)
     for part in ("vision", "audio"):
         if not _value(metadata, f"clip.has_{part}_encoder", bool):
@@ -122,6 +125,8 @@ def _mmproj(metadata: Metadata, _: Sequence[Tensor]) -> Iterator[Fact]:
         yield f"{part} projector", own or shared or "mlp"  # clip.cpp's default
         for name, key in _ENCODER[part]:
             yield f"{part} {name}", _value(metadata, f"clip.{part}.{key}", int)
+    widths = [_value(metadata, f"clip.{part}.projection_dim", int) for part in _ENCODER]
+    yield "for models with embeddings of", next(filter(None, widths), None)
 
 
 _ENCODER = {

@@ -14,12 +14,16 @@ import numpy as np
 import pytest
 from support import TESTS
 
-from mtkit.architectures.projectors import projectors
+from mtkit.architectures.projectors import projectors, recognize_encoders
 from mtkit.checkpoints import model_folder
+from mtkit.checks.checker import check
 from mtkit.conversion.model import convert_model, plan_projector
 from mtkit.conversion.remainder import file_notes
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
+from mtkit.gguf.draft import Draft
+from mtkit.gguf.writer import Key
+from mtkit.inspection.kinds import find_content
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,3 +163,60 @@ def test_the_text_part_alone_has_no_projector(copy: Path) -> None:
     shutil.copy(_folder("Qwen2VLForConditionalGeneration") / "model.safetensors", copy)
     with pytest.raises(UsageError, match="has no tensors for pictures"):
         plan_projector(str(copy))
+
+
+@pytest.fixture(scope="module")
+def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the projector of Gemma 3."""
+    path = tmp_path_factory.mktemp("projector") / "mmproj.gguf"
+    convert_model(_folder("Gemma3ForConditionalGeneration"), path, mmproj=True)
+    return path
+
+
+@pytest.mark.parametrize("name", sorted(_cases()))
+def test_the_rows_know_every_tensor_of_the_file(name: str) -> None:
+    golden = _cases()[name]["expected"]["mmproj-auto"]
+    metadata = {key: value for key, (_, value) in golden["kv"].items()}
+    shapes = {tensor[0]: tuple(tensor[2][::-1]) for tensor in golden["tensors"]}
+    encoders = recognize_encoders(metadata, shapes)
+    known = [fault for _, faults in encoders for fault in faults]
+    # Layers behind the one whose output LFM2-VL takes.
+    assert all("blk.2" in tensor for fault in known for tensor in fault.names)
+    assert not known or name.startswith("Lfm2Vl")
+
+
+@pytest.mark.parametrize(
+    ("edit", "code", "words"),
+    [
+        (("--unset", "clip.vision.patch_size"), "projector-keys", "is missing"),
+        (("--set", "clip.projector_type=newest"), "projector-kind", "does not know"),
+        (("--set", "clip.vision.projection_dim=96"), "model-tensor-shape", "the metadata says"),
+        (("--set", "clip.vision.block_count=5"), "model-tensor-missing", "gemma3 projectors have"),
+    ],
+)
+def test_check_knows_what_clip_cpp_wants(
+    gguf: Path, tmp_path: Path, edit: tuple[str, str], code: str, words: str
+) -> None:
+    draft = Draft.of(open_gguf(gguf))
+    key, _, value = edit[1].partition("=")
+    if edit[0] == "--unset":
+        del draft.keys[key]
+    else:
+        is_text = key.endswith("type")
+        draft.set(Key(key, "string" if is_text else "u32", value if is_text else int(value)))
+    path = tmp_path / "edited.gguf"
+    path.write_bytes(b"".join(draft.chunks()))
+    findings = {(f.rule.code, f.what) for f in check(str(path)).findings}
+    assert any(found == code and words in what for found, what in findings), findings
+
+
+def test_a_sound_projector_has_no_finding(gguf: Path) -> None:
+    assert not check(str(gguf)).findings
+
+
+def test_inspect_says_what_it_takes_and_which_width_it_fits(gguf: Path) -> None:
+    file = open_gguf(gguf)
+    facts = dict(find_content(file.metadata, file.tensors).facts)
+    assert facts["takes"] == "pictures"
+    assert facts["vision projector"] == "gemma3"
+    assert facts["for models with embeddings of"] == 64

@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import cache
 
 from mtkit.architectures.config import Config
-from mtkit.architectures.projectors.rows import NAME, STARTS, VISION, Projector
+from mtkit.architectures.projectors.rows import AUDIO, NAME, VISION, Projector
+from mtkit.architectures.tensor_match import match_gguf
 from mtkit.base.escape import quoted
 from mtkit.base.record import replace
 from mtkit.errors import FormatError, UnsupportedError
@@ -19,17 +20,34 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures import Architecture
+    from mtkit.architectures.changes import Shape
+    from mtkit.architectures.tensor_match import Fault
+    from mtkit.gguf.file import Metadata
 
 __all__ = [
+    "KINDS",
     "NAME",
-    "STARTS",
     "Projector",
     "class_of_projector",
     "describe_encoders",
+    "kind_in",
     "projector_of",
     "projectors",
+    "recognize_encoders",
 ]
 
+KINDS = frozenset((
+    "mlp", "ldp", "ldpv2", "resampler", "adapter", "qwen2vl_merger", "qwen2.5vl_merger",
+    "qwen3vl_merger", "ling3vl", "step3vl", "gemma3", "gemma3nv", "gemma3na", "gemma4v", "gemma4a",
+    "gemma4uv", "gemma4ua", "phi4", "idefics3", "pixtral", "ultravox", "internvl", "llama4",
+    "qwen2a", "qwen3a", "glma", "qwen2.5o", "voxtral", "meralion", "musicflamingo", "lfm2",
+    "kimivl", "paddleocr", "lightonocr", "cogvlm", "janus_pro", "dots_ocr", "dots3note_v",
+    "dots3note_a", "deepseekocr", "deepseekocr2", "deepseek4v", "lfm2a", "glm4v", "glm5v",
+    "youtuvl", "yasa2", "kimik25", "nemotron_v2_vl", "exaone4_5", "hunyuanvl", "minicpmv4_6",
+    "granite_speech", "mimovl", "minimax_m3", "granite4_vision", "mimo_audio", "parakeet",
+    "qwen3tts_spkenc", "qwen3tts_gen", "pockettts_spkenc", "pockettts_gen", "muse-glimmer",
+))  # fmt: skip
+"""Kinds of projectors that llama.cpp runs. Source: llama.cpp, tools/mtmd/clip-impl.h."""
 _PARTS = ("vision_config", "audio_config", "whisper_config", "vision_encoder")
 
 
@@ -79,7 +97,7 @@ def describe_encoders(
         FormatError: config.json has no such part.
     """
     outer = document.get(projector.place) if projector.place else document
-    encoders = []
+    encoders: list[tuple[Architecture, Config]] = []
     for part in projector.parts:
         names = _PARTS[::3] if part.name == VISION else _PARTS[1:3]
         tables = (outer.get(name) for name in names) if isinstance(outer, dict) else ()
@@ -93,3 +111,47 @@ def describe_encoders(
             part = replace(part, rows=part.rows_of(config))
         encoders.append((part, config))
     return encoders
+
+
+def kind_in(metadata: Metadata, part: str) -> tuple[str, Any]:
+    """Return the key and the kind of projector of an encoder; the one of both parts comes first."""
+    keys = ("clip.projector_type", f"{part}.projector_type")
+    return next(((key, metadata[key]) for key in keys if key in metadata), (keys[0], None))
+
+
+def recognize_encoders(
+    metadata: Metadata, shapes: Mapping[str, Shape]
+) -> list[tuple[str, tuple[Fault, ...]]]:
+    """Return the kinds of a file's encoders, each with what is wrong with its tensors.
+
+    Args:
+        shapes: Name of a tensor -> its shape, slowest axis first.
+
+    Raises:
+        UnsupportedError: mtkit knows no rows of a kind.
+        FormatError: The metadata lack a size.
+    """
+    encoders = []
+    for part, key in ((VISION, "clip.has_vision_encoder"), (AUDIO, "clip.has_audio_encoder")):
+        if metadata.get(key) is not True:
+            continue
+        hears = part == AUDIO
+        own = {n: s for n, s in shapes.items() if n.startswith(("a.", "mm.a.")) == hears}
+        _, kind = kind_in(metadata, part)
+        matches = [
+            match_gguf(encoder, encoder.sizes(metadata, 0), own).faults
+            for projector in projectors().values()
+            for encoder in projector.parts
+            if encoder.name == part and _kind_of(encoder) == kind
+        ]
+        if not matches:
+            what = f"{quoted(str(kind))} is a kind of projector whose tensors mtkit does not know"
+            raise UnsupportedError(what, field="clip.projector_type")
+        best = min(matches, key=lambda faults: sum(len(fault.names) for fault in faults))
+        encoders.append((str(kind), best))
+    return encoders
+
+
+def _kind_of(encoder: Architecture) -> object:
+    rows = (row for row in encoder.keys if row.name in ("clip.projector_type", "projector_type"))
+    return next((row.value(Config({})) for row in rows), None)

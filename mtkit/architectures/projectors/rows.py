@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 NAME = "clip"
 """The architecture of all projectors in a GGUF."""
 VISION, AUDIO = "clip.vision", "clip.audio"
-STARTS = {VISION: ("v.", "mm."), AUDIO: ("a.", "mm.a.")}
-"""Encoder -> beginnings of the names of its tensors; those of sound are the longer ones."""
 MODEL, PREPROCESSOR, WIDTH, BREAK = "model", "preprocessor", "text_width", "image_break_token_id"
 _LAYERS = (
     "n_layers", "num_hidden_layers", "n_layer", "num_layers", "depth", "layers", "encoder_layers",
