@@ -292,6 +292,7 @@ def rule_table() -> str:
 def architecture_table() -> str:
     """``docs/architectures.md``: the models that are converted whole."""
     from mtkit.architectures import architectures
+    from mtkit.architectures.projectors import projectors
 
     out = [
         "# Supported architectures\n",
@@ -305,6 +306,12 @@ def architecture_table() -> str:
     for class_name, architecture in architectures().items():
         names.setdefault(architecture.name, []).append(f"`{class_name}`")
     out += [f"| `{name}` | {', '.join(names[name])} |" for name in sorted(names)]
+    out += [
+        "\n## Projectors\n",
+        "`mtkit convert --mmproj` converts the [projectors](models.md#projectors) of these classes.",
+        "InternVL is named by its vision_config, Mistral's own form by `PixtralModel`.\n",
+        f"{', '.join(f'`{name}`' for name in sorted(projectors()))}",
+    ]
     return "\n".join([*out, ""])
 
 

@@ -50,6 +50,7 @@ def convert(  # the folder of a model or of an adapter, to a GGUF
     max_tensors: int | None = None,
     first_without_tensors: bool = False,
     dense_modules: bool = False,
+    mmproj: bool = False,
     base: StrPath | None = None,
     metadata: Mapping[str, Any] | None = None,
     allow_loss: Collection[str] = (),
@@ -98,6 +99,7 @@ def convert(
     max_tensors: int | None = None,
     first_without_tensors: bool = False,
     dense_modules: bool = False,
+    mmproj: bool = False,
     base: StrPath | None = None,
     vocab_only: bool = False,
     metadata: Mapping[str, Any] | None = None,
@@ -127,6 +129,7 @@ def convert(
         max_tensors: Maximum number of tensors per GGUF.
         first_without_tensors: Let the first of several GGUFs have the metadata alone.
         dense_modules: Convert the dense layers that sentence-transformers puts behind a model.
+        mmproj: Convert what sees or hears of a model folder, in place of the text model.
         base: Folder of the model that an adapter is for, if the adapter does not say.
         vocab_only: Convert only the tokenizer of a model folder.
         metadata: Keys ``general.…`` and their values, in place of what the model says.
@@ -158,7 +161,7 @@ def convert(
     arguments = {
         "kind": kind.lower(), "tokenizer": tokenizer, "max_bytes": max_bytes,
         "max_tensors": max_tensors, "first_without_tensors": first_without_tensors,
-        "dense_modules": dense_modules, "base": base, "vocab_only": vocab_only,
+        "dense_modules": dense_modules, "mmproj": mmproj, "base": base, "vocab_only": vocab_only,
         "metadata": metadata,
     }  # fmt: skip
     arguments = {k: v for k, v in arguments.items() if v is not None and v not in (False, "auto")}
@@ -195,7 +198,7 @@ def convert(
     elif model_folder.sniff(folder):
         from mtkit.conversion.model import convert_model
 
-        sizes = ("max_bytes", "max_tensors", "first_without_tensors", "dense_modules")
+        sizes = ("max_bytes", "max_tensors", "first_without_tensors", "dense_modules", "mmproj")
         own = take("a model folder", "kind", "metadata", *sizes)
         return convert_model(folder, dst, about=about, progress=progress, **own, **shared)
     elif adapter_folder.sniff(folder):

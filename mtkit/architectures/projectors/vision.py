@@ -72,7 +72,9 @@ def _siglip_sizes(tower: str, **more: Callable[[Dims], int]) -> Sizes:
 
 def _exact_embeddings(rows: Rows) -> Rows:
     """Return rows of which those that embed are F32 in every file."""
-    return tuple(exact((one,))[0] if ".embeddings." in one.folder[0] else one for one in rows)
+    return join_rows(
+        *(exact((part,)) if ".embeddings." in part.folder[0] else (part,) for part in rows)
+    )
 
 
 _SIGLIP = "vision_tower.vision_model."
