@@ -308,7 +308,7 @@ def architecture_table() -> str:
     out += [f"| `{name}` | {', '.join(names[name])} |" for name in sorted(names)]
     out += [
         "\n## Projectors\n",
-        "`mtkit convert --mmproj` converts the [projectors](models.md#projectors) of these classes.",
+        "`mtkit convert --mmproj` converts the [projectors](models.md#projectors) of these.",
         "InternVL is named by its vision_config, Mistral's own form by `PixtralModel`.\n",
         f"{', '.join(f'`{name}`' for name in sorted(projectors()))}",
     ]

@@ -99,13 +99,13 @@ def read_encoders(path: str) -> Encoders:
         raise UsageError("has no vision_encoder: the model sees nothing", source=source)
     name = mistral_form.PROJECTOR if is_own else class_of_projector(document)
     _refuse_old_llava(name, document, source)
-    projector = projector_of(name)
     beside = {
         MODEL: document, PREPROCESSOR: _preprocessor(path), WIDTH: _width(document, own=is_own),
     }  # fmt: skip
     if is_own:
         beside[BREAK] = _line_end(path, document[_OWN_PART])
     try:
+        projector = projector_of(name)
         return _encoders(folder, source, describe_encoders(projector, document, beside, source))
     except MtkitError as error:
         raise error.located(source) from None

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from mtkit.base.binary import Source
 from mtkit.base.files import WholeFiles
 from mtkit.base.process import command_line
-from mtkit.base.record import Record
+from mtkit.base.record import Record, replace
 from mtkit.base.watch import Calling, tell
 from mtkit.checkpoints import legacy_imatrix
 from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count, wording
@@ -105,6 +105,23 @@ def converter_kinds(mix: str, file: GgufFile) -> TensorKinds:
         and tensor.type is not TENSOR_TYPES[0]
     )
     return TensorKinds([f"^{re.escape(name)}$=f16" for name in kept], "f16", "f16")
+
+
+_PROJECTOR = "clip"
+_WHOLE = re.compile(
+    r"(mm\.input_projection|v\.patch_embd|mm\.patch_merger|[va]\.position_embd|a\.conv\w*\.\d+)"
+    r"\.weight(\.1)?"
+)
+"""Matrices of a projector that llama.cpp convolves with, adds or transposes: it has no code for
+blocks there. Source: llama.cpp, tools/mtmd/models/siglip.cpp, clip.cpp (``build_inp``)."""
+
+
+def kept_kinds(file: GgufFile) -> list[str]:
+    """Return PATTERN=TYPE for what stays as it is, as llama.cpp could not run it in blocks."""
+    if file.metadata.get("general.architecture") != _PROJECTOR:
+        return []
+    kept = (t for t in file.tensors if _WHOLE.fullmatch(t.name) and t.type.block == 1)
+    return [f"^{re.escape(tensor.name)}$={tensor.type.name}" for tensor in kept]
 
 
 def _halves(text: str) -> tuple[str, str]:
@@ -234,13 +251,15 @@ def quantize(
         matrix_file = Source.open(imatrix)
         if not legacy_imatrix.sniff(matrix_file):
             open_gguf(matrix_file)
+    kinds = kinds or TensorKinds()
+    kinds = replace(kinds, tensors=[*kinds.tensors, *kept_kinds(file)])
     choices = choices or Choices()
     choices.check(file, has_matrix=imatrix is not None or bool(imatrix_from))
     job = {
         "source": source, "name": name or source, "target": target, "path": target,
         "type": kind, "pure": pure, "imatrix": imatrix, "imatrix_name": imatrix,
         "requantize": allow_requantize, "dry_run": dry_run,
-        "threads": threads or os.cpu_count() or 1, **(kinds or TensorKinds()).numbers(),
+        "threads": threads or os.cpu_count() or 1, **kinds.numbers(),
         **choices.job(),
     }  # fmt: skip
     with ExitStack() as stack:

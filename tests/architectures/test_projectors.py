@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+import re
 import shutil
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.writer import Key
 from mtkit.inspection.kinds import find_content
+from mtkit.llm.quantization import kept_kinds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,7 +107,7 @@ def test_the_scales_of_gemma_4_are_softplus() -> None:
 def test_every_class_has_a_case() -> None:
     cases = {name.partition("-")[0] for name in _cases()}
     # The same rows as a class that has one.
-    twins = {"Qwen3_5MoeForConditionalGeneration"}
+    twins = {"Qwen3_5MoeForConditionalGeneration", "Qwen4ExpForConditionalGeneration"}
     assert projectors().keys() - twins <= cases
 
 
@@ -212,6 +214,17 @@ def test_check_knows_what_clip_cpp_wants(
 
 def test_a_sound_projector_has_no_finding(gguf: Path) -> None:
     assert not check(str(gguf)).findings
+
+
+def test_what_llama_cpp_cannot_run_in_blocks_is_not_quantized(gguf: Path) -> None:
+    assert kept_kinds(open_gguf(gguf)) == [
+        rf"^{re.escape(name)}$={kind}"
+        for name, kind in (
+            ("mm.input_projection.weight", "F16"),
+            ("v.patch_embd.weight", "F32"),
+            ("v.position_embd.weight", "F32"),
+        )
+    ]
 
 
 def test_inspect_says_what_it_takes_and_which_width_it_fits(gguf: Path) -> None:

@@ -48,7 +48,10 @@ KINDS = frozenset((
     "qwen3tts_spkenc", "qwen3tts_gen", "pockettts_spkenc", "pockettts_gen", "muse-glimmer",
 ))  # fmt: skip
 """Kinds of projectors that llama.cpp runs. Source: llama.cpp, tools/mtmd/clip-impl.h."""
-_PARTS = ("vision_config", "audio_config", "whisper_config", "vision_encoder")
+_PARTS = {
+    VISION: ("vision_config", "vision_encoder"),
+    AUDIO: ("whisper_config", "audio_config", "speech_config"),
+}
 
 
 @cache
@@ -78,9 +81,11 @@ def projector_of(name: str) -> Projector:
     """
     projector = projectors().get(name)
     if projector is None:
-        known = ", ".join(sorted(projectors()))
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, projectors(), n=3) or ["Gemma3ForConditionalGeneration"]
         what = f"{quoted(name)} is a class whose projector mtkit does not convert"
-        hint = f"convert_hf_to_gguf.py --mmproj of llama.cpp may; mtkit converts that of {known}"
+        hint = f"convert_hf_to_gguf.py --mmproj of llama.cpp may; known are {', '.join(near)} …"
         raise UnsupportedError(what, field="architectures", hint=hint)
     return projector
 
@@ -99,7 +104,7 @@ def describe_encoders(
     outer = document.get(projector.place) if projector.place else document
     encoders: list[tuple[Architecture, Config]] = []
     for part in projector.parts:
-        names = _PARTS[::3] if part.name == VISION else _PARTS[1:3]
+        names = _PARTS[part.name]
         tables = (outer.get(name) for name in names) if isinstance(outer, dict) else ()
         fields = next((table for table in tables if isinstance(table, dict)), None)
         if fields is None and encoders:

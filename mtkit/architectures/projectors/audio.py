@@ -98,6 +98,27 @@ def _whisper_part(
     )  # fmt: skip
 
 
+_ADAPTER = "speech_audio_adapter."
+_MERALION = encoder(
+    AUDIO, "MERaLiON2ForConditionalGeneration",
+    (*_KEYS, kind("meralion"),
+     _stacked(lambda config: config.table(MODEL).whole("speech_mlp_scale_factor") or 15)),
+    join_rows(
+        _whisper(), _POSITIONS,
+        row("ln_speech", "mm.a.norm_pre", "embd"),
+        row(f"{_ADAPTER}mlp_adapter.0", "mm.a.mlp.0", "mm long"),
+        row(f"{_ADAPTER}gate_proj", "mm.a.mlp.1", "mm mm"),
+        row(f"{_ADAPTER}pool_proj", "mm.a.mlp.2", "mm mm"),
+        row(f"{_ADAPTER}out_proj", "mm.a.mlp.3", "out mm"),
+    ),
+    (_TOWER, _ADAPTER, "ln_speech."),
+    sizes={**_SIZES, "long": _long,
+           "mm": size_of("mm.a.mlp.0.weight", f"{_ADAPTER}mlp_adapter.0.weight")},
+    defaults={"num_mel_bins": 80},
+    renamed=lambda name: name.replace("speech_encoder.", _TOWER),
+)  # fmt: skip
+
+
 def _sinusoids(config: Config, dims: Dims) -> Any:
     """Return the positions of Qwen2.5-Omni, which no folder has."""
     import numpy as np
@@ -139,6 +160,7 @@ PROJECTORS = (
             _whisper_part(
                 "VoxtralForConditionalGeneration", "voxtral", _TWO, _stacked(lambda _: 4)
             ),
+            _MERALION,
             _whisper_part(
                 "AudioFlamingo3ForConditionalGeneration", "musicflamingo", _TWO, convolution=exact
             ),

@@ -362,7 +362,8 @@ def _deep_flags(config: Config) -> list[bool]:
 _QWEN3 = encoder(
     VISION,
     "Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration "
-    "Qwen3_5ForConditionalGeneration Qwen3_5MoeForConditionalGeneration",
+    "Qwen3_5ForConditionalGeneration Qwen3_5MoeForConditionalGeneration "
+    "Qwen4ExpForConditionalGeneration",
     (*with_keys(_QWEN_KEYS, computed("image_size", "u32", _qwen3_size)),
      kind("qwen3vl_merger"), GELU, counted("spatial_merge_size"),
      computed("attention.layer_norm_epsilon", "f32", _text_epsilon),
