@@ -57,9 +57,9 @@ _PARTS = {
 @cache
 def projectors() -> dict[str, Projector]:
     """Return class of transformers -> its projector."""
-    from mtkit.architectures.projectors import audio, gemma4, vision
+    from mtkit.architectures.projectors import audio, gemma4, qwen, vision
 
-    rows = (*vision.PROJECTORS, *audio.PROJECTORS, *gemma4.PROJECTORS)
+    rows = (*vision.PROJECTORS, *qwen.PROJECTORS, *audio.PROJECTORS, *gemma4.PROJECTORS)
     return {name: projector for projector in rows for name in projector.classes}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mtkit.architectures.changes import Reshaped
 from mtkit.architectures.metadata import computed
-from mtkit.architectures.projectors import vision
+from mtkit.architectures.projectors import qwen
 from mtkit.architectures.projectors.rows import (
     AUDIO,
     AUDIO_KEYS,
@@ -135,8 +135,8 @@ def _spoken(name: str) -> str:
 
 
 _OMNI_SEES = encoder(
-    VISION, "Qwen2_5OmniModel", (*vision.QWEN25_KEYS, kind("qwen2.5o")), vision.QWEN25_ROWS,
-    ("visual.",), sizes=vision.QWEN25_SIZES, defaults=vision.QWEN25_DEFAULTS, renamed=_spoken,
+    VISION, "Qwen2_5OmniModel", (*qwen.QWEN25_KEYS, kind("qwen2.5o")), qwen.QWEN25_ROWS,
+    ("visual.",), sizes=qwen.QWEN25_SIZES, defaults=qwen.QWEN25_DEFAULTS, renamed=_spoken,
 )  # fmt: skip
 _OMNI_HEARS = replace(
     encoder(

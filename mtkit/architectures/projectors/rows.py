@@ -229,6 +229,14 @@ def patches(folder: str, change: Change = SAME) -> Rows:
     return (*weight, *plain(f"{folder}.bias", "v.patch_embd.bias", "embd", optional=True))
 
 
+POSITION = "v.position_embd.weight"
+
+
+def positions(folder: str) -> Rows:
+    """Return the row of the learned positions."""
+    return plain(f"{folder}.weight", POSITION, "position embd")
+
+
 def encoder(
     name: str,
     classes: str,
