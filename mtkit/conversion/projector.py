@@ -63,7 +63,8 @@ _USUAL: Mapping[str, object] = {
     "rms_norm_eps": 1e-6, "pooling_kernel_size": 3, "hidden_activation": "gelu_pytorch_tanh",
     "attention_chunk_size": 12, "attention_context_left": 13, "attention_context_right": 0,
     "attention_invalid_logits_value": -1e9, "attention_logit_cap": 50.0,
-    "disable_merger_proj": True, "deepstack_visual_indexes": [], "gradient_clipping": 1e10, "residual_weight": 0.5,
+    "disable_merger_proj": True, "deepstack_visual_indexes": [], "gradient_clipping": 1e10,
+    "residual_weight": 0.5,
 }  # fmt: skip
 """Fields without effect where they have the value that clip.cpp has."""
 

@@ -114,9 +114,6 @@ def _imatrix(metadata: Metadata, tensors: Sequence[Tensor]) -> Iterator[Fact]:
 
 def _mmproj(metadata: Metadata, _: Sequence[Tensor]) -> Iterator[Fact]:
     yield "base", _base(metadata)
-    senses = (("vision", "pictures"), ("audio", "sound"))
-    has = [what for part, what in senses if _value(metadata, f"clip.has_{part}_encoder", bool)]
-    yield "takes", " and ".join(has)
     shared = _value(metadata, "clip.projector_type", str)
     for part in ("vision", "audio"):
         if not _value(metadata, f"clip.has_{part}_encoder", bool):

@@ -45,7 +45,7 @@ LORA = [
 ]
 VISION = {
     "clip.has_vision_encoder": True, "clip.projector_type": "gemma3",
-    "clip.vision.image_size": 896, "clip.vision.patch_size": 14, "clip.vision.block_count": 27,
+    "clip.vision.projection_dim": 2560, "clip.vision.image_size": 896, "clip.vision.patch_size": 14, "clip.vision.block_count": 27,
 }  # fmt: skip
 KINDS: list[tuple[str, dict[str, Any], list[NewTensor], dict[str, Any]]] = [
     (
@@ -71,7 +71,7 @@ KINDS: list[tuple[str, dict[str, Any], list[NewTensor], dict[str, Any]]] = [
         {"general.type": "mmproj", "general.architecture": "clip", **VISION},
         [tensor("v.patch_embd.weight", 8)],
         {"vision projector": "gemma3", "vision image size": 896, "vision patch size": 14,
-         "vision layers": 27},
+         "vision layers": 27, "vision projection": 2560, "for models with embeddings of": 2560},
     ),
     (
         "mmproj",
