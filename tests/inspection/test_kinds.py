@@ -45,7 +45,8 @@ LORA = [
 ]
 VISION = {
     "clip.has_vision_encoder": True, "clip.projector_type": "gemma3",
-    "clip.vision.projection_dim": 2560, "clip.vision.image_size": 896, "clip.vision.patch_size": 14, "clip.vision.block_count": 27,
+    "clip.vision.projection_dim": 2560, "clip.vision.image_size": 896,
+    "clip.vision.patch_size": 14, "clip.vision.block_count": 27,
 }  # fmt: skip
 KINDS: list[tuple[str, dict[str, Any], list[NewTensor], dict[str, Any]]] = [
     (
