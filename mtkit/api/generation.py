@@ -12,8 +12,16 @@ from contextlib import ExitStack
 
 from mtkit.base.record import Idioms, Record, replace
 from mtkit.errors import MtkitError, UsageError, format_count, wording
+from mtkit.llm.media import read_media
 from mtkit.llm.reasoning import reasoning_of_text
-from mtkit.llm.runner import Runner, Token, common_length, context_tokens, open_model
+from mtkit.llm.runner import (
+    Runner,
+    Token,
+    common_length,
+    context_tokens,
+    open_header,
+    open_model,
+)
 from mtkit.llm.sampling import Sampler
 from mtkit.settings import GenerateSettings
 from mtkit.settings.declaration import settings_of, signature_with
@@ -27,10 +35,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from mtkit.llama import ContextSettings, Model
+    from mtkit.llm.header import ModelHeader
     from mtkit.llm.keywords import GenerateKeywords
+    from mtkit.llm.media import Media
     from mtkit.llm.runner import End
     from mtkit.llm.session import Session
-    from mtkit.settings import TextAnswerSettings
+    from mtkit.settings import AnswerSettings, TextAnswerSettings
     from mtkit.speculative.rounds import Speculation, Statistics
 
 
@@ -56,6 +66,7 @@ class Generation(Idioms, Record):
     """A generated text.
 
     Attributes:
+        prompt_ids: Those of the prompt; -1 for each token of a picture or sound.
         pieces: The bytes of each token.
         logprobs: The logarithm of each token's probability; empty unless asked for.
         end: "eog", "length", "stop", "grammar", "interrupted" or "context".
@@ -225,9 +236,14 @@ def run_generation(
             source=settings.load_session or "",
             hint=f"{wording('--no-exact', 'exact=False')} allows it",
         )
-    with open_model(settings, watcher.progress, n_ctx=max(settings.n_predict, 1)) as runner:
+    header = open_header(settings)
+    files = open_files(header, settings)
+    with open_model(
+        settings, watcher.progress, n_ctx=max(settings.n_predict, 1), header=header
+    ) as runner:
         watcher.loaded(runner)
-        ids = prompt_ids(runner, prompt, settings)
+        media = runner.open_media() if files else None
+        ids = prompt_ids(runner, prompt, settings, media, files)
         if settings.check_tokenizer and isinstance(prompt, (str, bytes)):
             watcher.warning(_prompt_difference(runner, prompt, settings))
         watcher.prompt(runner, ids)
@@ -248,7 +264,7 @@ def run_generation(
             watcher.ready(runner, sampler)
             if session:
                 runner.resume(session.ids, session.state)
-            runner.feed(ids, hold_last=settings.n_predict == 0)
+            runner.feed(ids, hold_last=settings.n_predict == 0, media=media)
             sampler.accept(runner.ids)
             if sampler.has_grammar:
                 template = runner.header.file.metadata.get("tokenizer.chat_template")
@@ -292,10 +308,32 @@ def _prompt_difference(runner: Runner, prompt: str | bytes, settings: GenerateSe
     )
 
 
+def open_files(header: ModelHeader, settings: AnswerSettings) -> list[bytes]:
+    """Return the pictures and sounds that settings name, if the model takes them."""
+    files = read_media(settings, header.projector.kinds if header.projector else frozenset())
+    if files and setup.is_drafting(settings.drafting):
+        raise UsageError("pictures and sounds do not go with drafts")
+    return files
+
+
 def prompt_ids(
-    runner: Runner, prompt: str | bytes | Sequence[int], settings: TextAnswerSettings
+    runner: Runner,
+    prompt: str | bytes | Sequence[int],
+    settings: TextAnswerSettings,
+    media: Media | None = None,
+    files: Sequence[bytes] = (),
 ) -> list[int]:
-    """Return the tokens of a prompt."""
+    """Return the tokens of a prompt, with files where it has places for them, or before it."""
+    if media is not None:
+        if not isinstance(prompt, (str, bytes)):
+            raise UsageError(
+                "has to be a text: pictures and sounds are put into it", field="prompt"
+            )
+        text = prompt if isinstance(prompt, str) else prompt.decode("utf-8", "surrogateescape")
+        text = media.place(text, files)
+        ids = media.tokenize(runner.model, text, parse_special=settings.parse_special)
+        before, behind, _ = runner.model.around if settings.add_special else ([], [], [])
+        return [*before, *ids, *behind]
     if not isinstance(prompt, (str, bytes)):
         ids = list(prompt)
         if not all(isinstance(entry, int) or hasattr(entry, "__index__") for entry in ids):
@@ -365,7 +403,7 @@ class Answer:
             evaluated / 1000,
         )
         return Generation(
-            self._ids,
+            [max(token_id, -1) for token_id in self._ids],
             [token.id for token in tokens],
             [token.piece for token in tokens],
             [token.logprob for token in tokens if token.logprob is not None],

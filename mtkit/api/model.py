@@ -8,13 +8,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from weakref import ref
 
-from mtkit.api.generation import Answer, prompt_ids
-from mtkit.api.reply import Reply, Stream, in_thread
-from mtkit.base.idioms import explained
+from mtkit.api.generation import Answer, open_files, prompt_ids
 from mtkit.base.process import Closeable
 from mtkit.base.record import Idioms, replace
 from mtkit.base.turns import Turns
-from mtkit.errors import MtkitError, UnsupportedError, UsageError
+from mtkit.errors import MtkitError, UsageError
+from mtkit.llm.media import flat_messages, refuse_media
 from mtkit.llm.runner import context_tokens, open_model, plan_settings
 from mtkit.llm.sampling import Sampler
 from mtkit.settings import SamplerSettings, TextAnswerSettings, WindowSettings
@@ -42,7 +41,9 @@ if TYPE_CHECKING:
     from mtkit.api.generation import Generation
     from mtkit.api.reply import Part_, Result
     from mtkit.chat.answer import Form, Part
+    from mtkit.llama.media import Kind
     from mtkit.llm.keywords import AnswerKeywords, ModelKeywords
+    from mtkit.llm.media import Media
     from mtkit.llm.perplexity import Perplexity
     from mtkit.llm.runner import Runner
     from mtkit.llm.vectors import Pooler
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 OF_AN_ANSWER = frozenset(
     {*table(SamplerSettings), "n_predict", "stops", "parse_special", "add_special", "special",
-     "logprobs"}
+     "logprobs", "images", "audio"}
 )  # fmt: skip
 """Settings that may differ from answer to answer."""
 _CONTEXT = 4096
@@ -157,14 +158,16 @@ class Model(Idioms, Closeable):
     ) -> Stream[str, Generation]:
         """Continue a prompt, as ``generate`` does; yields texts as soon as they are final."""
         changed = self._with(settings)
+        files = open_files(self._runner.header, changed)
         results: list[Generation] = []
         own: list[Callable[[], Stream[str, Generation] | None]] = []
 
         def run() -> Generator[str, None, None]:
             with self._turn() as runner:
                 self._running = own[0]
-                ids = prompt_ids(runner, prompt, changed)
-                with self._answer(ids, changed) as (answer, sampler):
+                media = runner.open_media() if files else None
+                ids = prompt_ids(runner, prompt, changed, media, files)
+                with self._answer(ids, changed, media) as (answer, sampler):
                     try:
                         if sampler.has_grammar:
                             self._watch_text(sampler)
@@ -242,8 +245,18 @@ class Model(Idioms, Closeable):
         chat: list[dict[str, Any]] = (
             [{"role": "user", "content": messages}]
             if isinstance(messages, str)
-            else _as_texts(check_messages(_copied(messages)))
+            else check_messages([dict(message) for message in messages])
         )
+        header = self._runner.header.projector
+        kinds = header.kinds if header is not None else frozenset()
+        files, parts_of_files = open_files(self._runner.header, changed), list[bytes]()
+
+        def attach(data: bytes, kind: Kind) -> str:
+            refuse_media(kinds, kind)
+            parts_of_files.append(data)
+            return ""
+
+        plain = flat_messages(chat, attach)
         definitions = check_tools(list(tools)) if tools and tool_choice != "none" else None
         schemas = schemas_by_tool(definitions or ())
         names = required_tools(tool_choice, schemas)
@@ -253,11 +266,16 @@ class Model(Idioms, Closeable):
         def run() -> Generator[Part, None, None]:
             with self._turn() as runner:
                 self._running = own[0]
+                media, marked = None, plain
+                if files or parts_of_files:
+                    media = runner.open_media()
+                    marked = flat_messages(chat, media.take)
+                    marked = media.place_last(marked, files)
                 prompt, form = self._chat_prompt(parse_special=changed.parse_special)
                 values = (
                     form.thinking_values(thinks=reasoning) if form and reasoning is not None else {}
                 )
-                ids = prompt.ids(chat, definitions, values=values)
+                ids = prompt.ids(marked, definitions, media=media, values=values)
                 shown = replace(changed, special=form is not None and self._shows_signs(form))
                 if names:
                     texts = dict(schema_texts(names, schemas))
@@ -265,7 +283,7 @@ class Model(Idioms, Closeable):
                 tail = prompt_tail(runner.model, ids)
                 reader = form and open_reader(form, definitions, tail, calls=bool(definitions))
                 parts: list[Part] = []
-                with self._answer(ids, shown) as (answer, sampler):
+                with self._answer(ids, shown, media) as (answer, sampler):
                     try:
                         if sampler.has_grammar:
                             thinks = reasoning is not False
@@ -520,7 +538,7 @@ class Model(Idioms, Closeable):
 
     @contextmanager
     def _answer(
-        self, ids: list[int], settings: TextAnswerSettings
+        self, ids: list[int], settings: TextAnswerSettings, media: Media | None = None
     ) -> Iterator[tuple[Answer, Sampler]]:
         """Feed a prompt, and free the sampler afterwards."""
         self._open_context(settings)
@@ -534,7 +552,7 @@ class Model(Idioms, Closeable):
             sampler = stack.enter_context(
                 Sampler(context, settings.sampler, distributions=by_rejection)
             )
-            runner.feed(ids, hold_last=settings.n_predict == 0)
+            runner.feed(ids, hold_last=settings.n_predict == 0, media=media)
             sampler.accept(runner.ids)
             yield Answer(runner, sampler, ids, settings, speculation), sampler
 
@@ -594,26 +612,6 @@ for _call, _names in _KEYWORDS:
 def _sets(name: str, settings: Mapping[str, object]) -> bool:
     """Whether keywords set a setting, under any of its names."""
     return not settings.keys().isdisjoint(table(TextAnswerSettings)[name].names)
-
-
-def _copied(messages: Any) -> Any:
-    """Return messages as objects of one's own; what is none stays, and is refused."""
-    if isinstance(messages, dict):
-        return messages
-    return [dict(entry) if hasattr(entry, "keys") else entry for entry in messages]
-
-
-def _as_texts(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Join the parts of each message; what is not text is refused."""
-    for place, message in enumerate(messages):
-        if isinstance(parts := message.get("content"), list):
-            for number, part in enumerate(parts):
-                if not isinstance(part, dict) or not isinstance(part.get("text"), str):
-                    kind = part.get("type") if isinstance(part, dict) else type(part).__name__
-                    what = f"is {kind}, but a model reads only text here"
-                    raise UnsupportedError(what, field=f"messages[{place}].content[{number}]")
-            message["content"] = "\n".join(part["text"] for part in parts)
-    return messages
 
 
 def _schema_text(schema: Any) -> str:

@@ -14,6 +14,7 @@ from mtkit.commands.arguments import finite_number
 from mtkit.commands.terminal import Progress
 from mtkit.errors import format_count
 from mtkit.llama import log
+from mtkit.llama.media import text_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,9 +139,11 @@ class GenerationScreen(Watcher):
     def prompt(self, runner: Runner, ids: list[int]) -> None:
         """Echo the prompt, token by token."""
         if self._verbose:
-            write_note(f"prompt: {format_count(len(ids), 'token')}: {' '.join(map(str, ids))}")
+            shown = (str(token_id) if token_id >= 0 else "-1" for token_id in ids)
+            write_note(f"prompt: {format_count(len(ids), 'token')}: {' '.join(shown)}")
         if self._echo and self._form == "text":
-            stream = b"".join(runner.model.piece(token_id, special=True) for token_id in ids)
+            piece = runner.model.piece
+            stream = b"".join(piece(token_id, special=True) for token_id in text_ids(ids))
             if output.wants_color():  # where the prompt ends and the model begins
                 output.write("\x1b[2m")
             self.out.write(stream.decode("utf-8", "replace"))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Literal
 
+    from mtkit.llama.media import Chunk
     from mtkit.llama.model import Model
     from mtkit.settings import ContextSettings
 
@@ -86,12 +87,14 @@ class Batch:
         embeddings: What enters in the place of ids; float32 of shape (size, width).
     """
 
-    def __init__(self, lib: Any, size: int, width: int = 0, sequences: int = 1) -> None:
-        """Make room; with a ``width`` for embeddings instead of ids."""
+    def __init__(
+        self, lib: Any, size: int, width: int = 0, sequences: int = 1, sections: int = 1
+    ) -> None:
+        """Make room; with a ``width`` for embeddings, whose positions have ``sections`` numbers."""
         import numpy as np
 
         self._tokens = np.zeros(size, np.int32)
-        self._positions = np.zeros(size, np.int32)
+        self._positions = np.zeros(size * sections, np.int32)
         self._counts = np.ones(size, np.int32)
         self._sequences = np.arange(sequences, dtype=np.int32)
         # llama.cpp wants a list of sequences for every token; here always of one.
@@ -118,11 +121,21 @@ class Batch:
         self._tokens[: len(ids)] = ids
         self._place(len(ids), position, outputs)
 
-    def fill_embeddings(self, rows: Any, position: int) -> None:
-        """Set what enters, float32 of shape (n, width); the logits of the last row count."""
-        self.embeddings[: len(rows)] = rows
-        self._place(len(rows), position, False)
-        self.outputs[len(rows) - 1] = 1
+    def fill_embeddings(
+        self, rows: Any, positions: Any, sequence: int = 0, *, is_last: bool = True
+    ) -> None:
+        """Set what enters a sequence, and whether the logits of the last row count.
+
+        Args:
+            rows: float32 of shape (n, width).
+            positions: int32 of shape (sections, n).
+        """
+        size = self.struct.n_tokens = len(rows)
+        self.embeddings[:size] = rows
+        self._positions[: positions.size] = positions.ravel()
+        self._lists[:size] = self._first + sequence * self._sequences.itemsize
+        self.outputs[:size] = 0
+        self.outputs[size - 1] = is_last
 
     def _place(self, size: int, position: int, outputs: bool) -> None:
         self._positions[:size] = range(position, position + size)
@@ -171,6 +184,9 @@ class Memory(Closeable):
 
     Attributes:
         n_ctx: Tokens that fit, as set (llama.cpp rounds up to a multiple of 256).
+        n_past: Tokens in it.
+        lag: How many more they are than the positions that they take: those of a picture share
+            some.
     """
 
     model: Model
@@ -178,6 +194,7 @@ class Memory(Closeable):
     handle: int
     n_ctx: int
     n_past: int
+    lag: int = 0
     _library: Any
     _memory: int | None
     _is_computed: bool
@@ -196,22 +213,26 @@ class Memory(Closeable):
         if self._memory:
             self._library.llama_memory_clear(self._memory, True)
         self._is_computed = False
-        self.n_past = 0
+        self.n_past = self.lag = 0
 
-    def truncate(self, end: int) -> bool:
-        """Forget the tokens from a position on.
+    def truncate(self, end: int, lag: int = 0) -> bool:
+        """Forget the tokens from a place on.
+
+        Args:
+            lag: That of the tokens before it.
 
         Returns:
             False where the memory cannot do that (recurrent layers, or a sliding window that has
             dropped what would be needed); it is as before then.
         """
-        if end >= self.end():
+        position = end - lag
+        if position >= self.end():
             return True
-        if not self.settings.swa_full and self._has_hole(end):
+        if not self.settings.swa_full and self._has_hole(position):
             return False
-        if not self._library.llama_memory_seq_rm(self._memory, 0, end, -1):
+        if not self._library.llama_memory_seq_rm(self._memory, 0, position, -1):
             return False
-        self.n_past = end
+        self.n_past, self.lag = end, lag
         return True
 
     def _has_hole(self, end: int, sequence: int = 0) -> bool:
@@ -332,6 +353,7 @@ class Context(Memory):
         self._no_abort = lib.ggml_abort_callback(0)
         self._batch = Batch(lib, self.n_batch)
         self._embeddings: Batch | None = None
+        self._media: Batch | None = None
         pointer, number = ctypes.c_void_p, ctypes.c_int32
         prototype = ctypes.CFUNCTYPE(pointer, pointer, number)
         dll = lib._lib  # noqa: SLF001  typed anew: a plain address costs a fifth of a pointer object
@@ -360,7 +382,7 @@ class Context(Memory):
         for at in range(0, count, self.n_batch):
             part = ids[at : at + self.n_batch]
             size = len(part)
-            self._batch.fill(part, start + at, outputs == "all")
+            self._batch.fill(part, start + at - self.lag, outputs == "all")
             if outputs == "last" and at + size == count:
                 self._batch.outputs[size - 1] = 1
             self._run()
@@ -376,11 +398,57 @@ class Context(Memory):
         if self._embeddings is None:
             self._embeddings = Batch(self._library, self.n_batch, self.model.n_embd)
         self._check_room(self.n_past + len(rows))
+        import numpy as np
+
         for at in range(0, len(rows), self.n_batch):
             part = rows[at : at + self.n_batch]
-            self._embeddings.fill_embeddings(part, self.n_past)
+            places = np.arange(self.n_past, self.n_past + len(part), dtype=np.int32)
+            self._embeddings.fill_embeddings(part, places)
             self._run(batch=self._embeddings)
             self.n_past += len(part)
+
+    def compute_chunk(
+        self,
+        chunk: Chunk,
+        part: range,
+        position: int,
+        sections: int,
+        slot: int = 0,
+        *,
+        is_last: bool,
+    ) -> None:
+        """Compute rows of a picture or sound, which has been encoded.
+
+        Args:
+            position: That of the chunk's first row.
+            is_last: The logits of the last row count.
+        """
+        self.check_open()
+        lib = self._library
+        if self._media is None:
+            width = lib.llama_model_n_embd_inp(self.model.handle)
+            self._media = Batch(lib, self.n_batch, width, self.settings.n_seq, sections)
+        places = chunk.positions(position, sections)[:, part.start : part.stop]
+        rows = chunk.rows[part.start : part.stop]
+        self._media.fill_embeddings(rows, places, slot, is_last=is_last)
+        if not chunk.is_causal:
+            lib.llama_set_causal_attn(self.handle, False)
+        try:
+            self._run(batch=self._media)
+        finally:
+            if not chunk.is_causal:
+                lib.llama_set_causal_attn(self.handle, True)
+
+    def decode_chunk(self, chunk: Chunk, sections: int, *, is_last: bool) -> None:
+        """Compute all rows of a picture or sound after what is in the memory."""
+        size, position = len(chunk.ids), self.n_past - self.lag
+        self._check_room(self.n_past + size)
+        for at in range(0, size, self.n_batch):
+            part = range(at, min(at + self.n_batch, size))
+            ends = is_last and part.stop == size
+            self.compute_chunk(chunk, part, position, sections, is_last=ends)
+            self.n_past += len(part)
+        self.lag += chunk.lag
 
     def step(self, token_id: int) -> None:
         """Compute one token; the path of every generated token."""
@@ -390,7 +458,8 @@ class Context(Memory):
             self.model.check_ids((token_id,))
             self._check_room(past + 1)
         with self._calling:
-            code = self._decode_call(self.handle, self._batch.fill_token(token_id, past))
+            batch = self._batch.fill_token(token_id, past - self.lag)
+            code = self._decode_call(self.handle, batch)
         if code:
             self._fail(code)
         self.n_past = past + 1
@@ -432,7 +501,7 @@ class Context(Memory):
             self._fail(code)
 
     def _fail(self, code: int) -> None:
-        self.n_past = self.end()
+        self.n_past = self.end() + self.lag
         if code == _ABORTED:
             raise Interrupted("interrupted")
         if code == _NO_ROOM:

@@ -245,6 +245,25 @@ def _low_level() -> Any:
         raise
 
 
+def media_library() -> Any:
+    """Return the module of libmtmd's functions, loaded once."""
+    from importlib import import_module
+
+    library()
+    if "media" not in _modules:
+        try:
+            _modules["media"] = module = import_module("llama_cpp.mtmd_cpp")
+        except (ImportError, OSError, RuntimeError, AttributeError) as error:
+            raise UnsupportedError(f"{PACKAGE} has no libmtmd that loads: {error}") from None
+        module.mtmd_helper_log_set(_modules["log"], ctypes.c_void_p(0))
+    return _modules["media"]
+
+
+def media_file() -> str:
+    """Return the path of libmtmd."""
+    return str(media_library()._libmtmd._name)  # noqa: SLF001
+
+
 def library_file() -> str:
     """Return the path of llama.cpp's shared library."""
     return str(library()._lib._name)  # noqa: SLF001  the package has no other name for it

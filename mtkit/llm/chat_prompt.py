@@ -24,6 +24,7 @@ from mtkit.chat.rewriting import Rewriter, render_or_simplify
 from mtkit.chat.template import REASONING, TemplateRefusal
 from mtkit.errors import UnsupportedError, UsageError, wording
 from mtkit.llama.shared_library import apply_builtin_template, builtin_templates
+from mtkit.llm.media import MarkedModel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from mtkit.chat.answer import Calls, Form
     from mtkit.llama import Model
+    from mtkit.llm.media import Media
 
     class TemplateArguments(TypedDict, total=False):
         """How a conversation is rendered, besides its messages and tools.
@@ -129,7 +131,7 @@ _SPACES = " \t\n\v\f\r"
 
 
 def message_ids(
-    model: Model,
+    model: Model | MarkedModel,
     messages: Sequence[Any],
     render: Callable[[Sequence[Any], Sequence[Any] | None], str],
     tools: Sequence[Any] | None = None,
@@ -173,12 +175,12 @@ def _refuse_text(messages: Sequence[Any], controls: Iterable[str], texts: str) -
     )
 
 
-def control_tokens(model: Model, text: str) -> dict[str, int]:
+def control_tokens(model: Model | MarkedModel, text: str) -> dict[str, int]:
     """Return the control tokens that are recognized in a text, the longest spelling first."""
     return _controls_in(model, model.tokenize(text, add_special=False, parse_special=True))
 
 
-def _controls_in(model: Model, ids: Sequence[int]) -> dict[str, int]:
+def _controls_in(model: Model | MarkedModel, ids: Sequence[int]) -> dict[str, int]:
     return {
         model.piece(token_id, special=True).decode("utf-8", "surrogateescape"): token_id
         for token_id in set(ids)
@@ -186,7 +188,9 @@ def _controls_in(model: Model, ids: Sequence[int]) -> dict[str, int]:
     }
 
 
-def rendered_ids(model: Model, text: str, controls: dict[str, int], marks: TextMarks) -> list[int]:
+def rendered_ids(
+    model: Model | MarkedModel, text: str, controls: dict[str, int], marks: TextMarks
+) -> list[int]:
     """Return the ids of a rendered text; the parts with marks are texts of messages."""
     import re
 
@@ -247,21 +251,30 @@ class ChatPrompt:
         self,
         messages: Sequence[Any],
         tools: Sequence[Any] | None = None,
+        media: Media | None = None,
         **arguments: Unpack[TemplateArguments],
     ) -> list[int]:
-        """Return the tokens of a conversation, as ``text`` renders it."""
-        model = self._model
+        """Return the tokens of a conversation, as ``text`` renders it.
+
+        Args:
+            media: Pictures and sounds, whose marks stand in the messages.
+        """
+        model = MarkedModel(self._model, media) if media else self._model
         chat = self._rewriter.rewrite(messages, tools)
 
         def render(messages: Sequence[Any], tools: Sequence[Any] | None) -> str:
             return render_or_simplify(messages, tools, self._renderer(**arguments))
 
         if self._parse_special:
-            ids = model.tokenize(render(chat.messages, chat.tools), add_special=False)
+            text = render(chat.messages, chat.tools)
+            ids = model.tokenize(text, add_special=False, parse_special=True)
         else:
             ids = message_ids(model, chat.messages, render, chat.tools)
-        if model.add_bos and ids[:1] != [model.bos]:  # templates that leave it to the tokenizer
-            ids = [model.bos, *ids]
+        if media:
+            media.check("".join(texts_in(messages)), ids)
+        bos = self._model.bos
+        if self._model.add_bos and ids[:1] != [bos]:  # templates that leave it to the tokenizer
+            ids = [bos, *ids]
         return ids
 
     def text(

@@ -12,6 +12,7 @@ from functools import cached_property
 from mtkit.chat.answer import reasoning_in, text_in
 from mtkit.errors import MtkitError, ResourceError, UsageError, format_count
 from mtkit.llm.chat_prompt import ChatPrompt
+from mtkit.llm.media import flat_messages, refuse_media
 from mtkit.llm.reasoning import REASONING_WORDS, find_reasoning, prompt_tail
 
 TYPE_CHECKING = False
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from mtkit.chat.answer import Form, Part
     from mtkit.chat.answer_reader import Reader
+    from mtkit.llama.media import Kind
+    from mtkit.llm.media import Media
     from mtkit.llm.runner import Runner, Speculation, Token
     from mtkit.llm.sampling import Sampler
 
@@ -35,6 +38,7 @@ class Dialogue:
         messages: Of the conversation so far, as ``role`` and ``content``.
         reused: Tokens of the last turn that did not have to be computed.
         forgotten: Messages that the last turn had to leave out.
+        attached: What stands for pictures and sounds that come with the next message.
     """
 
     def __init__(
@@ -59,11 +63,35 @@ class Dialogue:
         self._speculation = speculation
         self.messages: list[dict[str, Any]] = []
         self.reused = 0
-        self.forgotten = 0
+        self.forgotten, self.attached = 0, ""
         self.ids: list[int] = []
         self._template, self._thinks = template or "", thinks
         self._prompt_ids: list[int] = []
+        self._media: Media | None = None
         self.set_system(system)
+
+    def attach(self, data: bytes, kind: Kind = "image") -> str:
+        """Take a picture or sound; returns what stands for it in the text of a message."""
+        header = self.runner.header.projector
+        refuse_media(header.kinds if header is not None else frozenset(), kind)
+        if self.speculates:
+            raise UsageError("pictures and sounds do not go with drafts")
+        self._media = self._media or self.runner.open_media()
+        mark = self._media.add(data)
+        self._media.prepare()
+        return mark
+
+    @property
+    def plain_messages(self) -> list[dict[str, Any]]:
+        """The messages without what stands for pictures and sounds."""
+        media = self._media
+        if media is None:
+            return self.messages
+        return [
+            {**message, "content": media.shown(message["content"])}
+            if isinstance(message.get("content"), str) else message
+            for message in self.messages
+        ]  # fmt: skip
 
     def close(self) -> None:
         """Free the sampler; the runner belongs to the caller."""
@@ -82,6 +110,8 @@ class Dialogue:
     def replace(self, messages: Any) -> None:
         """Go on with another conversation."""
         self.messages = check_messages(messages)
+        if any(isinstance(message.get("content"), list) for message in self.messages):
+            self.messages = flat_messages(self.messages, self.attach)
         self._begin()
 
     def _begin(self) -> None:
@@ -106,7 +136,7 @@ class Dialogue:
         ids = self._prompt_ids = self._fit_prompt(context.n_ctx)
         if runner.stop_requested:
             raise Interrupted("interrupted")
-        runner.feed(ids)
+        runner.feed(ids, media=self._media)
         self.reused = len(ids) - runner.computed
         self.sampler.reset()
         self.sampler.accept(ids)
@@ -197,7 +227,7 @@ class Dialogue:
             values = self._form.thinking_values(thinks=self._thinks)
         self.forgotten = 0
         while True:
-            ids = self._prompt.ids(messages, values=values)
+            ids = self._prompt.ids(messages, media=self._media, values=values)
             if len(ids) + _ROOM_FOR_ANSWER <= n_ctx:
                 return ids
             first = next((i for i, m in enumerate(messages) if m.get("role") != "system"), 0)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Source
     from mtkit.gguf import GgufFile
     from mtkit.gguf.file import Tensor
+    from mtkit.llm.media import ProjectorHeader
 
 
 _INSTEAD: dict[str, str] = {
@@ -32,7 +33,13 @@ _INSTEAD: dict[str, str] = {
 
 
 class ModelHeader:
-    """The head of a model file that can be loaded."""
+    """The head of a model file that can be loaded.
+
+    Attributes:
+        projector: That of the model's pictures and sounds; None where there is none.
+    """
+
+    projector: ProjectorHeader | None = None
 
     def __init__(self, model: str | Source, lora: Sequence[str] = ()) -> None:
         """Read the head of a model's file and of its LoRA adapters."""

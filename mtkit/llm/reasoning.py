@@ -12,6 +12,7 @@ from __future__ import annotations
 from mtkit.base.record import Record
 from mtkit.chat.answer import is_reasoning_closed, opens_reasoning
 from mtkit.errors import MtkitError
+from mtkit.llama.media import text_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ TAIL_TOKENS = 256
 
 def prompt_tail(model: Model, ids: Sequence[int]) -> str:
     """Return the end of a prompt, control tokens as they are spelled."""
-    pieces = [model.piece(token_id, special=True) for token_id in ids[-TAIL_TOKENS:]]
+    pieces = [model.piece(token_id, special=True) for token_id in text_ids(ids[-TAIL_TOKENS:])]
     return b"".join(pieces).decode("utf-8", "replace")
 
 

@@ -16,17 +16,21 @@ from mtkit.base.process import Closeable
 from mtkit.base.record import replace
 from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count, wording
 from mtkit.llama import Context, Model, library
+from mtkit.llama.media import Projector, whole_chunks
 from mtkit.llm.header import ModelHeader
-from mtkit.llm.threads import choose_waiting, measure
+from mtkit.llm.media import Media, find_projector, lag_of, refuse_media, runs
+from mtkit.llm.threads import choose_waiting, cores, measure
 from mtkit.llm.trial import try_out
 from mtkit.memory_plan.plan import PlanSettings
+from mtkit.settings import MediaSettings
 from mtkit.sources.locate import MODEL, locate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from typing import Any, Literal, Protocol
 
+    from mtkit.llama.media import Chunk
     from mtkit.llm.sampling import Sampler
     from mtkit.settings import ContextSettings, ModelSettings
 
@@ -169,6 +173,7 @@ class Runner(Closeable):
             raise
         self.load_seconds = time.perf_counter() - start
         self.context: Context | None = None
+        self._projector: Projector | None = None
         self.ids: list[int] = []
         self.end: End = ""
         self.stop_requested = False
@@ -199,15 +204,34 @@ class Runner(Closeable):
         self.ids = []
         return context
 
+    def open_media(self) -> Media:
+        """Return what takes the pictures of a conversation; loads the projector the first time."""
+        if self._projector is None:
+            header = self.header.projector
+            if header is None:
+                refuse_media(frozenset(), "image", self.model.path)
+            assert header is not None
+            context = self.settings.context
+            context = replace(context, threads=context.threads or cores())
+            self._projector = Projector(self.model, header.path, context, self.settings.load)
+        return Media(self._projector)
+
     def resume(self, ids: Sequence[int], state: memoryview) -> None:
         """Restore a state that has seen these tokens except the last, or fewer."""
         context = self._opened()
         context.restore(state)
         self.ids = list(ids)
 
-    def feed(self, ids: Sequence[int], *, hold_last: bool = False) -> None:
-        """Make a prompt the sequence, so that the next token can be chosen."""
+    def feed(
+        self, ids: Sequence[int], *, hold_last: bool = False, media: Media | None = None
+    ) -> None:
+        """Make a prompt the sequence, so that the next token can be chosen.
+
+        Args:
+            media: What the negative ids of the prompt stand for.
+        """
         context = self._opened()
+        chunks = media.chunks if media else {}
         if not ids:
             raise UsageError("the prompt is empty", hint="this model adds no BOS")
         start = time.perf_counter()
@@ -219,11 +243,17 @@ class Runner(Closeable):
             ids = [self.model.decoder_start]
             context.decode(ids)
         else:
-            n_reused = self._keep(ids)
+            n_reused = self._keep(ids, chunks)
             self.ids = list(ids[:n_reused])
             self.computed = len(ids) - n_reused
             try:
-                context.decode(ids[n_reused : len(ids) - hold_last])
+                for at, end in runs(ids, n_reused, len(ids) - hold_last):
+                    if ids[at] >= 0:
+                        context.decode(ids[at:end])
+                    elif self._projector is not None:
+                        self._projector.encode(chunks[ids[at]])
+                        sections = self._projector.sections
+                        context.decode_chunk(chunks[ids[at]], sections, is_last=end == len(ids))
             except BaseException:
                 self.ids = list(ids[: context.n_past])
                 raise
@@ -232,12 +262,14 @@ class Runner(Closeable):
             context.logits()  # waits until it is done
         self.prompt_seconds = time.perf_counter() - start
 
-    def _keep(self, ids: Sequence[int]) -> int:
+    def _keep(self, ids: Sequence[int], chunks: Mapping[int, Chunk]) -> int:
         """Cut the memory down to what a prompt begins with; returns how many tokens that are."""
         context = self._opened()
         common = common_length(self.ids[: context.n_past], ids)
         keep = min(common, len(ids) - 1)  # one has to be computed, for its logits
-        if keep == context.n_past or (keep and context.truncate(keep)):
+        keep = whole_chunks(ids, keep)
+        lag = lag_of(ids[:keep], chunks)
+        if keep == context.n_past or (keep and context.truncate(keep, lag)):
             return keep
         context.clear()
         return 0
@@ -311,6 +343,8 @@ class Runner(Closeable):
     def close(self) -> None:
         """Free context and model."""
         self.close_context()
+        if self._projector is not None:
+            self._projector.close()
         self.model.close()
 
 
@@ -359,6 +393,14 @@ def context_tokens(n_prompt: int, n_predict: int, n_ctx: int | None, trained: in
     return max(n_ctx, 1)
 
 
+def open_header(settings: ModelSettings) -> ModelHeader:
+    """Read the heads of a model, its adapters and its projector."""
+    header = ModelHeader(locate(settings.model, MODEL).path, settings.lora)
+    if isinstance(settings, MediaSettings):
+        header.projector = find_projector(header.path, header.file.metadata, settings.mmproj)
+    return header
+
+
 def open_model(
     settings: ModelSettings,
     on_progress: Callable[[float], None] | None = None,
@@ -373,7 +415,7 @@ def open_model(
         n_ctx: Tokens of context that have to fit where the settings name none; of a model that
             was trained with fewer, those.
     """
-    header = header or ModelHeader(locate(settings.model, MODEL).path, settings.lora)
+    header = header or open_header(settings)
     n_ctx = settings.context.n_ctx or min(n_ctx, header.n_ctx_train or n_ctx)
     header.check(plan_settings(settings, n_ctx))
     waiting = choose_waiting(settings.load.wait)

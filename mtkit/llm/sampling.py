@@ -16,6 +16,7 @@ from mtkit.base.process import Closeable
 from mtkit.base.record import replace
 from mtkit.errors import ResourceError
 from mtkit.llama import Chain, Grammar
+from mtkit.llama.media import text_ids
 from mtkit.llm.reasoning import BEFORE, OPEN, OVER, ReasoningWatch
 
 TYPE_CHECKING = False
@@ -233,7 +234,7 @@ class Sampler(Closeable):
     def accept(self, ids: Sequence[int]) -> None:
         """Count tokens for the penalties that were not sampled here, such as a prompt's."""
         for chain in self._chains():
-            for token_id in ids:
+            for token_id in text_ids(ids):
                 chain.accept(token_id)
 
     def _chains(self) -> list[Chain]:

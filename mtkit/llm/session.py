@@ -84,6 +84,8 @@ def save_session(path: str, runner: Runner, model_digest: str, *, force: bool = 
     if runner.model.has_encoder or context is None:
         raise UnsupportedError("sessions of encoder-decoder models cannot be saved")
     ids = runner.ids
+    if min(ids, default=0) < 0:
+        raise UnsupportedError("sessions with pictures or sounds cannot be saved")
     if context.n_past >= len(ids) and not context.truncate(len(ids) - 1):
         raise UnsupportedError("the last token cannot be undone, so the session cannot be saved")
     head = {

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from mtkit.base.record import Record, replace
 from mtkit.errors import UnsupportedError, UsageError
+from mtkit.llama.media import text_ids
 from mtkit.serve.job import (
     Echo,
     Job,
@@ -82,20 +83,22 @@ class Answers:
                 "nothing drafts here", field="speculative",
                 hint="the server has to be started with --draft or --draft-lookup",
             )  # fmt: skip
+        if terms.chunks:  # drafts are of text alone
+            terms = replace(terms, speculative=False)
         self._timed = timed
         self.keepalive = served.settings.keepalive
         self.timings = [Timings(len(prompts[index // n])) for index in range(self.count)]
         self._jobs = []
         for index in range(self.count):
             ids = prompts[index // n]
-            served.model.check_ids(ids)
+            served.model.check_ids(text_ids(ids) if terms.chunks else ids)
             room = served.scheduler.room(len(ids))
             seed, own = terms.sampler.seed, terms
             if seed is not None:
                 seed = (seed + index % n) % (1 << 32)
                 own = replace(terms, sampler=replace(terms.sampler, seed=seed))
             most = room if terms.limit is None else terms.limit
-            if not served.scheduler.shifts:
+            if not served.scheduler.shifts or terms.chunks:
                 most = min(most, room)
             self._jobs.append(Job(ids, own, most, self._emitter(index)))
 

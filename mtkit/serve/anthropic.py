@@ -68,8 +68,10 @@ def _conversation_of(fields: MessageCount, served: ServedModel) -> Conversation:
     kinds: dict[str, Any] = {"any": "required", "tool": {"name": choice.name}}
     if fields.output_config.effort is not None:
         served.unknown.check({"output_config": fields.output_config.effort})
+    media = served.open_media()
     return served.conversation(
-        messages_from_anthropic(fields.messages, fields.system),
+        messages_from_anthropic(fields.messages, fields.system, media),
+        media,
         tools_from_anthropic(fields.tools, served.unknown),
         kinds.get(choice.type, choice.type),
         template_variables(fields.chat_template_kwargs, fields.thinks),

@@ -17,7 +17,7 @@ import msgspec
 from mtkit.base.record import Record
 from mtkit.chat.template import REASONING
 from mtkit.errors import UsageError
-from mtkit.serve.media import MEDIA, media_as_text
+from mtkit.serve.media import MEDIA, RequestMedia, media_as_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Conversation(Record):
     messages: list[dict[str, Any]]
     tools: Tools
     values: dict[str, Any]
+    media: RequestMedia
     continue_final: bool | str = False
     add_generation_prompt: bool = True
 
@@ -52,10 +53,12 @@ _OLD_CALL_ID = "function0"
 """The id of a call that has none; nine letters and digits are what Mistral's templates take."""
 
 
-def messages_from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def messages_from_openai(
+    messages: Sequence[dict[str, Any]], media: RequestMedia
+) -> list[dict[str, Any]]:
     """Return messages with texts for content, and arguments of calls as objects."""
     converted = []
-    for place, message in enumerate(media_as_text(messages)):
+    for place, message in enumerate(media_as_text(messages, media)):
         field = f"messages[{place}]"
         role = role_of(message.get("role"), f"{field}.role")
         message = {key: value for key, value in message.items() if value is not None}
@@ -63,7 +66,7 @@ def messages_from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, A
         is_last = role == "assistant" and place == len(messages) - 1
         between = _BETWEEN_LAST if is_last else _BETWEEN
         content = _move_thoughts(message)
-        message["content"] = text_of(content, f"{field}.content", between)
+        message["content"] = text_of(content, f"{field}.content", between, media)
         if not message["content"] and isinstance(message.get("refusal"), str):
             message["content"] = message["refusal"]
         if "function_call" in message:  # what OpenAI's API had before there were tools
@@ -176,24 +179,27 @@ def is_reasoning_alone(message: Mapping[str, Any]) -> bool:
     return is_answer and any(message.get(name) for name in REASONING)
 
 
-def text_of(content: Any, field: str, between: str = "") -> str:
-    """Return the text of a message's content: a text, or a list of parts of it."""
+def text_of(content: Any, field: str, between: str = "", media: RequestMedia | None = None) -> str:
+    """Return the text of a message's content: a text, or a list of parts of it.
+
+    Nothing stands between a text and the mark of a picture, as in llama-server.
+    """
     if isinstance(content, str):
         return content
-    texts = []
+    media = media or RequestMedia(None)
+    joined, gap = "", ""
     for part in content if isinstance(content, list) else [content]:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind == "refusal" and isinstance(part.get("refusal"), str):
-            texts.append(part["refusal"])
-            continue
-        if isinstance(kind, str) and kind in MEDIA:
-            what = f"{MEDIA[kind]} input is not supported; this model takes text"
-            raise UsageError(what, field=field)
-        if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+            joined, gap = joined + gap + part["refusal"], between
+        elif isinstance(kind, str) and kind in MEDIA:
+            joined, gap = joined + media.mark(part, field), ""
+        elif not isinstance(part, dict) or not isinstance(part.get("text"), str):
             what = f"is {kind}, which is not text" if kind else "is not text"
             raise UsageError(f"{what}; this model takes nothing else", field=field)
-        texts.append(part["text"])
-    return between.join(texts)
+        else:
+            joined, gap = joined + gap + part["text"], between
+    return joined
 
 
 def _parse_call(call: Any, field: str) -> dict[str, Any]:
@@ -248,23 +254,27 @@ slot could reuse anything behind it."""
 
 
 def messages_from_anthropic(
-    messages: Sequence[dict[str, Any]], system: Any
+    messages: Sequence[dict[str, Any]], system: Any, media: RequestMedia
 ) -> list[dict[str, Any]]:
     """Return messages in OpenAI's form."""
     converted: list[dict[str, Any]] = []
     text = _BILLING.sub("", text_of(system, "system"))
     if text:
         converted.append({"role": "system", "content": text})
-    for place, message in enumerate(media_as_text(messages)):
+    for place, message in enumerate(media_as_text(messages, media)):
         field = f"messages[{place}]"
         role = message.get("role")
         if role not in ("user", "assistant", "system"):
             raise UsageError("is not user, assistant or system", field=f"{field}.role")
-        converted += _messages_of_blocks(role, message.get("content", ""), f"{field}.content")
+        converted += _messages_of_blocks(
+            role, message.get("content", ""), f"{field}.content", media
+        )
     return converted
 
 
-def _messages_of_blocks(role: str, content: Any, field: str) -> list[dict[str, Any]]:
+def _messages_of_blocks(
+    role: str, content: Any, field: str, media: RequestMedia
+) -> list[dict[str, Any]]:
     """Return the messages of one of Anthropic's, whose blocks may be calls and their results."""
     if isinstance(content, str):
         return [{"role": role, "content": content}]
@@ -277,7 +287,7 @@ def _messages_of_blocks(role: str, content: Any, field: str) -> list[dict[str, A
             function = {"name": str(block.get("name")), "arguments": block.get("input", {})}
             calls.append({"id": block.get("id"), "type": "function", "function": function})
         elif kind == "tool_result":
-            text = text_of(_text_blocks(block.get("content") or ""), field)
+            text = text_of(_text_blocks(block.get("content") or ""), field, media=media)
             name = block.get("tool_use_id")
             results.append({"role": "tool", "content": text, "tool_call_id": name})
         elif kind == "thinking":
@@ -286,7 +296,7 @@ def _messages_of_blocks(role: str, content: Any, field: str) -> list[dict[str, A
             plain.append(block)
     if results and not (plain or thoughts or calls):
         return results
-    message = {"role": role, "content": text_of(_text_blocks(plain), field)}
+    message = {"role": role, "content": text_of(_text_blocks(plain), field, media=media)}
     if thoughts:
         message["reasoning_content"] = "\n\n".join(thoughts)
     return [*results, {**message, "tool_calls": calls} if calls else message]
@@ -341,6 +351,7 @@ def messages_from_responses(
     items: str | Sequence[Mapping[str, Any]],
     instructions: str,
     origins: Mapping[str, ToolOrigin],
+    media: RequestMedia,
 ) -> list[dict[str, Any]]:
     """Return the messages of an input."""
     messages: list[dict[str, Any]] = []
@@ -348,8 +359,8 @@ def messages_from_responses(
         messages.append({"role": "system", "content": instructions})
     if isinstance(items, str):
         return [*messages, {"role": "user", "content": items}]
-    for place, item in enumerate(media_as_text(items)):
-        _add_item(messages, item, f"input[{place}]", origins)
+    for place, item in enumerate(media_as_text(items, media)):
+        _add_item(messages, item, f"input[{place}]", origins, media)
     return messages
 
 
@@ -358,11 +369,12 @@ def _add_item(
     item: Mapping[str, Any],
     field: str,
     origins: Mapping[str, ToolOrigin],
+    media: RequestMedia,
 ) -> None:
     kind = item.get("type", "message")
     if kind == "message":
         role = role_of(item.get("role"), f"{field}.role")
-        text = text_of(item.get("content") or "", f"{field}.content")
+        text = text_of(item.get("content") or "", f"{field}.content", media=media)
         if role == "assistant":
             _answer_message(messages, "content")["content"] += text
         else:
@@ -379,7 +391,7 @@ def _add_item(
         call = {"id": item.get("call_id"), "type": "function", "function": function}
         _answer_message(messages, "tool_calls", [])["tool_calls"].append(call)
     elif kind in ("function_call_output", "custom_tool_call_output"):
-        text = text_of(item.get("output") or "", f"{field}.output")
+        text = text_of(item.get("output") or "", f"{field}.output", media=media)
         messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": text})
     else:
         raise UsageError(f"is {kind}, which cannot be had here", field=f"{field}.type")

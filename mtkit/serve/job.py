@@ -5,14 +5,17 @@ Source of the words of the times: llama.cpp, tools/server/server-common.cpp (``s
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from mtkit.base.record import Record
 from mtkit.errors import ResourceError, format_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Literal
 
+    from mtkit.llama.media import Chunk
     from mtkit.llm.reasoning import Reasoning
     from mtkit.serve.stop_text import ReasoningSigns
     from mtkit.settings import SamplerSettings
@@ -162,6 +165,7 @@ class Terms(Record):
         adapters: The scale of each adapter; None: those of the server.
         echo: Events say how probable the prompt's own tokens are, for which all are computed.
         reasoning: How the model reasons; None where nothing waits for its end or bounds it.
+        chunks: The pictures and sounds of the prompt, by the id of their first row.
     """
 
     sampler: SamplerSettings
@@ -181,6 +185,7 @@ class Terms(Record):
     adapters: tuple[float, ...] | None = None
     echo: bool = False
     reasoning: Reasoning | None = None
+    chunks: Mapping[int, Chunk] = MappingProxyType({})
 
 
 class Job:

@@ -11,11 +11,13 @@ import math
 import os
 import re
 import time
+from types import MappingProxyType
 
 import msgspec
 from starlette.responses import Response
 
 from mtkit.gguf.adapters import parse_adapter
+from mtkit.llm.media import PLACE
 from mtkit.serve.answer import AnswerReply, send_reply, while_connected
 from mtkit.serve.bodies import Complete, Detokenize, Infill, Saved, Tokenize
 from mtkit.serve.job import JobEnd, Terms
@@ -33,11 +35,12 @@ from mtkit.serve.slot import Slot, read_slot_file, write_slot_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeVar
 
     from starlette.requests import Request
 
+    from mtkit.llama.media import Chunk
     from mtkit.serve.job import Piece
     from mtkit.serve.model import ServedModel
     from mtkit.serve.pool import ModelPool
@@ -218,10 +221,11 @@ async def completion(request: Request, served: ServedModel) -> Response:
     """Continue texts, in llama-server's shape."""
     body = await read_json(request)
     fields, sampler = read_with_sampler(Complete, body, served.settings.sampler, served.unknown)
-    prompts = prompts_of(fields.prompt)
+    media = served.open_media()
+    prompts = prompts_of(fields.prompt, media=media)
     served.scheduler.check(len(prompts) * fields.count, "prompt" if len(prompts) > 1 else "n")
-    ids = [await prompt_ids(served, prompt) for prompt in prompts]
-    return await _send_answers(request, served, fields, sampler, ids)
+    ids = [await prompt_ids(served, prompt, media) for prompt in prompts]
+    return await _send_answers(request, served, fields, sampler, ids, media.chunks)
 
 
 async def infill(request: Request, served: ServedModel) -> Response:
@@ -242,10 +246,11 @@ async def _send_answers(
     fields: Complete,
     sampler: SamplerSettings,
     ids: list[list[int]],
+    chunks: Mapping[int, Chunk] = MappingProxyType({}),
 ) -> Response:
     sampler = await served.check_grammar(sampler)
     top = fields.n_probs or fields.logprobs or None
-    terms = Terms(sampler, served.limit(fields.limit), fields.stops, top)
+    terms = Terms(sampler, served.limit(fields.limit), fields.stops, top, chunks=chunks)
     reply = LlamaReply(served, fields, terms, ids)
     return await send_reply(request, reply, streams=fields.stream)
 
@@ -328,7 +333,8 @@ def properties(served: ServedModel) -> dict[str, Any]:
         "total_slots": len(served.scheduler.slots),
         "model_alias": served.name,
         "model_path": served.file_name,
-        "modalities": {"vision": False, "audio": False, "video": False},
+        "modalities": served.modalities,
+        "media_marker": PLACE,
         "endpoint_slots": settings.show_slots,
         "endpoint_props": False,
         "endpoint_metrics": settings.metrics,

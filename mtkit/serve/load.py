@@ -9,13 +9,11 @@ from contextlib import ExitStack, contextmanager
 from mtkit.base.record import replace
 from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count
 from mtkit.llama import SlotContext
-from mtkit.llm.header import ModelHeader
-from mtkit.llm.runner import open_model, plan_settings
+from mtkit.llm.runner import open_header, open_model, plan_settings
 from mtkit.llm.sampling import Sampler
 from mtkit.memory_plan.plan import fitting_context
 from mtkit.serve.scheduler import Scheduler
 from mtkit.settings import AnswerSettings
-from mtkit.sources.locate import MODEL, locate
 from mtkit.speculative import exactness, setup
 from mtkit.speculative.seats import SharedDrafting
 
@@ -23,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from mtkit.llm.header import ModelHeader
     from mtkit.llm.runner import Runner
     from mtkit.memory_plan.plan import Plan
     from mtkit.settings import ContextSettings, ServeSettings
@@ -79,7 +78,7 @@ def open_scheduler(
     setup.check_settings(replace(drafting, exact=False))
     if settings.context_shift and setup.is_drafting(drafting):
         raise UsageError("does not go with drafts", field="--context-shift")
-    header = ModelHeader(locate(settings.model, MODEL).path, settings.lora)
+    header = open_header(settings)
     settings = replace(settings, context=_context_settings(header, settings, room))
     context = settings.context
     if room is not None:
@@ -105,7 +104,10 @@ def open_scheduler(
             if setup.is_drafting(drafting):
                 answer = AnswerSettings(settings.model, context, settings.load, drafting=drafting)
                 shared = stack.enter_context(SharedDrafting(runner, slots, answer))
-            scheduler = Scheduler(slots, settings.queue, shared, shifts=settings.context_shift)
+            media = stack.enter_context(runner.open_media().projector) if header.projector else None
+            scheduler = Scheduler(
+                slots, settings.queue, shared, media, shifts=settings.context_shift
+            )
             stack.callback(scheduler.close)
             yield runner, scheduler
 

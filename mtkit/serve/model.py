@@ -17,10 +17,13 @@ from mtkit.base.record import replace
 from mtkit.chat.answer import begins_in_reasoning
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.llama import Grammar
+from mtkit.llama.media import text_ids
 from mtkit.llm.chat_prompt import ChatPrompt
+from mtkit.llm.media import Media
 from mtkit.llm.reasoning import find_reasoning, prompt_tail
 from mtkit.llm.vectors import Pooler, own_pooling
 from mtkit.serve.conversation import Conversation, is_reasoning_alone, prompt_end
+from mtkit.serve.media import RequestMedia
 from mtkit.serve.reply import Problem
 from mtkit.serve.request import in_grammar_thread
 from mtkit.serve.stop_text import CHANNEL_SIGNS, ReasoningSigns
@@ -194,6 +197,7 @@ class ServedModel:
         template = template or (own if isinstance(own, str) else None)
         settings = replace(settings, sampler=settings.sampler.with_own(metadata))
         self.model, self.scheduler, self.settings = runner.model, scheduler, settings
+        self.projector = scheduler.projector
         self.file_name = os.path.basename(runner.model.path)
         self.aliases = split_names(settings.alias)
         self.name = self.aliases[0] if self.aliases else self.file_name
@@ -244,9 +248,8 @@ class ServedModel:
     def spell(self, ids: Sequence[int], *, special: bool = True) -> str:
         """Return the text of tokens, control tokens as they are spelled."""
         piece = self.model.piece
-        return b"".join([piece(token_id, special=special) for token_id in ids]).decode(
-            "utf-8", "replace"
-        )
+        pieces = [piece(token_id, special=special) for token_id in text_ids(ids)]
+        return b"".join(pieces).decode("utf-8", "replace")
 
     def tail(self, ids: Sequence[int]) -> str:
         """Return the end of a prompt."""
@@ -255,6 +258,7 @@ class ServedModel:
     def conversation(
         self,
         messages: list[dict[str, Any]],
+        media: RequestMedia,
         tools: Sequence[Mapping[str, Any]],
         choice: str | Mapping[str, Any],
         values: dict[str, Any],
@@ -271,19 +275,39 @@ class ServedModel:
             messages = messages[:-1] or messages  # of another model, which was interrupted
         end = prompt_end(messages, continue_final, add_generation_prompt, prefill=prefill)
         return Conversation(
-            messages, Tools(self.form, tools, choice, several=several), values, **end
+            messages, Tools(self.form, tools, choice, several=several), values, media, **end
         )
+
+    @property
+    def inputs(self) -> list[str]:
+        """What it takes besides text, in OpenRouter's words."""
+        projector = self.projector
+        kinds = () if projector is None else (("image", projector.sees), ("audio", projector.hears))
+        return [kind for kind, is_taken in kinds if is_taken]
+
+    @property
+    def modalities(self) -> dict[str, bool]:
+        """The same in llama-server's words."""
+        inputs = self.inputs
+        return {"vision": "image" in inputs, "audio": "audio" in inputs, "video": False}
+
+    def open_media(self) -> RequestMedia:
+        """Return what takes the pictures and sounds of a request."""
+        return RequestMedia(Media(self.projector) if self.projector is not None else None)
 
     def _open_prompt(self, template: str) -> ChatPrompt:
         return ChatPrompt(self.model, template, values=self._server_variables())
 
     async def chat_ids(self, conversation: Conversation) -> list[int]:
         """Return the tokens of a conversation; texts of messages never are control tokens."""
-        return await self._chat(conversation, ChatPrompt.ids)
+        media = conversation.media.media
+        return await self._chat(conversation, partial(ChatPrompt.ids, media=media))
 
     async def chat_text(self, conversation: Conversation) -> str:
         """Return what the chat template writes, as ``ChatPrompt.text`` says."""
-        return await self._chat(conversation, ChatPrompt.text)
+        text: str = await self._chat(conversation, ChatPrompt.text)
+        media = conversation.media.media
+        return media.shown(text) if media is not None else text
 
     async def _chat(self, conversation: Conversation, render: Callable[..., T]) -> T:
         tools = conversation.tools.definitions
@@ -326,7 +350,10 @@ class ServedModel:
             terms = replace(terms, signs=self._reasoning_signs(ids))
         markers = self.markers if conversation.tools.shows_markers else frozenset()
         reasoning = self._reasoning(conversation, ids, sampler, thinking_tokens)
-        return ids, replace(terms, sampler=sampler, markers=markers, reasoning=reasoning)
+        return ids, replace(
+            terms, sampler=sampler, markers=markers, reasoning=reasoning,
+            chunks=conversation.media.chunks,
+        )  # fmt: skip
 
     def _reasoning_signs(self, ids: Sequence[int]) -> ReasoningSigns | None:
         """Return what closes the reasoning of an answer to a prompt; None where it has none."""

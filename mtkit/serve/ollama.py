@@ -25,6 +25,7 @@ from mtkit.serve.ollama_request import (
     OllamaGenerate,
     keep_seconds,
     messages_from_ollama,
+    picture_parts,
     read_answer_request,
     schema_of,
     terms_of,
@@ -56,9 +57,10 @@ async def chat(request: Request, served: ServedModel) -> Response:
     if not fields.messages:
         message = {"message": {"role": "assistant", "content": ""}}
         return json_response({**clock.head(), **message, **_loading(request)})
+    media = served.open_media()
     conversation = served.conversation(
-        messages_from_ollama(fields.messages), tools_from_openai(fields.tools), "auto",
-        variables_of(fields, served), several=True,
+        messages_from_ollama(fields.messages, media), media, tools_from_openai(fields.tools),
+        "auto", variables_of(fields, served), several=True,
     )  # fmt: skip
     terms, schema = terms_of(fields, sampler, served), schema_of(fields)
     if fields.truncate:
@@ -74,8 +76,8 @@ async def generate(request: Request, served: ServedModel) -> Response:
     start = time.perf_counter()
     fields, sampler = await read_answer_request(request, OllamaGenerate, served)
     clock = _Clock(served, request, start)
-    if fields.images:
-        raise UsageError("image input is not supported; this model takes text", field="images")
+    media, pictures = served.open_media(), picture_parts(fields.images)
+    prompt = "".join(media.mark(part, "images") for part in pictures) + fields.prompt
     if fields.raw and (fields.template or fields.system or fields.context):
         raise Problem(400, "raw mode does not support template, system, or context")
     if fields.template:
@@ -89,12 +91,13 @@ async def generate(request: Request, served: ServedModel) -> Response:
             fields.prompt, fields.suffix, limit=terms.limit
         )
     elif fields.raw or (served.is_chatml and not fields.system):
-        ids = await prompt_ids(served, [fields.prompt])
+        ids = await prompt_ids(served, [prompt], media)
+        terms = replace(terms, chunks=media.chunks)
     else:
-        texts = (("system", fields.system), ("user", fields.prompt))
+        texts = (("system", fields.system), ("user", prompt))
         messages = [{"role": role, "content": text} for role, text in texts if text]
         conversation = served.conversation(
-            messages, [], "none", variables_of(fields, served), several=True
+            messages, media, [], "none", variables_of(fields, served), several=True
         )
         ids, terms = await served.chat_terms(conversation, terms, schema)
         parser = conversation.tools.parser(served.tail(ids))
@@ -105,7 +108,7 @@ async def generate(request: Request, served: ServedModel) -> Response:
     if fields.context:
         begins = served.model.add_bos and ids[:1] == [served.model.bos]
         ids = [*fields.context, *ids[begins:]]
-    if fields.truncate and not fields.suffix:
+    if fields.truncate and not fields.suffix and not pictures:
         ids = cut_prompt(served, ids, fields.num_keep)
     reply = GenerateReply(clock, Answers(served, [ids], terms), parser, has_context=not fields.raw)
     return await send_reply(request, reply, streams=fields.stream)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from mtkit.serve.media import RequestMedia
     from mtkit.serve.model import ServedModel
     from mtkit.settings import SamplerSettings
 
@@ -175,7 +176,9 @@ def variables_of(fields: OllamaAnswer, served: ServedModel) -> dict[str, Any]:
     return template_variables({}, fields.think is not False, effort)
 
 
-def messages_from_ollama(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def messages_from_ollama(
+    messages: Sequence[dict[str, Any]], media: RequestMedia
+) -> list[dict[str, Any]]:
     """Return messages in OpenAI's form.
 
     Calls have no ids there, or not always: results belong to calls of the same name, in order.
@@ -186,10 +189,9 @@ def messages_from_ollama(messages: Sequence[dict[str, Any]]) -> list[dict[str, A
         field = f"messages[{place}]"
         known = ("role", "content", "tool_call_id", "name")
         own = {name: message[name] for name in known if message.get(name) is not None}
-        if images := message.get("images"):  # refused only where they are new
+        if images := message.get("images"):
             text = {"type": "text", "text": message.get("content") or ""}
-            pictures = [{"type": "image_url"}] * (len(images) if isinstance(images, list) else 1)
-            own["content"] = [text, *pictures] if text["text"] else pictures
+            own["content"] = [*picture_parts(images), *([text] if text["text"] else ())]
         if message.get("thinking"):
             own["reasoning_content"] = message["thinking"]
         calls = message.get("tool_calls") or []
@@ -214,4 +216,10 @@ def messages_from_ollama(messages: Sequence[dict[str, Any]]) -> list[dict[str, A
                 waiting.remove(match)
                 own["tool_call_id"] = match[0]
         converted.append(own)
-    return messages_from_openai(converted)
+    return messages_from_openai(converted, media)
+
+
+def picture_parts(images: Any) -> list[dict[str, Any]]:
+    """Return Ollama's pictures, which stand before the text, as parts in OpenAI's form."""
+    urls = images if isinstance(images, list) else [images]
+    return [{"type": "image_url", "image_url": {"url": url}} for url in urls]

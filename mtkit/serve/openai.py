@@ -397,6 +397,10 @@ def _model_card(request: Request, model: PooledModel, pool: ModelPool) -> dict[s
         "context_length": served.scheduler.n_slot if served is not None else None,
         "status": {"value": "loaded" if served is not None else "unloaded"},
         "meta": model.sizes,
+        "architecture": {
+            "input_modalities": ["text", *(served.inputs if served is not None else ())],
+            "output_modalities": ["text"],
+        },
     }  # fmt: skip
 
 
@@ -404,18 +408,19 @@ async def completions(request: Request, served: ServedModel) -> Response:
     """Continue texts."""
     body = await read_json(request)
     fields, sampler = read_with_sampler(Completion, body, served.settings.sampler, served.unknown)
-    prompts = prompts_of(fields.prompt)
+    media = served.open_media()
+    prompts = prompts_of(fields.prompt, media=media)
     served.scheduler.check(len(prompts) * fields.count, "prompt" if len(prompts) > 1 else "n")
     limit = served.limit(fields.limit, _DEFAULT_TOKENS)
     if fields.suffix:
         fim = Fim(served, suffix_first=served.settings.spm_infill)
         ids = [await fim.ids(single_text(prompt), fields.suffix, limit=limit) for prompt in prompts]
     else:
-        ids = [await prompt_ids(served, prompt) for prompt in prompts]
+        ids = [await prompt_ids(served, prompt, media) for prompt in prompts]
     echoes = [served.spell(prompt) for prompt in ids] if fields.echo else []
     terms = Terms(
         await served.check_grammar(sampler), limit, fields.stops, fields.logprobs,
-        echo=fields.echo and fields.logprobs is not None,
+        echo=fields.echo and fields.logprobs is not None, chunks=media.chunks,
     )  # fmt: skip
     reply = CompletionReply(served, fields, terms, ids, echoes)
     return await send_reply(request, reply, streams=fields.stream)
@@ -473,8 +478,10 @@ def conversation_of(fields: Chat, served: ServedModel) -> Conversation:
     values = template_variables(
         fields.chat_template_kwargs, fields.enable_thinking, fields.reasoning_effort
     )
+    media, messages = served.open_media(), map(_with_functions, fields.messages)
     return served.conversation(
-        messages_from_openai([_with_functions(message) for message in fields.messages]),
+        messages_from_openai(list(messages), media),
+        media,
         tools_from_openai(tools),
         choice,
         values,

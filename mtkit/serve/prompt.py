@@ -10,6 +10,8 @@ Source: llama.cpp, tools/server/server-common.cpp (``tokenize_input_prompts``,
 from __future__ import annotations
 
 from mtkit.errors import UsageError
+from mtkit.llm.media import PLACE
+from mtkit.serve.media import RequestMedia
 from mtkit.serve.model import SHORT_TEXT, run_in_thread
 from mtkit.serve.reply import Problem
 
@@ -29,32 +31,45 @@ _TEXT_FIELD, _MEDIA_FIELD = "prompt_string", "multimodal_data"
 _MOST_ID = 1 << 31
 
 
-def prompts_of(value: Any, field: str = "prompt") -> list[Prompt]:
+def prompts_of(
+    value: Any, field: str = "prompt", media: RequestMedia | None = None
+) -> list[Prompt]:
     """Return the prompts of a request, each of texts and ids in turn.
+
+    Args:
+        media: Takes the pictures and sounds; None: the route has no place for them.
 
     Source: llama.cpp, tools/server/server-common.cpp (``tokenize_input_prompts``).
     """
     if not isinstance(value, list) or any(type(part) is int for part in value):
-        return [prompt_of(value, field)]
+        return [prompt_of(value, field, media)]
     if not value:
         raise UsageError("is empty", field=field)
-    return [prompt_of(part, field) for part in value]
+    return [prompt_of(part, field, media) for part in value]
 
 
-def prompt_of(value: Any, field: str) -> Prompt:
+def prompt_of(value: Any, field: str, media: RequestMedia | None = None) -> Prompt:
     """Return one prompt."""
     prompt: list[str | int] = []
     for part in value if isinstance(value, list) else [value]:
         if isinstance(part, dict):
-            if part.get(_MEDIA_FIELD):
-                raise UsageError(
-                    "holds media; this model takes text", field=f"{field}.{_MEDIA_FIELD}"
-                )
+            data = part.get(_MEDIA_FIELD)
             part = part.get(_TEXT_FIELD)
+            if data and isinstance(part, str):
+                part = _place(part, data, f"{field}.{_MEDIA_FIELD}", media or RequestMedia(None))
         if not isinstance(part, str) and not (type(part) is int and 0 <= part < _MOST_ID):
             raise UsageError("is not a text, ids, or a list of them", field=field)
         prompt.append(part)
     return prompt
+
+
+def _place(text: str, data: Any, field: str, media: RequestMedia) -> str:
+    """Return a text with pictures and sounds, in base64, where it has libmtmd's marker."""
+    parts = text.split(PLACE)
+    if not isinstance(data, list) or len(data) != len(parts) - 1:
+        raise UsageError(f"is not a list of what {PLACE} stands for in the text", field=field)
+    marks = [media.mark_data(value, field) for value in data]
+    return parts[0] + "".join(mark + part for mark, part in zip(marks, parts[1:], strict=True))
 
 
 def single_text(prompt: Prompt) -> str:
@@ -65,24 +80,35 @@ def single_text(prompt: Prompt) -> str:
 
 
 async def prompt_ids(
-    served: ServedModel, prompt: Prompt, *, add_special: bool = True, parse_special: bool = True
+    served: ServedModel,
+    prompt: Prompt,
+    media: RequestMedia | None = None,
+    *,
+    add_special: bool = True,
+    parse_special: bool = True,
 ) -> list[int]:
     """Return the tokens of a prompt; BOS is added only to a text at its beginning."""
     if not any(isinstance(part, str) for part in prompt):
         return [part for part in prompt if isinstance(part, int)]
     size = sum(len(part) if isinstance(part, str) else 1 for part in prompt)
 
+    pictures = media.media if media is not None and media.media else None
+
     def work() -> list[int]:
         ids: list[int] = []
         for place, part in enumerate(prompt):
             if isinstance(part, int):
                 ids.append(part)
+            elif pictures:
+                before, behind, _ = served.model.around if add_special else ([], [], [])
+                own = pictures.tokenize(served.model, part, parse_special=parse_special)
+                ids += own if place else [*before, *own, *behind]
             else:
                 special = add_special and not place
                 ids += served.model.tokenize(part, add_special=special, parse_special=parse_special)
         return ids
 
-    return await run_in_thread(work, is_short=size < SHORT_TEXT)
+    return await run_in_thread(work, is_short=size < SHORT_TEXT and not pictures)
 
 
 _MOST_AROUND = 2048

@@ -58,11 +58,13 @@ async def create(request: Request, served: ServedModel) -> Response:
     previous = store.previous(fields.previous_response_id)
     items = list(plain_items(new, store, served.unknown))
     past = list(plain_items(previous.items, store, served.unknown)) if previous else []
+    media = served.open_media()
     conversation = served.conversation(
         [
-            *messages_from_responses(past, fields.instructions, origins),
-            *messages_from_responses(items, "", origins),
+            *messages_from_responses(past, fields.instructions, origins, media),
+            *messages_from_responses(items, "", origins, media),
         ],
+        media,
         functions,
         choice,
         template_variables(fields.chat_template_kwargs, None, fields.reasoning.effort),

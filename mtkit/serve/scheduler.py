@@ -7,9 +7,11 @@ tokens drafted behind it, or a chunk of a prompt (``batch_rows``). Where slots s
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 
 from mtkit.errors import UnsupportedError, UsageError, format_count
 from mtkit.serve.job import JobFailure, PromptTooLong, ServerClosed
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from mtkit.llama import SlotContext
+    from mtkit.llama.media import Projector
     from mtkit.serve.job import Job
     from mtkit.speculative.seats import SharedDrafting
 
@@ -82,6 +85,15 @@ _LEAST_ALIKE = 0.1
 """The part of a prompt that a slot has to remember to be preferred: llama-server's own."""
 
 
+def _let_answers_go_first() -> None:
+    """Have this thread, and those that it starts, wait for others that compute."""
+    with suppress(OSError, AttributeError):  # on Linux alone a thread has a priority of its own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
+_NICENESS = 10
+
+
 class Scheduler:
     """Answers jobs; ``start`` it, ``close`` it.
 
@@ -95,6 +107,7 @@ class Scheduler:
         context: SlotContext,
         queue: int = 64,
         drafting: SharedDrafting | None = None,
+        projector: Projector | None = None,
         *,
         shifts: bool = False,
     ) -> None:
@@ -102,6 +115,7 @@ class Scheduler:
 
         Args:
             drafting: Drafts for its slots; None: there are none.
+            projector: Computes pictures and sounds; None: there are none.
         """
         if context.n_batch <= context.n_slots:
             what = f"{format_count(context.n_slots, 'slot')} need batches of more tokens"
@@ -111,6 +125,8 @@ class Scheduler:
                 "its memory cannot be shifted", source=context.model.path, field="--context-shift"
             )
         self.context, self.shifts = context, shifts
+        self.projector = projector
+        self._encodings = ThreadPoolExecutor(1, "mtkit-media", initializer=_let_answers_go_first)
         self.n_slot = context.n_slot
         seats = drafting.seats if drafting else [None] * context.n_slots
         # for grammars; a thread begins with the first token that one chooses
@@ -235,6 +251,7 @@ class Scheduler:
         if self._thread.is_alive():
             self._thread.join()
         self._executor.shutdown()
+        self._encodings.shutdown(cancel_futures=True)
 
     # -- the scheduler's thread
 
@@ -309,6 +326,7 @@ class Scheduler:
         batch = self._plan_batch()
         if batch:
             self._compute(batch)
+        if self._compute_media(is_alone=not batch) or batch:
             return
         pending = next((slot.pending for slot in self.slots if slot.pending is not None), None)
         if pending is not None:  # nothing else to do
@@ -325,8 +343,7 @@ class Scheduler:
         if self.context.settings.kv_unified:  # may put off slots that have no cells left
             busy = slots_with_cells(self.slots, self.context.n_cells)
         busy = slots_alike(busy)
-        running = [slot for slot in busy if slot.waiting == 1]
-        rows = sum(1 + len(slot.proposal.ids) for slot in running)
+        rows = sum(1 + len(slot.proposal.ids) for slot in busy if slot.most_rows == 1)
         left = self.context.n_batch - rows
         left = min(left, PROMPT_ROWS) if rows else left
         shares = batch_rows([slot.most_rows for slot in busy], left)
@@ -346,6 +363,41 @@ class Scheduler:
             self.computed += share + len(slot.proposal.ids)
             if slot.job is not None and not slot.waiting:
                 self._choose(slot, row, until)
+
+    def _compute_media(self, *, is_alone: bool) -> bool:
+        """Compute rows of one picture or sound, at most a batch; returns whether there were any.
+
+        They are encoded in another thread: that takes seconds, in which others are answered.
+        """
+        slots = [slot for slot in self.slots if slot.job is not None and slot.chunk is not None]
+        for slot in sorted(slots, key=lambda slot: slot.turn):
+            if slot.encoding is None:
+                assert slot.chunk is not None
+                assert self.projector is not None
+                slot.encoding = self._encodings.submit(self.projector.encode, slot.chunk)
+            wait((slot.encoding,), _LOOK_SECONDS if is_alone else 0.0)
+            if slot.encoding.done():
+                self._compute_chunk(slot, self.context.n_batch if is_alone else PROMPT_ROWS)
+                return True
+        return False
+
+    def _compute_chunk(self, slot: Slot, most: int) -> None:
+        job, start = slot.job, time.monotonic()
+        assert job is not None
+        assert self.projector is not None
+        try:
+            self.context.use_adapters(slot.scales)
+            count = slot.compute_chunk(most, self.projector.sections)
+        except Exception as error:  # noqa: BLE001  one bad picture does not end the others
+            slot.forget()
+            job.emit(JobFailure(error))
+            return
+        self.rounds += 1
+        self.parts += 1
+        slot.turn = self.rounds
+        self.computed += count
+        if not slot.waiting:
+            self._choose(slot, 0, start + _LOOK_SECONDS)
 
     def _choose(self, slot: Slot, row: int, until: float) -> None:
         """Have a slot choose its next tokens, as ``Slot.choose`` says."""

@@ -24,6 +24,8 @@ from concurrent.futures import wait
 from mtkit.base.binary import open_input
 from mtkit.base.files import write_files
 from mtkit.errors import FormatError, UnsupportedError, UsageError, system_message
+from mtkit.llama.media import first_of, row_of, text_ids, whole_chunks
+from mtkit.llm.media import lag_of
 from mtkit.llm.runner import common_length
 from mtkit.llm.sampling import Sampler
 from mtkit.serve.job import (
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from mtkit.base.binary import Buffer
     from mtkit.llama import Model, SlotContext
+    from mtkit.llama.media import Chunk
     from mtkit.serve.job import End, Job, Terms
     from mtkit.speculative.seats import Seat
     from mtkit.speculative.verification import Verification
@@ -236,6 +239,7 @@ class Slot:
         seat: Its place in the drafting; None where nothing drafts.
         scales: The scale of each adapter with which its tokens are computed.
         turn: The last batch that it was part of.
+        encoding: Computes its next picture or sound; None where nothing does.
     """
 
     def __init__(
@@ -254,7 +258,8 @@ class Slot:
         self.generated = 0
         self._is_shortened = False
         self.scales: tuple[float, ...] = ()
-        self.turn = self._echoed = 0
+        self.turn = self._echoed = self._lag = 0
+        self.encoding: Future[None] | None = None
 
     @property
     def state(self) -> Literal["idle", "prompt", "generating"]:
@@ -269,6 +274,31 @@ class Slot:
         return len(self.ids) - self.past
 
     @property
+    def chunk(self) -> Chunk | None:
+        """The picture or sound whose rows come next; None where text does."""
+        if self.job is None or not self.waiting or self.ids[self.past] >= 0:
+            return None
+        return self.job.terms.chunks[first_of(self.ids[self.past])]
+
+    def compute_chunk(self, most: int, sections: int) -> int:
+        """Compute rows of its picture or sound, which has been encoded; returns how many."""
+        chunk, encoding = self.chunk, self.encoding
+        assert chunk is not None
+        assert encoding is not None
+        encoding.result()
+        start, size = row_of(self.ids[self.past]), len(chunk.ids)
+        end = min(start + most, size) if chunk.is_causal else size
+        self._context.compute_chunk(
+            chunk, range(start, end), self.past - start - self._lag, sections, self.number,
+            is_last=self.waiting == end - start,
+        )  # fmt: skip
+        if end == size:
+            self.encoding = None
+            self._lag += chunk.lag
+        self.computed(end - start, 0)
+        return end - start
+
+    @property
     def may_draft(self) -> int:
         """How many tokens can be drafted behind the last one."""
         job = self.job
@@ -281,12 +311,16 @@ class Slot:
         ids = self.ids[self.past : self.past + share] + self.proposal.ids
         n_logits = 1 + len(self.proposal.ids) if share == self.waiting else 0
         n_logits = share if self._is_echoing else n_logits
-        return self.number, self.past, ids, n_logits
+        return self.number, self.past - self._lag, ids, n_logits
 
     @property
     def most_rows(self) -> int:
-        """How many of its tokens the next batch may compute."""
-        return min(self.waiting, _ECHO_ROWS) if self._is_echoing else self.waiting
+        """How many of its tokens the next batch may compute: as far as the next picture."""
+        most = min(self.waiting, _ECHO_ROWS) if self._is_echoing else self.waiting
+        if self.job is None or not self.job.terms.chunks or most == 1:
+            return most if self.chunk is None else 0
+        rest = enumerate(self.ids[self.past : self.past + most])
+        return next((at for at, token_id in rest if token_id < 0), most)
 
     @property
     def _is_echoing(self) -> bool:
@@ -306,18 +340,21 @@ class Slot:
     def begin(self, job: Job, used: int) -> None:
         """Take a job."""
         context, ids, terms = self._context, job.ids, job.terms
-        context.model.check_ids(ids)
+        context.model.check_ids(text_ids(ids) if terms.chunks else ids)
         self._sampler = Sampler(context, terms.sampler, distributions=terms.sampled)
         common = self.common(job) if terms.cached else 0
         old = self.ids[: self.past]
         keep = min(common, len(ids) - 1)  # one has to be computed, for its logits
-        if keep < self.past and not (keep and context.cut(self.number, keep)):
+        keep = whole_chunks(ids, keep)
+        lag = lag_of(ids[:keep], terms.chunks)
+        if keep < self.past and not (keep and context.cut(self.number, keep - lag)):
             context.clear_slot(self.number)
-            keep = 0
-        if self.seat is not None:
+            keep = lag = 0
+        if self.seat is not None and not terms.chunks:
             self.seat.begin(ids, goes_on=2 * common >= len(ids))
         self.job, self.used, self.scales, self._echoed = job, used, self._scales_of(job), 0
         self.ids, self.past, self.cached, self.generated = list(ids), keep, keep, 0
+        self._lag, self.encoding = lag, None
         self._text = AnswerText(terms.stops, terms.signs)
         self._lines = Lines.of(terms)
         self.started = time.perf_counter()
@@ -367,7 +404,7 @@ class Slot:
         Source: server-context.cpp of llama.cpp, ``pre_decode``.
         """
         job, context = self.job, self._context
-        if job is None or self.past + 1 < context.n_slot:
+        if job is None or job.terms.chunks or self.past + 1 < context.n_slot:
             return
         model, keep = context.model, job.terms.keep
         keep = min((len(job.ids) if keep < 0 else keep) + model.add_bos, context.n_slot - 4)
@@ -478,12 +515,14 @@ class Slot:
     def put_off(self) -> None:
         """Let go of what is computed; a job goes on once all of it is computed again."""
         self._context.clear_slot(self.number)
-        self.past, self.proposal = 0, _NO_PROPOSAL
+        self.past, self._lag, self.encoding, self.proposal = 0, 0, None, _NO_PROPOSAL
         if self.job is None:
             self.ids = []
 
     def save(self) -> tuple[int, Sequence[Buffer]]:
         """Return how many tokens it remembers, and all of it, for ``write_slot_file``."""
+        if min(self.ids, default=0) < 0:
+            raise UnsupportedError("remembers a picture or sound, and cannot be saved")
         return len(self.ids), self._context.save_slot(self.number, self.ids)
 
     def restore(self, data: bytes) -> int:

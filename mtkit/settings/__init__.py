@@ -387,7 +387,16 @@ class TextSettings(ModelSettings):
     context: ContextSettings = WindowSettings()
 
 
-class AnswerSettings(ModelSettings, heading="Text"):
+class MediaSettings(ModelSettings):
+    """How a model is opened that may see and hear."""
+
+    mmproj: str | None = setting(
+        None, "Projector for pictures and sounds; default: mmproj*.gguf beside the model, none: "
+        "without.", also="-mm", metavar="GGUF",
+    )  # fmt: skip
+
+
+class AnswerSettings(MediaSettings, heading="Text"):
     """How an answer is generated."""
 
     n_predict: int = setting(
@@ -401,6 +410,14 @@ class AnswerSettings(ModelSettings, heading="Text"):
     parse_special: bool = setting(
         False, "Parse special tokens in the text.", option="--parse-special/--no-parse-special",
         also="--allow-special",
+    )  # fmt: skip
+    images: tuple[str, ...] = setting(
+        (), "Picture for the model to see: PNG, JPEG, GIF or BMP. Repeatable.", option="--image",
+        metavar="FILE",
+    )  # fmt: skip
+    audio: tuple[str, ...] = setting(
+        (), "Sound for the model to hear: WAV, MP3 or FLAC. Repeatable.", option="--audio",
+        metavar="FILE",
     )  # fmt: skip
     sampler: SamplerSettings = SamplerSettings()
     drafting: DraftSettings = DraftSettings()
@@ -447,7 +464,7 @@ class GenerateSettings(TextAnswerSettings, heading="Text"):
     force: bool = setting(False, "Replace the session file.", heading="Session")
 
 
-class ServeSettings(ModelSettings, heading="Serving"):
+class ServeSettings(MediaSettings, heading="Serving"):
     """How a model is served; the sampler's settings are the defaults of requests."""
 
     model: str | None = setting(None, "Model: file, folder or ORG/NAME[:QUANT].", option=None)

@@ -134,14 +134,17 @@ def _answer_once(
     from mtkit.llm.dialogue import read_messages
 
     if message is not None:
-        dialogue.messages.append({"role": "user", "content": message})
+        dialogue.messages.append({"role": "user", "content": dialogue.attached + message})
     elif piped is not None and piped.lstrip()[:1] in (b"[", b"{"):
+        if dialogue.attached:
+            hint = "or send them as parts of the messages"
+            raise UsageError("--image and --audio go with a text", hint=hint)
         dialogue.replace(read_messages(piped))
         if system is not None:
             dialogue.set_system(system)
     elif piped is not None and piped.strip():
         text = piped.decode("utf-8", "replace").rstrip("\n")
-        dialogue.messages.append({"role": "user", "content": text})
+        dialogue.messages.append({"role": "user", "content": dialogue.attached + text})
     if not dialogue.messages:
         raise UsageError("no input", hint="run it on a terminal, or pipe in a text or messages")
     out = TextOutput()

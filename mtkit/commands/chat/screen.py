@@ -7,6 +7,7 @@ while the text comes piece by piece.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,12 +23,14 @@ from mtkit.commands.generation import TextOutput, fold_line, write_note
 from mtkit.commands.terminal import Progress
 from mtkit.errors import MtkitError, UsageError
 from mtkit.llm.dialogue import Dialogue, read_messages
+from mtkit.llm.media import read_medium
 from mtkit.settings import SamplerSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mtkit.llama.media import Kind
     from mtkit.llm.runner import Runner
     from mtkit.settings import AnswerSettings
 
@@ -116,6 +119,7 @@ _HELP = """\
 /system TEXT     set the system message; without TEXT: show it
 /show            show the model, the system message and the sampling
 /read FILE       put a text file before the next message
+/image FILE      show a picture with the next message, as does its path in it; /audio FILE: a sound
 /reset, /clear   forget the conversation, but not the system message
 /regen           answer the last message again
 /set NAME VALUE  change the sampling: /set temp 0.2, /set top-k 20; /set shows it
@@ -138,13 +142,17 @@ def open_conversation(
     thinks: bool | None = None,
 ) -> Iterator[Dialogue]:
     """Load a model for a conversation, and free it at the end."""
-    from mtkit.llm.runner import open_model
+    from mtkit.api.generation import open_files
+    from mtkit.llm.runner import open_header, open_model
     from mtkit.llm.sampling import Sampler
     from mtkit.speculative import setup
 
     settings = setup.prepare_settings(settings)
+    header = open_header(settings)
+    files = open_files(header, settings)
+    progress = Progress("loading").show
     with (
-        open_model(settings, Progress("loading").show, n_ctx=_DEFAULT_CTX) as runner,
+        open_model(settings, progress, n_ctx=_DEFAULT_CTX, header=header) as runner,
         ExitStack() as stack,
     ):
         if template is None:
@@ -163,6 +171,11 @@ def open_conversation(
             speculation=speculation, thinks=thinks,
         )  # fmt: skip
         stack.callback(dialogue.close)
+        sounds = len(files) - len(settings.audio)
+        dialogue.attached = "".join(
+            dialogue.attach(data, "image" if at < sounds else "audio")
+            for at, data in enumerate(files)
+        )
         yield dialogue
 
 
@@ -199,7 +212,9 @@ class Conversation:
                 if text in ("/quit", "/exit", "/bye"):
                     return
                 try:
-                    self._obey(text) if text.startswith("/") else self._answer(text)
+                    is_path = bool(_PICTURE.match(text)) and bool(self._shown(text))
+                    is_command = text.startswith("/") and not is_path
+                    self._obey(text) if is_command else self._answer(text)
                 except (MtkitError, OSError) as error:
                     write_note(str(error))
                 except KeyboardInterrupt:
@@ -207,7 +222,8 @@ class Conversation:
 
     def _answer(self, text: str) -> None:
         dialogue = self._dialogue
-        text, self._before = self._before + text, ""
+        marks, dialogue.attached = dialogue.attached, ""
+        text, self._before = marks + self._before + self._with_files(text), ""
         before = signal.signal(signal.SIGINT, dialogue.stop)
         dialogue.messages.append({"role": "user", "content": text})
         count = len(dialogue.messages)
@@ -254,6 +270,11 @@ class Conversation:
             self._obey("/system")
         elif name == "/read":
             self._read(_path(rest))
+        elif name in ("/image", "/audio"):
+            path = _path(rest)
+            kind: Kind = "image" if name == "/image" else "audio"
+            dialogue.attached += dialogue.attach(read_medium(path), kind)
+            write_note(f"the next message comes with {path}")
         elif name == "/regen":
             self._answer_again()
         elif name == "/set":
@@ -281,6 +302,24 @@ class Conversation:
             write_note(f"{len(dialogue.messages)} messages")
         else:
             raise UsageError(f"there is no command {name}", hint="/help lists them")
+
+    def _shown(self, text: str) -> list[re.Match[str]]:
+        """Return the paths of pictures and sounds in a message, where they exist."""
+        if self._dialogue.runner.header.projector is None:
+            return []
+        return [match for match in _PICTURE.finditer(text) if os.path.isfile(_unquoted(match[0]))]
+
+    def _with_files(self, text: str) -> str:
+        """Return a message with pictures and sounds in the place of their paths."""
+        parts, end = [], 0
+        for match in self._shown(text):
+            path = _unquoted(match[0])
+            mark = self._dialogue.attach(
+                read_medium(path), "image" if _IS_PICTURE.search(path) else "audio"
+            )
+            parts += [text[end : match.start()], mark]
+            end = match.end()
+        return "".join([*parts, text[end:]])
 
     def _read(self, path: str) -> None:
         from mtkit.commands.arguments import read_text_file
@@ -324,7 +363,7 @@ class Conversation:
 
         from mtkit.base.files import write_files
 
-        text = json.dumps(self._dialogue.messages, ensure_ascii=False, indent=1) + "\n"
+        text = json.dumps(self._dialogue.plain_messages, ensure_ascii=False, indent=1) + "\n"
         # A conversation may be saved again to the file that it came from.
         is_asked = os.path.exists(path) and path not in self._own_files
         if is_asked and not _line(f"replace {printable(path)}? [y/N] ").lower().startswith("y"):
@@ -389,6 +428,20 @@ def _show_model(runner: Runner, sampler: SamplerSettings) -> None:
         kind = file_type_name(runner.header.file)
         warmth = sticky(f"temperature {sampler.temperature:g}")
         screen.line(*join_parts([part("name", title), kind, context, warmth]))
+
+
+_IS_PICTURE = re.compile(r"(?i)\.(?:png|jpe?g|gif|bmp)\Z")
+_ENDINGS = r"\.(?:png|jpe?g|gif|bmp|wav|mp3|flac)"
+_PICTURE = re.compile(
+    rf"(?i)'[^'\n]+{_ENDINGS}'|\"[^\"\n]+{_ENDINGS}\"|(?<!\S)(?:\\.|[^\s'\"\\])+?{_ENDINGS}(?!\S)"
+)
+"""A path as people type it, or as a terminal writes one that is dropped into it."""
+
+
+def _unquoted(path: str) -> str:
+    """Return a path without the quotes or backslashes of a shell."""
+    path = path[1:-1] if path[0] in "'\"" else re.sub(r"\\(.)", r"\1", path)
+    return os.path.expanduser(path)
 
 
 def _path(text: str) -> str:

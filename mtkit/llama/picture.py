@@ -1,0 +1,195 @@
+"""Pictures are decoded in a process of their own: stb_image in libmtmd, which a picture may crash.
+
+The child loads libmtmd alone and decodes one picture after the other, each from its length and
+bytes to its width, height and pixels; 0 for a picture that it cannot read. It holds its own limit
+of memory; the parent ends it where it takes too long, and starts another one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import struct
+import sys
+import threading
+from contextlib import suppress
+from time import monotonic
+
+from mtkit.errors import ResourceError, UnsupportedError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+MOST_PIXELS = 50_000_000
+"""150 MB of them; a photo of a phone has 12 million to 50 million."""
+_MOST_RATIO = 200
+"""Of the sides: what the processors of Qwen's models take."""
+_MEMORY = 1 << 30
+"""Bytes that a picture may take while it is decoded: a JPEG of 50 million pixels takes 500 MB."""
+_SECONDS, _START_SECONDS = 20.0, 60.0
+_ASK, _ANSWER = struct.Struct("<Q"), struct.Struct("<II")
+_SIGNS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"BM")
+
+
+def main(path: str) -> None:
+    """Decode pictures from stdin until it ends; the process's whole task.
+
+    Args:
+        path: The file of libmtmd.
+    """
+    with suppress(ImportError):  # not on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+    lib = ctypes.CDLL(path)
+
+    class Options(ctypes.Structure):
+        _fields_ = (
+            ("fps", ctypes.c_float), ("folder", ctypes.c_char_p), ("interval", ctypes.c_int64),
+        )  # fmt: skip
+
+    class Loaded(ctypes.Structure):
+        _fields_ = (("bitmap", ctypes.c_void_p), ("video", ctypes.c_void_p))
+
+    quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
+    lib.mtmd_helper_log_set(quiet, None)
+    load, free = lib.mtmd_helper_bitmap_init_from_buf, lib.mtmd_bitmap_free
+    load.restype, free.argtypes = Loaded, [ctypes.c_void_p]
+    load.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_bool, Options]
+    width, height, pixels = (
+        getattr(lib, f"mtmd_bitmap_get_{name}") for name in ("nx", "ny", "data")
+    )
+    pixels.restype = ctypes.c_void_p
+    for call in (width, height, pixels):
+        call.argtypes = [ctypes.c_void_p]
+    stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
+    stdout.write(_ANSWER.pack(1, 1))
+    stdout.flush()
+    while len(head := stdin.read(_ASK.size)) == _ASK.size:
+        data = stdin.read(_ASK.unpack(head)[0])
+        bitmap = load(None, data, len(data), False, Options()).bitmap
+        sides = (width(bitmap), height(bitmap)) if bitmap else (0, 0)
+        stdout.write(_ANSWER.pack(*sides))
+        if 0 < sides[0] * sides[1] <= MOST_PIXELS:
+            size = 3 * sides[0] * sides[1]
+            stdout.write(memoryview((ctypes.c_uint8 * size).from_address(pixels(bitmap))))
+        stdout.flush()
+        if bitmap:
+            free(bitmap)
+
+
+class _Decoder:
+    """The process, which one thread asks at a time."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._child: Popen[bytes] | None = None
+
+    def ask(self, data: bytes) -> tuple[int, int, bytearray]:
+        """Return width, height and pixels; (0, 0) of what it cannot read."""
+        child = self._child if self._child and self._child.poll() is None else self._start()
+        timer = threading.Timer(_SECONDS, child.kill)
+        timer.start()
+        start = monotonic()
+        try:
+            assert child.stdin is not None
+            child.stdin.write(_ASK.pack(len(data)))
+            child.stdin.write(data)
+            child.stdin.flush()
+            width, height = _ANSWER.unpack(self._read(child, _ANSWER.size))
+            size = 3 * width * height if width * height <= MOST_PIXELS else 0
+            return width, height, self._read(child, size)
+        except (OSError, EOFError):
+            self.end()
+            if monotonic() - start < _SECONDS:
+                return 0, 0, bytearray()  # it crashed, or had no memory left
+            raise ResourceError(f"takes more than {_SECONDS:g} s to decode") from None
+        except BaseException:
+            self.end()
+            raise
+        finally:
+            timer.cancel()
+
+    def _start(self) -> Popen[bytes]:
+        import subprocess
+
+        from mtkit.base.process import command_line
+        from mtkit.llama.shared_library import media_file
+
+        self.end()
+        try:
+            self._child = child = subprocess.Popen(  # noqa: S603  this interpreter
+                command_line(__name__, (media_file(),)),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )  # fmt: skip
+            timer = threading.Timer(_START_SECONDS, child.kill)
+            timer.start()
+            try:
+                self._read(child, _ANSWER.size)
+            finally:
+                timer.cancel()
+        except (OSError, EOFError):
+            raise UnsupportedError("no process can be started that decodes pictures") from None
+        return child
+
+    @staticmethod
+    def _read(child: Popen[bytes], size: int) -> bytearray:
+        assert child.stdout is not None
+        data = bytearray(size)
+        left = memoryview(data)
+        while left:
+            count = child.stdout.readinto(left)  # type: ignore[attr-defined]
+            if not count:
+                raise EOFError
+            left = left[count:]
+        return data
+
+    def end(self) -> None:
+        """End the process."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            with child:
+                pass
+
+
+_decoder = _Decoder()
+atexit.register(_decoder.end)
+
+
+def _forget() -> None:
+    """Leave the process to the parent: this one is a fork of it."""
+    global _decoder  # noqa: PLW0603
+    _decoder = _Decoder()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def decode_picture(data: bytes) -> tuple[int, int, bytearray]:
+    """Return width, height and the pixels of a picture, 3 bytes each.
+
+    Raises:
+        UsageError: It cannot be read.
+        ResourceError: It is too large, or takes too long.
+    """
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        raise UnsupportedError("is WebP, which this llama.cpp cannot read", hint="save it as PNG")
+    if not data.startswith(_SIGNS):
+        raise UsageError("is not a picture", hint="PNG, JPEG, GIF and BMP can be read")
+    with _decoder.lock:
+        width, height, pixels = _decoder.ask(data)
+    if not width or not height:
+        raise UsageError("is a damaged picture, or too large to decode")
+    if width * height > MOST_PIXELS:
+        raise ResourceError(f"has {width} x {height} pixels, the limit is {MOST_PIXELS}")
+    if max(width, height) > _MOST_RATIO * min(width, height):
+        raise UsageError(
+            f"has {width} x {height} pixels: a side is over {_MOST_RATIO} times the other"
+        )
+    return width, height, pixels
