@@ -6,6 +6,7 @@ and the tensor tables alone. Everything else is for llama.cpp to refuse (``trial
 
 from __future__ import annotations
 
+from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.adapters import read_adapters
@@ -67,7 +68,9 @@ class ModelHeader:
 
     def plan(self, settings: PlanSettings) -> Plan:
         """Return what running it takes."""
-        return make_plan(self.file.metadata, self.tensors, settings)
+        plan = make_plan(self.file.metadata, self.tensors, settings)
+        projector = self.projector.n_bytes if self.projector is not None else 0
+        return replace(plan, projector=projector)
 
     def check(self, settings: PlanSettings) -> Plan:
         """Return what running it takes; raise if that does not fit the memory."""

@@ -11,6 +11,8 @@ class AnswerKeywords(TypedDict, total=False):
     n_predict: int
     stops: tuple[str, ...]
     parse_special: bool
+    images: tuple[str, ...]
+    audio: tuple[str, ...]
     temperature: float
     top_k: int
     top_p: float
@@ -60,6 +62,7 @@ class ModelKeywords(AnswerKeywords, total=False):
     backends: str | None
     trial: bool
     lora: tuple[str, ...]
+    mmproj: str | None
     draft: str | None
     draft_profile: str | None
     draft_max: int

@@ -47,7 +47,8 @@ class ProjectorHeader:
     Attributes:
         kinds: What it takes: "image", "audio", or both.
         width: That of the rows it makes; 0 where it does not say.
-        n_bytes: Of its weights.
+        n_bytes: Memory that it takes: its weights, which are read and not mapped, and a layer of
+            what is computed of a picture of the size that it was trained with.
     """
 
     def __init__(self, path: str) -> None:
@@ -65,7 +66,16 @@ class ProjectorHeader:
         )  # fmt: skip
         widths = [keys.get(f"clip.{part}.projection_dim") for part in _KINDS.values()]
         self.width = next((width for width in widths if type(width) is int), 0)
-        self.n_bytes = sum(tensor.n_bytes for tensor in file.tensors)
+        self.n_bytes = sum(tensor.n_bytes for tensor in file.tensors) + self._computed_bytes()
+
+    def _computed_bytes(self) -> int:
+        def number(name: str) -> int:
+            value = self.file.metadata.get(f"clip.vision.{name}")
+            return value if type(value) is int and 0 < value < 1 << 20 else 0
+
+        side = number("image_size") // max(number("patch_size"), 1)
+        width = 6 * number("embedding_length") + 2 * number("feed_forward_length")
+        return 4 * side * side * width
 
     def fits(self, metadata: Mapping[str, Any]) -> bool:
         """Whether its rows are as wide as those of a model."""

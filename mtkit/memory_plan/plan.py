@@ -198,6 +198,7 @@ class Plan(Record):
 
     Attributes:
         layers: The cache of each layer; empty where the metadata does not say.
+        projector: That of pictures and sounds, and what it computes with.
     """
 
     n_ctx: int
@@ -208,6 +209,7 @@ class Plan(Record):
     repacked: int = 0
     batch: int = 0
     process: int = 0
+    projector: int = 0
 
     @property
     def cache(self) -> int:
@@ -219,7 +221,8 @@ class Plan(Record):
         """Main memory while a prompt of half a batch is computed."""
         on_gpu = sum(layer.n_bytes for layer in self.layers if layer.is_on_gpu)
         weights = self.weights - self.weights_on_gpu + self.repacked
-        return weights + self.cache - on_gpu + self.batch // 2 + self.process
+        rest = self.process + self.projector
+        return weights + self.cache - on_gpu + self.batch // 2 + rest
 
     @property
     def most(self) -> int:
@@ -464,7 +467,9 @@ def check_fits(plan: Plan, source: str, *, hint: str = "") -> None:
             raise ResourceError(
                 f"needs {_megabytes(plan.most)} "
                 f"(weights {_megabytes(plan.weights + plan.repacked)}, "
-                f"cache {_megabytes(plan.cache)}, computing {_megabytes(plan.compute)}), "
+                f"cache {_megabytes(plan.cache)}, computing {_megabytes(plan.compute)}"
+                + (f", projector {_megabytes(plan.projector)}" if plan.projector else "")
+                + "), "
                 f"but {limit.name} has {_megabytes(limit.free)} left",
                 source=source,
                 hint=hint

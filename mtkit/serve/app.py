@@ -29,7 +29,7 @@ from mtkit.serve import (
 from mtkit.serve.guard import Guard
 from mtkit.serve.page import page_and_policy
 from mtkit.serve.reply import OLLAMA, Problem, error_response, json_response
-from mtkit.serve.request import Scale, WithSampler
+from mtkit.serve.request import MOST_BODY, MOST_MEDIA_BODY, Scale, WithSampler
 from mtkit.serve.wake import ModelAnswer
 from mtkit.settings import SamplerSettings
 from mtkit.settings.declaration import table
@@ -251,4 +251,6 @@ def application(pool: ModelPool, keys: Sequence[str] = ()) -> Guard:
     )
     app.router.redirect_slashes = False
     pool.describe = llama.properties
-    return Guard(app, pool.settings, keys, pool.metrics)
+    takes_media = any(model.header.projector is not None for model in pool.models)
+    most_body = MOST_MEDIA_BODY if takes_media else MOST_BODY
+    return Guard(app, pool.settings, keys, pool.metrics, most_body)

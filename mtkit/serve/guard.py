@@ -61,7 +61,7 @@ class BodyLimit:
             nonlocal own, is_large
             message = await receive()
             if scope.get("state", {}).get("is_too_long"):
-                what = f"the body has more than {MOST_BODY} bytes"
+                what = f"the body has more than {scope['state']['most_body']} bytes"
                 raise Problem(413, what, headers={"connection": "close"})
             size = len(message.get("body", b""))
             if self._bytes + size > self._most:
@@ -100,12 +100,18 @@ class Guard:
 
     Attributes:
         is_full: Whether there are more connections than the server takes.
+        most_body: Bytes of a body.
     """
 
     def __init__(
-        self, app: Any, settings: ServeSettings, keys: Sequence[str], metrics: Metrics
+        self,
+        app: Any,
+        settings: ServeSettings,
+        keys: Sequence[str],
+        metrics: Metrics,
+        most_body: int = MOST_BODY,
     ) -> None:
-        self._app, self._metrics = app, metrics
+        self._app, self._metrics, self.most_body = app, metrics, most_body
         self.is_full: Callable[[], bool] = lambda: False
         self._hosts, self._origins = names_of(settings)
         self._bodies = BodyLimit(settings.max_held_bytes)
@@ -130,6 +136,7 @@ class Guard:
             await send(message)
 
         scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
+        scope.setdefault("state", {})["most_body"] = self.most_body
         headers = dict(scope["headers"])
         is_preflight = b"access-control-request-method" in headers and scope["method"] == "OPTIONS"
         try:

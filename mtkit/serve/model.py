@@ -17,7 +17,7 @@ from mtkit.base.record import replace
 from mtkit.chat.answer import begins_in_reasoning
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.llama import Grammar
-from mtkit.llama.media import text_ids
+from mtkit.llama.media import MOST_BYTES, text_ids
 from mtkit.llm.chat_prompt import ChatPrompt
 from mtkit.llm.media import Media
 from mtkit.llm.reasoning import find_reasoning, prompt_tail
@@ -28,6 +28,7 @@ from mtkit.serve.reply import Problem
 from mtkit.serve.request import in_grammar_thread
 from mtkit.serve.stop_text import CHANNEL_SIGNS, ReasoningSigns
 from mtkit.serve.tool import Tools
+from mtkit.sources.http_ranges import fetch_public
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,6 +168,8 @@ CHATML = (
 _TOOLS_WORD = re.compile(r"\btools\b")
 _MOST_TEXTS = 4096
 """Texts of biases whose tokens are remembered."""
+_LINK_SECONDS = 10.0
+"""How long a link to a picture may take."""
 SHORT_TEXT = 1000
 """Characters, or tokens: work on as many takes less time than a thread takes to begin."""
 
@@ -293,7 +296,10 @@ class ServedModel:
 
     def open_media(self) -> RequestMedia:
         """Return what takes the pictures and sounds of a request."""
-        return RequestMedia(Media(self.projector) if self.projector is not None else None)
+        fetch = None
+        if self.settings.media_urls:
+            fetch = partial(fetch_public, most=MOST_BYTES, seconds=_LINK_SECONDS)
+        return RequestMedia(Media(self.projector) if self.projector is not None else None, fetch)
 
     def _open_prompt(self, template: str) -> ChatPrompt:
         return ChatPrompt(self.model, template, values=self._server_variables())

@@ -18,10 +18,10 @@ import time
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import cached_property
 
+from mtkit.base.record import replace
 from mtkit.chat.process import end_idle
 from mtkit.errors import MtkitError, ResourceError, UsageError
-from mtkit.llm.header import ModelHeader
-from mtkit.llm.runner import plan_settings
+from mtkit.llm.runner import open_header, plan_settings
 from mtkit.memory_plan.plan import available_memory
 from mtkit.serve.job import ServerClosed
 from mtkit.serve.load import open_scheduler, settings_of_models
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from mtkit.chat.answer import Form
+    from mtkit.llm.header import ModelHeader
     from mtkit.llm.runner import Runner
     from mtkit.serve.scheduler import Scheduler
     from mtkit.settings import ServeSettings
@@ -82,7 +83,7 @@ class PooledModel:
     @cached_property
     def header(self) -> ModelHeader:
         """The head of its file."""
-        return ModelHeader(self.path, self.settings.lora)
+        return open_header(replace(self.settings, model=self.path))
 
     @cached_property
     def sizes(self) -> dict[str, int]:

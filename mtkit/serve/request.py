@@ -112,6 +112,8 @@ class UnknownFields:
 
 MOST_BODY = 4 << 20
 """Bytes of a body."""
+MOST_MEDIA_BODY = 64 << 20
+"""Where a model takes pictures or sounds."""
 _FEW_BYTES, _MOST_FIELDS = 1 << 18, 100_000
 """Bytes of a body whose fields are not counted, and fields of a longer one: 300,000 take 150 ms to
 be decoded, in which no token is chosen; to count them takes two."""
@@ -182,15 +184,16 @@ async def read_bytes(request: Request) -> bytes:
     if hasattr(request.state, "body"):  # read for the name of a model
         body: bytes = request.state.body
         return body
-    too_long = Problem(413, f"the body has more than {MOST_BODY} bytes")
+    most = getattr(request.state, "most_body", MOST_BODY)
+    too_long = Problem(413, f"the body has more than {most} bytes")
     length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > MOST_BODY:
+    if not length.isdecimal() or int(length) > most:
         raise too_long
     parts, size = [], 0
     try:
         async for part in request.stream():
             size += len(part)
-            if size > MOST_BODY:
+            if size > most:
                 raise too_long
             parts.append(part)
     except ClientDisconnect:

@@ -86,6 +86,7 @@ class Connection(H11Protocol):
     body_seconds: ClassVar[float] = 30
     write_seconds: ClassVar[float] = 20
     most: ClassVar[int] = 512
+    most_body: ClassVar[int] = MOST_BODY
 
     is_ending = False
     held = 0
@@ -143,7 +144,7 @@ class Connection(H11Protocol):
         # The size of a chunk refuses a body before it comes, as content-length does. It is h11's
         # own; an h11 that renames it fails here.
         reader = self.conn._reader  # noqa: SLF001
-        if isinstance(reader, ChunkedReader) and reader._bytes_in_chunk > MOST_BODY:  # noqa: SLF001
+        if isinstance(reader, ChunkedReader) and reader._bytes_in_chunk > self.most_body:  # noqa: SLF001
             self.scope["state"]["is_too_long"] = True
             self.cycle.message_event.set()
         self._hold()
@@ -344,6 +345,7 @@ def listen(
     )
     server = Server(config, pool, listening)
     state = server.server_state
+    Connection.most_body = app.most_body
     app.is_full = lambda: len(state.connections) > Connection.most
     try:
         server.run(sockets)

@@ -524,6 +524,9 @@ class ServeSettings(MediaSettings, heading="Serving"):
         None, "Pooling for /v1/embeddings; default: the model's own, or mean.",
         metavar="mean|cls|last|rank",
     )  # fmt: skip
+    media_urls: bool = setting(
+        False, "Follow http and https links to pictures and sounds, except to private addresses."
+    )
     slot_save_path: str | None = setting(
         None, "Folder where requests may save slots.", metavar="DIR"
     )

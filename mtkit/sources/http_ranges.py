@@ -10,8 +10,13 @@ from __future__ import annotations
 import io
 import re
 import time
+from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from ipaddress import ip_address
+from socket import SOCK_STREAM, create_connection, getaddrinfo
+from ssl import create_default_context
 from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 from urllib.request import (
     HTTPDefaultErrorHandler,
     HTTPErrorProcessor,
@@ -126,6 +131,45 @@ def fetcher(address: str, seconds: float) -> Fetch:
             raise UsageError(f"cannot be fetched: {format_error(reason)}", source=address) from None
 
     return fetch
+
+
+def fetch_public(address: str, most: int, seconds: float) -> bytes:
+    """Return what is at an http or https address that anybody could reach, and no redirect.
+
+    The address of the machine is looked up once, and that one is asked: a name that leads elsewhere
+    the next time leads nowhere.
+
+    Raises:
+        UsageError: It is not there, longer than ``most`` bytes, or not on the public network.
+        ResourceError: It takes too long.
+    """
+    parts = urlsplit(address)
+    try:
+        secure, host, port = parts.scheme.lower() == "https", parts.hostname or "", parts.port
+        end = time.monotonic() + seconds
+        found = getaddrinfo(host, port or (443 if secure else 80), type=SOCK_STREAM)[0][4]
+        if not ip_address(str(found[0]).partition("%")[0]).is_global:
+            raise UsageError(f"{quoted(host)} is not on the public network")
+        connection = _Connection(host, port, timeout=seconds)
+        connection.sock = create_connection(found[:2], seconds)
+        if secure:
+            context = create_default_context()
+            connection.sock = context.wrap_socket(connection.sock, server_hostname=host)
+        connection.sock.settimeout(max(end - time.monotonic(), 0.1))
+        with closing(connection):
+            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.request("GET", path, headers={"User-Agent": "mtkit"})
+            response = connection.getresponse()
+            if response.status != 200:
+                raise UsageError(f"cannot be fetched: the server says {response.status}")
+            data = response.read(most + 1)
+    except TimeoutError:
+        raise ResourceError(f"the server did not answer within {seconds:g} s") from None
+    except (HTTPException, OSError, ValueError) as error:
+        raise UsageError(f"cannot be fetched: {format_error(error)}") from None
+    if len(data) > most:
+        raise UsageError(f"has more than {most} bytes")
+    return data
 
 
 def _read_range(response: Any, address: str, offset: int, count: int) -> tuple[bytes, int]:

@@ -18,8 +18,10 @@ function messages_of(node, prefix = null, conversation = chat) {
 
 function message_of(node, with_reasoning) {
   if (node.role === "tool") return {role: "tool", tool_call_id: node.call, content: node.text};
-  const content = [...(node.files ?? []).map(file_block), node.text].join("\n");
-  if (node.role === "user") return {role: "user", content};
+  const files = node.files ?? [], pictures = files.filter(({url}) => url);
+  const content = [...files.filter(({url}) => !url).map(file_block), node.text].join("\n");
+  const seen = pictures.map(({url}) => ({type: "image_url", image_url: {url}}));
+  if (node.role === "user") return {role: "user", content: seen.length ? [...seen, {type: "text", text: content}] : content};
   const calls = (node.calls ?? []).map((call) => ({id: call.id, type: "function", function: {name: call.name, arguments: call.arguments}}));
   return {role: "assistant", content, ...(calls.length && {tool_calls: calls}), ...(with_reasoning && node.reasoning && {reasoning_content: node.reasoning})};
 }
@@ -28,7 +30,8 @@ function message_of(node, with_reasoning) {
 function drop_oldest(conversation, node, tokens, most) {
   const path = conversation.path(node.id);
   const start = Math.max(0, path.findIndex(({id}) => id === conversation.first));
-  const sizes = path.map((row) => 20 + JSON.stringify(message_of(row, false)).length);
+  const shortened = (key, value) => key === "url" ? value.slice(0, 1000) : value;
+  const sizes = path.map((row) => 20 + JSON.stringify(message_of(row, false), shortened).length);
   const sum = (from) => sizes.slice(from).reduce((total, size) => total + size, settings.system.length);
   const whole = sum(start);
   const turns = [...path.keys()].filter((at) => at > start && path[at].role === "user" && path[at] !== node);

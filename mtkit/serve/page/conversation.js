@@ -79,7 +79,7 @@ class Conversation {
     const parts = [`# ${this.name()}\n`];
     for (const node of this.path()) {
       parts.push(`## ${node.role === "user" ? "User" : node.role === "tool" ? "Tool" : "Assistant"}\n`);
-      for (const file of node.files ?? []) parts.push(file_block(file));
+      for (const file of node.files ?? []) parts.push(file.url ? `![${file.name}](${file.url})\n` : file_block(file));
       if (node.reasoning) parts.push(`> ${node.reasoning.trim().replaceAll("\n", "\n> ")}\n`);
       if (node.text) parts.push(`${node.text.trim()}\n`);
       for (const call of node.calls ?? []) parts.push(`\`\`\`json\n${JSON.stringify({name: call.name, arguments: call.arguments})}\n\`\`\`\n`);
@@ -122,6 +122,7 @@ function conversations_of(text) {
         if (Array.isArray(node[name]) && node[name].every((row) => names.every((key) => is_text(row?.[key])))) kept[name] = node[name];
       };
       list("files", "name", "text");
+      for (const file of kept.files ?? []) if (!/^data:image\/(jpeg|png);base64,/.test(file.url ?? "")) delete file.url;
       list("calls", "id", "name", "arguments");
       return kept;
     });

@@ -1,6 +1,7 @@
-// Text files by button, by drop and by paste; what is no text is refused in words.
+// Text files and pictures by button, by drop and by paste; what the model cannot read is refused in words.
 
 const MOST_FILE = 1_000_000;  // characters; more than any context here holds
+const MOST_SIDE = 1536;  // pixels of a picture's longer side; no projector here sees more
 const attached = [];
 
 async function attach(files) {
@@ -13,7 +14,15 @@ async function attach(files) {
 }
 
 async function attach_file(file) {
-  if (/^image\//.test(file.type)) return "the page takes text files, and the model sees no pictures.";
+  if (/^image\//.test(file.type)) {
+    if (!server.sees) return "the page takes text files, and the model sees no pictures.";
+    try {
+      attached.push({name: file.name || "pasted.jpg", text: "", url: await picture_of(file)});
+    } catch {
+      return "is not a picture that this browser can read.";
+    }
+    return "";
+  }
   if (file.type === "application/pdf") return "the page takes text files. Copy the text of the PDF, or convert it (pdftotext).";
   if (file.size > 4 * MOST_FILE) return "the file is too long: at most 4 MB.";
   let text;
@@ -26,6 +35,19 @@ async function attach_file(file) {
   if (text.length > MOST_FILE) return "the file is too long: at most 1,000,000 characters.";
   attached.push({name: file.name || "pasted.txt", text});
   return "";
+}
+
+/** Return a picture as a data: URL in JPEG, whatever form it has. */
+async function picture_of(file) {
+  const bitmap = await createImageBitmap(file);
+  const scale = Math.min(1, MOST_SIDE / Math.max(bitmap.width, bitmap.height));
+  const [width, height] = [bitmap.width, bitmap.height].map((side) => Math.max(1, Math.round(side * scale)));
+  const canvas = Object.assign(document.createElement("canvas"), {width, height});
+  const pencil = canvas.getContext("2d");
+  pencil.fillStyle = "#fff";  // behind what is transparent
+  pencil.fillRect(0, 0, width, height);
+  pencil.drawImage(bitmap, 0, 0, width, height);
+  return canvas.toDataURL("image/jpeg", 0.9);
 }
 
 function show_attached() {

@@ -7,7 +7,7 @@ const DEFAULTS = {
 const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "repeat_penalty", "max_tokens", "seed"];
 const JSON_FIELDS = {schema: "object", tools: "array", more: "object"};
 const settings = {...DEFAULTS, ...remembered("settings", {})};
-const server = {models: [], context: null};
+const server = {models: [], context: null, sees: false};
 
 /** Show what the page itself takes from the settings. */
 function show_settings() {
@@ -90,6 +90,7 @@ async function describe_server() {
 async function show_defaults(model) {
   const answer = await fetch(`/props?model=${encodeURIComponent(model)}`, {headers: headers()}).catch(() => null);
   const props = answer?.ok ? await answer.json() : {};
+  server.sees = props.modalities?.vision ?? false;
   const params = props.default_generation_settings?.params ?? {};
   for (const name of NUMBERS) {
     const value = params[name];

@@ -1,0 +1,190 @@
+"""Pictures and sounds: the same ids and the same text as libmtmd's own helper, limits, errors."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import pytest
+from media_pairs import HEARING, SEEING, SLOPE, TILES, pair, png, wav
+
+from mtkit.api.model import Model
+from mtkit.errors import MtkitError, ResourceError, UnsupportedError, UsageError
+from mtkit.llama import Context
+from mtkit.llama.media import first_of, kind_of, row_of, whole_chunks
+from mtkit.llama.picture import decode_picture
+from mtkit.llama.shared_library import media_library
+from mtkit.llm.media import PLACE, ProjectorHeader, find_projector, runs
+from mtkit.llm.runner import Runner, open_model
+from mtkit.settings import AnswerSettings, ContextSettings, LoadSettings
+
+_LOAD = LoadSettings(trial=False)
+_CONTEXT = ContextSettings(n_ctx=2048, threads=1)  # whisper pads a sound to 750 tokens
+
+
+def reference_ids(runner: Runner, text: str, files: list[bytes], count: int) -> list[int]:
+    """Return what libmtmd's helper makes of a prompt, greedily."""
+    lib, model = media_library(), runner.model
+    projector = runner.open_media().projector
+    raw, chunks = text.encode(), lib.mtmd_input_chunks_init()
+    bitmaps = [
+        lib.mtmd_helper_bitmap_init_from_buf(
+            projector.handle, (ctypes.c_uint8 * len(data)).from_buffer_copy(data), len(data), False
+        )
+        for data in files
+    ]
+    prompt = lib.mtmd_input_text(raw, len(raw), True, True)
+    array = (ctypes.c_void_p * len(bitmaps))(*bitmaps)
+    assert not lib.mtmd_tokenize(
+        projector.handle, chunks, ctypes.byref(prompt), array, len(bitmaps)
+    )
+    past = ctypes.c_int32()
+    with Context(model, _CONTEXT) as context:
+        assert not lib.mtmd_helper_eval_chunks(
+            projector.handle, context.handle, chunks, 0, 0, 512, True, ctypes.byref(past)
+        )
+        context._is_computed, context.n_past, ids = True, past.value, []
+        for _ in range(count):
+            ids.append(int(context.logits().argmax()))
+            context.step(ids[-1])
+    return ids
+
+
+def own_ids(runner: Runner, text: str, files: list[bytes], count: int) -> tuple[list[int], int]:
+    """Return the same by mtkit, and how many tokens of the prompt were computed."""
+    media, context = runner.open_media(), runner.context
+    assert context is not None
+    ids = media.tokenize(runner.model, media.place(text, files), parse_special=True)
+    runner.feed([*runner.model.around[0], *ids], media=media)
+    answer = []
+    for _ in range(count):
+        answer.append(int(context.logits().argmax()))
+        context.step(answer[-1])
+        runner.ids.append(answer[-1])
+    return answer, runner.computed
+
+
+@pytest.mark.parametrize("name", [*SEEING, HEARING])
+def test_the_text_is_that_of_libmtmd(name: str) -> None:
+    prompts = [
+        (f"Hello {PLACE} world", [SLOPE]), (f"a{PLACE}{PLACE}b", [SLOPE, TILES]),
+        (f"a{PLACE} c {PLACE} d", [SLOPE, SLOPE]), (f"Hello {PLACE} world", [SLOPE]),
+    ]  # fmt: skip
+    if name == HEARING:
+        prompts = [(f"a {PLACE} c {PLACE} d", [wav(), wav(3000)])]
+    settings = AnswerSettings(str(pair(name) / "model.gguf"), _CONTEXT, _LOAD)
+    with open_model(settings, n_ctx=2048) as runner:
+        runner.open_context()
+        for text, files in prompts:
+            want = reference_ids(runner, text, files, 8)
+            assert own_ids(runner, text, files, 8)[0] == want, text
+            assert own_ids(runner, text, files, 8) == (want, 1), text  # from the cache
+
+
+def test_ids_say_where_a_chunk_begins() -> None:
+    first = -(5 << 20)
+    ids = [7, first, first - 1, first - 2, first, first - 1, first - 2, 8, 9]
+    assert [row_of(token_id) for token_id in ids[1:4]] == [0, 1, 2]
+    assert {first_of(token_id) for token_id in ids[1:7]} == {first}
+    assert [whole_chunks(ids, end) for end in range(len(ids) + 1)] == [0, 1, 1, 1, 4, 4, 4, 7, 8, 9]
+    assert list(runs(ids, 0, len(ids))) == [(0, 1), (1, 4), (4, 7), (7, 9)]
+    assert list(runs(ids, 2, 5)) == [(2, 4), (4, 5)]
+
+
+@pytest.fixture(scope="module")
+def seeing() -> Any:
+    with Model(pair("gemma3") / "model.gguf", trial=False, n_ctx=512) as model:
+        yield model
+
+
+def test_a_model_takes_pictures_by_path_and_in_messages(seeing: Model, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(SLOPE)
+    text = seeing.generate(f"see {PLACE}!", images=[str(path)], n_predict=3)
+    assert text.prompt_ids.count(-1) == 4
+    chat = seeing.chat("What?", images=[str(path)], n_predict=3)
+    parts = [
+        {"type": "image_url", "image_url": {"url": str(path)}},
+        {"type": "text", "text": "What?"},
+    ]
+    again = seeing.chat([{"role": "user", "content": parts}], n_predict=3)
+    assert again.generation.ids == chat.generation.ids
+    assert again.generation.timings.prompt_tokens == 1  # the rest was there
+    with pytest.raises(UnsupportedError, match="does not hear"):
+        seeing.chat("What?", audio=[str(path)])
+    with pytest.raises(UsageError, match=r"2 places .* for 1"):
+        seeing.generate(f"{PLACE}{PLACE}", images=[str(path)])
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "what"),
+    [
+        (SLOPE[:60], UsageError, "is a damaged picture"),
+        (SLOPE[:40] + b"\xff" * 40, UsageError, "is a damaged picture"),
+        (b"%PDF-1.7", UsageError, "is not a picture"),
+        (b"", UsageError, "is not a picture"),
+        (b"RIFF....WEBPVP8 ", UnsupportedError, "is WebP"),
+        (png(1, 201, lambda x, y: (0, 0, 0)), UsageError, "a side is over 200 times"),
+        (b"GIF89a" + b"\xff" * 4 + b"\0\0\0", UsageError, "is a damaged picture"),
+    ],
+)
+def test_a_picture_that_cannot_be_read_is_one_error(data: bytes, kind: Any, what: str) -> None:
+    with pytest.raises(kind, match=what):
+        decode_picture(data)
+    assert decode_picture(SLOPE)[:2] == (80, 48)
+
+
+def test_a_decoder_that_dies_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mtkit.llama import picture
+
+    assert decode_picture(SLOPE)[:2] == (80, 48)
+    child = picture._decoder._child
+    assert child is not None
+    child.kill()
+    child.wait()
+    assert decode_picture(TILES)[:2] == (45, 100)
+    monkeypatch.setattr(picture, "_SECONDS", 0.0)
+    with pytest.raises(ResourceError, match="takes more than 0 s to decode"):
+        decode_picture(SLOPE)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "what"),
+    [
+        (wav()[:20], UsageError, "damaged"),
+        (wav()[:32] + b"\0\0" + wav()[34:], UsageError, "damaged"),  # no bytes in a frame
+        (wav(4000, 1), UsageError, "damaged"),  # one sample a second
+        (
+            b"fLaC" + bytes(14) + b"\x0a\xc4\x42\xff\xff\xff\xff\xff" + bytes(20),
+            ResourceError,
+            "lasts",
+        ),
+        (b"ID3" + bytes(40), UsageError, "damaged"),
+    ],
+)
+def test_a_sound_that_cannot_be_read_is_one_error(data: bytes, kind: Any, what: str) -> None:
+    assert kind_of(data) == "audio"
+    settings = AnswerSettings(str(pair(HEARING) / "model.gguf"), _CONTEXT, _LOAD)
+    with open_model(settings) as runner, pytest.raises(kind, match=what):
+        runner.open_media().projector.parts(data)
+
+
+def test_the_projector_is_found_beside_the_model(tmp_path: Path) -> None:
+    model = tmp_path / "own.gguf"
+    metadata = {"general.architecture": "gemma3", "gemma3.embedding_length": 64}
+    assert find_projector(str(model), metadata) is None
+    names = ("mmproj-own-f32.gguf", "own.mmproj-Q8_0.gguf", "mmproj-own-F16.gguf")
+    for name in names:
+        (tmp_path / name).symlink_to(pair("gemma3") / "mmproj.gguf")
+    header = find_projector(str(model), metadata)
+    assert header is not None
+    assert Path(header.path).name == "mmproj-own-F16.gguf"
+    assert header.kinds == {"image"}
+    wide = {**metadata, "gemma3.embedding_length": 128}
+    assert find_projector(str(model), wide) is None  # of another model
+    assert find_projector(str(model), metadata, "none") is None
+    with pytest.raises(UnsupportedError, match="makes rows of 64 numbers"):
+        find_projector(str(model), wide, str(tmp_path / names[0]))
+    with pytest.raises(MtkitError, match="is not a projector"):
+        ProjectorHeader(str(pair("gemma3") / "model.gguf"))

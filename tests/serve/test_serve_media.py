@@ -1,0 +1,201 @@
+"""Pictures in requests of all APIs: where they stand, what is counted, what others wait for."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from llm_models import tiny
+from media_pairs import SLOPE, TILES, pair
+from serving import Asked, serving
+from serving_http import application, post, run
+
+from mtkit.errors import UnsupportedError, UsageError
+from mtkit.llm.media import PLACE, Media
+from mtkit.serve.media import RequestMedia
+from mtkit.sources.http_ranges import fetch_public
+
+
+def base(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def picture(data: bytes) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base(data)}"}}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[Any]:
+    with application(pair("qwen2vl") / "model.gguf", n_ctx=2048, slots=2) as (app, _):
+        yield app
+
+
+def chat(app: Any, *messages: Any, **more: Any) -> Any:
+    body = {"messages": list(messages), "max_tokens": 6, "temperature": 0, **more}
+    return post(app, "/v1/chat/completions", body)
+
+
+def user(*parts: Any) -> dict[str, Any]:
+    return {"role": "user", "content": list(parts)}
+
+
+def test_every_api_shows_the_same_picture(app: Any) -> None:
+    want = chat(app, user(picture(SLOPE), text("What?"))).json()
+    content = want["choices"][0]["message"]["content"]
+    source = {"type": "base64", "media_type": "image/png", "data": base(SLOPE)}
+    block = [{"type": "image", "source": source}, text("What?")]
+    greedy = {"temperature": 0, "max_tokens": 6}
+    claude = post(app, "/v1/messages", {"messages": [user(*block)], **greedy}).json()
+    assert claude["content"][0]["text"] == content
+    url = picture(SLOPE)["image_url"]["url"]
+    items = [
+        user({"type": "input_image", "image_url": url}, {"type": "input_text", "text": "What?"})
+    ]
+    body = {"input": items, "temperature": 0, "max_output_tokens": 6}
+    assert post(app, "/v1/responses", body).json()["output"][-1]["content"][0]["text"] == content
+    own = {"role": "user", "content": "What?", "images": [base(SLOPE)]}
+    options = {"stream": False, "options": {"temperature": 0, "num_predict": 6}}
+    answer = post(app, "/api/chat", {"messages": [own], **options}).json()
+    assert answer["message"]["content"] == content
+    answer = post(app, "/api/generate", {"prompt": "What?", "images": [base(SLOPE)], **options})
+    assert answer.json()["response"] == content
+    rendered = post(app, "/apply-template", {"messages": [user(picture(SLOPE), text("What?"))]})
+    prompt = rendered.json()["prompt"]
+    assert prompt.count(PLACE) == 1
+    data = {"prompt_string": prompt, "multimodal_data": [base(SLOPE)]}
+    body = {"prompt": data, "n_predict": 6, "temperature": 0}
+    assert post(app, "/completion", body).json()["content"] == content
+
+
+def test_pictures_are_counted_and_come_from_the_cache(app: Any) -> None:
+    message = user(text("a"), picture(TILES), text("b"), picture(SLOPE), text("c"))
+    usage = chat(app, message, seed=1).json()["usage"]
+    again = chat(app, message, seed=1).json()
+    cached = again["usage"]["prompt_tokens_details"]["cached_tokens"]
+    assert usage["prompt_tokens"] == again["usage"]["prompt_tokens"] == cached + 1
+    assert (
+        usage["prompt_tokens"] > chat(app, user(text("abc"))).json()["usage"]["prompt_tokens"] + 10
+    )
+    counted = post(app, "/v1/chat/completions/input_tokens", {"messages": [message]})
+    assert counted.json()["input_tokens"] == usage["prompt_tokens"]
+    answer = again["choices"][0]["message"]
+    more = chat(app, message, answer, user(text("Why?"))).json()["usage"]
+    assert more["prompt_tokens_details"]["cached_tokens"] >= usage["prompt_tokens"] - 1
+    other = chat(app, user(text("a"), picture(SLOPE), text("b"), picture(SLOPE), text("c")))
+    assert (
+        other.json()["usage"]["prompt_tokens_details"]["cached_tokens"] < usage["prompt_tokens"] / 2
+    )
+    everything = chat(app, message, seed=1, cache_prompt=False).json()["choices"][0]["message"]
+    assert everything == answer
+
+
+def test_the_server_says_what_it_takes(app: Any) -> None:
+    props = run(app, ("GET", "/props", None))[0].json()
+    assert props["modalities"] == {"vision": True, "audio": False, "video": False}
+    assert props["media_marker"] == PLACE
+    card = run(app, ("GET", "/v1/models", None))[0].json()["data"][0]
+    assert card["architecture"]["input_modalities"] == ["text", "image"]
+
+
+@pytest.mark.parametrize(
+    ("part", "what"),
+    [
+        ({"type": "input_audio", "input_audio": {"data": "UklGRg=="}}, "takes text and image"),
+        (
+            {"type": "image_url", "image_url": {"url": "http://127.0.0.1/a.png"}},
+            "links are not followed",
+        ),
+        ({"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}, "is not a data: URL"),
+        ({"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}}, "is not base64"),
+        ({"type": "image_url", "image_url": {}}, "has neither data nor a URL"),
+        (picture(SLOPE[:50]), "is a damaged picture"),
+        (picture(b"hello world"), "is not a picture"),
+    ],
+)
+def test_a_picture_that_cannot_be_had_is_one_error(app: Any, part: Any, what: str) -> None:
+    answer = chat(app, user(part))
+    assert answer.status_code == 400
+    assert what in answer.json()["error"]["message"]
+    assert chat(app, user(text("Hello"))).status_code == 200
+
+
+def test_a_model_without_a_projector_refuses_pictures() -> None:
+    with application(tiny("llama"), n_ctx=256) as (app, _):
+        answer = chat(app, user(picture(SLOPE)))
+        assert answer.status_code == 400
+        assert "image input is not supported; this model takes text" in answer.text
+
+
+def test_a_slot_with_a_picture_is_not_saved_and_frees_its_cells() -> None:
+    with serving(pair("qwen2vl") / "model.gguf", n_ctx=512, slots=2) as (runner, scheduler):
+        media = Media(scheduler.projector)
+        ids = media.tokenize(runner.model, f"a{media.add(TILES)}b", parse_special=True)
+        first = Asked(ids, 4, chunks=media.chunks, slot=0)
+        plain = Asked(runner.model.tokenize("Hello there"), 30, slot=1)
+        scheduler.submit([plain.job, first.job])
+        assert [plain.all().end, first.all().end] == ["length", "length"]
+        slot = scheduler.slots[0]
+        assert slot._lag == sum(chunk.lag for chunk in media.chunks.values()) > 0
+        with pytest.raises(UnsupportedError, match="remembers a picture"):
+            scheduler.run_on_slot(0, lambda slot: slot.save()).result()
+        again = Asked(ids, 4, chunks=media.chunks, slot=0)
+        scheduler.submit([again.job])
+        again.all()
+        assert again.ids == first.ids
+        assert again.events[0].cached == len(ids) - 1
+        scheduler.run_on_slot(0, lambda slot: slot.put_off()).result()
+        last = Asked(ids, 4, chunks=media.chunks, slot=0)
+        scheduler.submit([last.job])
+        last.all()
+        assert last.ids == first.ids
+
+
+def test_others_are_answered_while_a_picture_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    with serving(pair("gemma3") / "model.gguf", n_ctx=512, slots=2) as (runner, scheduler):
+        may_end, encode = threading.Event(), scheduler.projector.encode
+
+        def slow(chunk: Any) -> None:
+            assert may_end.wait(60)
+            encode(chunk)
+
+        monkeypatch.setattr(scheduler.projector, "encode", slow)
+        media = Media(scheduler.projector)
+        ids = media.tokenize(runner.model, f"a{media.add(SLOPE)}b", parse_special=True)
+        seeing = Asked(ids, 2, chunks=media.chunks)
+        plain = Asked(runner.model.tokenize("Hello there"), 20)
+        scheduler.submit([seeing.job])
+        seeing.next()
+        scheduler.submit([plain.job])
+        assert plain.all().generated == 20  # all of it, before the picture is there
+        assert len(seeing.events) == 1
+        may_end.set()
+        assert seeing.all().generated == 2
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://127.0.0.1:1/", "http://localhost/", "https://[::1]/", "http://169.254.169.254/x",
+     "http://10.0.0.1/", "http://0/", "http://2130706433/"],
+)  # fmt: skip
+def test_links_lead_to_no_private_address(address: str) -> None:
+    with pytest.raises(UsageError, match="is not on the public network"):
+        fetch_public(address, 100, 1.0)
+
+
+def test_a_link_is_followed_only_where_the_server_may() -> None:
+    part = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    with serving(pair("gemma3") / "model.gguf", n_ctx=256, slots=1) as (runner, scheduler):
+        with pytest.raises(UnsupportedError, match="links are not followed"):
+            RequestMedia(Media(scheduler.projector)).mark(part, "x")
+        media = Media(scheduler.projector)
+        mark = RequestMedia(media, {"https://example.org/a.png": SLOPE}.__getitem__).mark(part, "x")
+        assert media.tokenize(runner.model, mark, parse_special=True)
+        assert len(media.chunks) == 1
