@@ -168,6 +168,20 @@ class Projector(Closeable):
         finally:
             lib.mtmd_bitmap_free(bitmap)
 
+    def probe(self) -> None:
+        """Compute an empty picture, or a silent second."""
+        lib, side, rate = self._library, 64, 16_000
+        if self.sees:
+            bitmap = lib.mtmd_bitmap_init(side, side, (ctypes.c_uint8 * (3 * side * side))())
+        else:
+            bitmap = lib.mtmd_bitmap_init_from_audio(rate, (ctypes.c_float * rate)())
+        try:
+            for part in self._tokenize(bitmap, b""):
+                if isinstance(part, Chunk):
+                    self.encode(part)
+        finally:
+            lib.mtmd_bitmap_free(bitmap)
+
     def _picture(self, data: bytes) -> int:
         width, height, pixels = decode_picture(data)
         buffer = (ctypes.c_uint8 * len(pixels)).from_buffer(pixels)

@@ -12,8 +12,10 @@ import sys
 from contextlib import suppress
 from typing import cast
 
+from mtkit.base.record import replace
 from mtkit.errors import MtkitError, ResourceError, UnsupportedError
 from mtkit.llama.context import context_parameters
+from mtkit.llama.media import Projector
 from mtkit.llama.model import Model
 from mtkit.llama.shared_library import log
 from mtkit.settings import ContextSettings, LoadSettings
@@ -28,22 +30,33 @@ _PROMPT = 33
 """Tokens of the prompt: more than a tile of any kernel (AMX: 16 rows, in pairs) and a rest, which
 is what the first prompt of a run is, too."""
 _TEXT = "Hello, 123 w\u00f6rld\n\t\u4f60\u597d \U0001f600"
+_MANY = 1 << 16
+"""Tokens of a batch that any picture fits."""
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
 
 def main(
-    path: str, backends: str, weights: str, threads: str, seconds: str, room: str, *way: str
+    path: str,
+    projector: str,
+    backends: str,
+    weights: str,
+    threads: str,
+    seconds: str,
+    room: str,
+    *way: str,
 ) -> None:
     """Try a model and end the process.
 
     Args:
+        projector: One to try with it, or empty.
         weights: "1" to compute, empty to build the graph alone.
         way: "1" to repack the weights or empty, flash attention, and the type of the KV cache.
     """
     _limit(int(seconds), int(room))
     try:
-        _try(path, backends or None, threads=int(threads), weights=bool(weights), way=way)
+        options = {"threads": int(threads), "weights": bool(weights), "projector": projector}
+        _try(path, backends or None, way=way, **options)  # type: ignore[arg-type]
     except MemoryError:
         leave(ResourceError("out of memory", source=path))
     except MtkitError as error:
@@ -99,6 +112,7 @@ def _try(
     *,
     threads: int,
     weights: bool,
+    projector: str = "",
     way: Sequence[str] = ("", "on", "f16"),
 ) -> None:
     _print_stage("loading")
@@ -125,6 +139,12 @@ def _try(
             _compute(lib, model, context, ids)
         _print_stage("closing")
         lib.llama_free(context)
+        if projector:
+            _print_stage("loading the projector")
+            own = replace(context_settings, n_batch=_MANY, n_ubatch=_MANY)
+            with Projector(model, projector, own, settings) as media:
+                _print_stage("computing a picture")
+                media.probe()
 
 
 def _tokenize(lib: Any, model: Model) -> list[int]:

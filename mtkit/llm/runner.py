@@ -20,7 +20,7 @@ from mtkit.llama.media import Projector, whole_chunks
 from mtkit.llm.header import ModelHeader
 from mtkit.llm.media import Media, find_projector, lag_of, refuse_media, runs
 from mtkit.llm.threads import choose_waiting, cores, measure
-from mtkit.llm.trial import try_out
+from mtkit.llm.trial import try_out, try_projector
 from mtkit.memory_plan.plan import PlanSettings
 from mtkit.settings import MediaSettings
 from mtkit.sources.locate import MODEL, locate
@@ -213,6 +213,7 @@ class Runner(Closeable):
             assert header is not None
             context = self.settings.context
             context = replace(context, threads=context.threads or cores())
+            try_projector(self.header, self.settings.load, context)
             self._projector = Projector(self.model, header.path, context, self.settings.load)
         return Media(self._projector)
 

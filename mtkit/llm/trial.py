@@ -34,8 +34,9 @@ from mtkit.sources.locate import MODEL, shipped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from mtkit.gguf import GgufFile
     from mtkit.llm.header import ModelHeader
     from mtkit.settings import Flash, LoadSettings
 
@@ -94,12 +95,12 @@ def try_out(
     Returns:
         The way in which it can be computed.
     """
-    before, context = _file_stamps(header), context or ContextSettings()
+    before, context = _file_stamps(header.files), context or ContextSettings()
     way = Way(settings.repack, context.flash_attention, context.kv_type)
     if not settings.trial or os.environ.get("MTKIT_TRIAL") == "0" or not _has_interpreter():
         return way
     weights = settings.gpu_layers == 0
-    marker = _marker(header, before, way, weights=weights)
+    marker = _marker(header.files, before, way, weights=weights)
     names = {name: other for other, name in way.others()}
     try:
         with open(marker, encoding="ascii") as file:
@@ -116,7 +117,7 @@ def try_out(
         return way
     if passed is None:
         return way
-    if _file_stamps(header) != before:
+    if _file_stamps(header.files) != before:
         raise UsageError(
             "was changed while it was tried", source=header.path, hint="wait until it is whole"
         )
@@ -126,12 +127,33 @@ def try_out(
     return passed
 
 
-def _file_stamps(header: ModelHeader) -> list[tuple[int, int, int, int]]:
+def try_projector(header: ModelHeader, settings: LoadSettings, context: ContextSettings) -> None:
+    """Try the projector of a model with it in a child process, unless it has passed before.
+
+    Raises:
+        UnsupportedError: It is of another model.
+        FormatError: It ends llama.cpp.
+    """
+    assert header.projector is not None
+    if not settings.trial or os.environ.get("MTKIT_TRIAL") == "0" or not _has_interpreter():
+        return
+    files, way = (*header.files, header.projector.file), Way(settings.repack)
+    marker = _marker(files, _file_stamps(files), way, weights=True)
+    if os.path.exists(marker):
+        return
+    trial = Trial(
+        header, settings.backends, context.threads, weights=True, projector=header.projector.path
+    )
+    if trial.find_way(way)[0] is not None:
+        _remember(marker, "")
+
+
+def _file_stamps(files: Sequence[GgufFile]) -> list[tuple[int, int, int, int]]:
     """Return size, time and identity of every file."""
     from stat import S_ISREG
 
     stamps = []
-    for file in header.files:
+    for file in files:
         try:
             now = os.stat(file.name)
         except OSError as error:
@@ -169,7 +191,7 @@ def _processor() -> str:
 
 
 def _marker(
-    header: ModelHeader, stamps: list[tuple[int, int, int, int]], way: Way, *, weights: bool
+    files: Sequence[GgufFile], stamps: list[tuple[int, int, int, int]], way: Way, *, weights: bool
 ) -> str:
     import hashlib
 
@@ -179,7 +201,7 @@ def _marker(
     path = os.path.realpath(library_file())
     test = _VERSION, path, library.st_size, library.st_mtime_ns, weights, way, _processor()
     whole = hashlib.sha256(repr(test).encode())
-    for file, (size, time_ns, *_) in zip(header.files, stamps, strict=True):
+    for file, (size, time_ns, *_) in zip(files, stamps, strict=True):
         head = file.data[: file.data_offset]
         whole.update(repr((size, time_ns, len(head))).encode())
         whole.update(head)
@@ -205,13 +227,22 @@ class Trial:
     """The trial of a file: children that load it and compute, one after the other."""
 
     def __init__(
-        self, header: ModelHeader, backends: str | None, threads: int | None, *, weights: bool
+        self,
+        header: ModelHeader,
+        backends: str | None,
+        threads: int | None,
+        *,
+        weights: bool,
+        projector: str = "",
     ) -> None:
         from mtkit.llm.threads import cores
 
+        self._projector = projector
         self._path, self._weights = header.path, "1" if weights else ""
         self._backends, self._threads = backends or "", str(threads or cores())
         self._size = sum(len(file.data) for file in header.files)
+        if projector and header.projector is not None:
+            self._size += len(header.projector.file.data)
 
     def find_way(self, own: Way) -> tuple[Way | None, str]:
         """Return the first way that works, with its name, empty for the one asked for.
@@ -219,21 +250,24 @@ class Trial:
         The way is None where there can be no child.
         """
         first: _Death | None = None
-        for way, name in ((own, ""), *own.others()):
+        for way, name in ((own, ""), *(() if self._projector else own.others())):
             try:
-                return (way if self._passes(self._path, self._size, way) else None), name
+                passes = self._passes(self._path, self._size, way, self._projector)
             except _Death as death:
                 first = first or death
+            else:
+                return (way if passes else None), name
         assert first is not None
         raise self._error(first, own)
 
-    def _passes(self, path: str, size: int, way: Way) -> bool:
+    def _passes(self, path: str, size: int, way: Way, projector: str = "") -> bool:
         """Run the child; returns False where there can be none."""
-        seconds = _SECONDS + size // _BYTES_A_SECOND
+        seconds = _SECONDS * (2 if projector else 1) + size // _BYTES_A_SECOND
         room = _ROOM + size * (2 if way.repack else 1)
         outcome = run_child(
             (
-                path, self._backends, self._weights, self._threads, str(seconds), str(room),
+                path, projector, self._backends, self._weights, self._threads, str(seconds),
+                str(room),
                 "1" if way.repack else "", way.flash_attention, way.kv_type,
             ),
             _WALL * seconds,
@@ -248,20 +282,20 @@ class Trial:
         if code == 1 and not stages:
             return False
         if code or stage != "done":
-            raise _death(path, code, stage, message, seconds)
+            raise _death(projector or path, code, stage, message, seconds)
         return True
 
     def _error(self, death: _Death, way: Way) -> Exception:
         """Return the error for a file with which llama.cpp dies in every way: whose fault it is."""
-        sound = shipped(MODEL)
+        sound, path = shipped(MODEL), self._projector or self._path
         try:
             self._passes(sound, os.path.getsize(sound), way)
         except (_Death, MtkitError, OSError):
             what = f"{death.how} while {death.stage}, and so it does with a sound model"
-            return Broken(f"llama.cpp {what}", source=self._path, hint=_BROKEN)
+            return Broken(f"llama.cpp {what}", source=path, hint=_BROKEN)
         reason = f": {' '.join(death.message.split())}" if death.message else ""
         what = death.how.replace("ended", "ends llama.cpp", 1)
-        return FormatError(f"{what} while {death.stage}{reason}", source=self._path, hint=_HINT)
+        return FormatError(f"{what} while {death.stage}{reason}", source=path, hint=_HINT)
 
 
 def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, bytes] | None:

@@ -147,11 +147,11 @@ def fetch_public(address: str, most: int, seconds: float) -> bytes:
     try:
         secure, host, port = parts.scheme.lower() == "https", parts.hostname or "", parts.port
         end = time.monotonic() + seconds
-        found = getaddrinfo(host, port or (443 if secure else 80), type=SOCK_STREAM)[0][4]
-        if not ip_address(str(found[0]).partition("%")[0]).is_global:
+        place = getaddrinfo(host, port or (443 if secure else 80), type=SOCK_STREAM)[0][4]
+        if not ip_address(str(place[0]).partition("%")[0]).is_global:
             raise UsageError(f"{quoted(host)} is not on the public network")
         connection = _Connection(host, port, timeout=seconds)
-        connection.sock = create_connection(found[:2], seconds)
+        connection.sock = create_connection(place[:2], seconds)
         if secure:
             context = create_default_context()
             connection.sock = context.wrap_socket(connection.sock, server_hostname=host)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import pytest
 from media_pairs import HEARING, SEEING, SLOPE, TILES, pair, png, wav
 
 from mtkit.api.model import Model
-from mtkit.errors import MtkitError, ResourceError, UnsupportedError, UsageError
+from mtkit.base.record import replace
+from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError, UsageError
 from mtkit.llama import Context
 from mtkit.llama.media import first_of, kind_of, row_of, whole_chunks
 from mtkit.llama.picture import decode_picture
 from mtkit.llama.shared_library import media_library
 from mtkit.llm.media import PLACE, ProjectorHeader, find_projector, runs
-from mtkit.llm.runner import Runner, open_model
+from mtkit.llm.runner import Runner, open_header, open_model, plan_settings
+from mtkit.llm.trial import try_projector
 from mtkit.settings import AnswerSettings, ContextSettings, LoadSettings
 
 _LOAD = LoadSettings(trial=False)
@@ -188,3 +191,32 @@ def test_the_projector_is_found_beside_the_model(tmp_path: Path) -> None:
         find_projector(str(model), wide, str(tmp_path / names[0]))
     with pytest.raises(MtkitError, match="is not a projector"):
         ProjectorHeader(str(pair("gemma3") / "model.gguf"))
+
+
+def test_a_damaged_projector_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("MTKIT_TRIAL", raising=False)
+    data = bytearray((pair("gemma3") / "mmproj.gguf").read_bytes())
+    at = data.index(b"clip.vision.attention.head_count") + 32 + 4
+    data[at : at + 4] = b"\7\0\0\0"  # of 64 columns
+    path = tmp_path / "mmproj.gguf"
+    path.write_bytes(data)
+    settings = AnswerSettings(str(pair("gemma3") / "model.gguf"), _CONTEXT, mmproj=str(path))
+    header = open_header(settings)
+    with pytest.raises(FormatError, match=r"mmproj\.gguf: .*GGML_ASSERT"):
+        try_projector(header, settings.load, settings.context)
+    assert not os.path.isdir(tmp_path / "cache" / "mtkit" / "tried")
+    whole = open_header(replace(settings, mmproj=None))
+    for _ in range(2):
+        try_projector(whole, settings.load, settings.context)
+    assert len(os.listdir(tmp_path / "cache" / "mtkit" / "tried")) == 1
+
+
+def test_the_plan_has_the_projector() -> None:
+    settings = AnswerSettings(str(pair("gemma3") / "model.gguf"), _CONTEXT)
+    header = open_header(settings)
+    assert header.projector is not None
+    plan = header.plan(plan_settings(settings, 2048))
+    assert plan.projector == header.projector.n_bytes > 250_000
+    header.projector = None
+    assert header.plan(plan_settings(settings, 2048)).host == plan.host - plan.projector

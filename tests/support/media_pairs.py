@@ -11,17 +11,18 @@ import lzma
 import os
 import struct
 import zlib
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from support import CACHE, reference
+
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
 from mtkit.sources.locate import MODEL, shipped
-
-from support import CACHE, reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,10 +66,8 @@ def pair(name: str) -> Path:
             ]
             tensors = [_tensor(random, len(tokens), *row) for row in header["tensors"]]
             write_gguf(str(part / f"{kind}.gguf"), keys, tensors)
-        try:
+        with suppress(OSError):  # another process was faster
             part.rename(folder)
-        except OSError:  # another process was faster
-            pass
     return folder
 
 
