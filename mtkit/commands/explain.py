@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mtkit.base.escape import is_utf8
+from mtkit.base.escape import is_utf8, printable
 from mtkit.commands import output
 from mtkit.commands.command import Command
-from mtkit.commands.inputs import load_tokenizer, open_texts, special_mode
+from mtkit.commands.inputs import find_model, load_tokenizer, open_texts, special_mode
 from mtkit.commands.options import Option
 
 TYPE_CHECKING = False
@@ -21,6 +21,9 @@ _LONGEST = 1 << 16
 
 
 OPTIONS = {
+    "image": Option("--image", "Show how a picture becomes tokens, by the model of -t.", "FILE"),
+    "audio": Option("--audio", "The same for a sound.", "FILE"),
+    "mmproj": Option("--mmproj", "The model's projector; default: mmproj*.gguf beside it.", "GGUF"),
     "text": Option("", "Text to explain; - for standard input.", "TEXT"),
     "html": Option("--html", "Write every step as an HTML page.", "FILE"),
     "svg": Option("--svg", "Write every step as an SVG picture.", "FILE"),
@@ -32,6 +35,9 @@ def explain(
     tokenizer: str | None = None,
     prompt: str | None = None,
     files: list[str] | None = None,
+    image: str | None = None,
+    audio: str | None = None,
+    mmproj: str | None = None,
     no_special: bool = False,
     parse_special: bool = False,
     no_parse_special: bool = False,
@@ -48,11 +54,18 @@ def explain(
     Piped output has a row per token: id, start, end, word number (none: added around the text),
     token, bytes.
 
+    With --image or --audio, -t is a model with its projector (mmproj*.gguf) beside it. A row per part:
+    kind, tokens, positions that they take, columns and rows of a tile's grid, text around it.
+
     \b
     Examples:
       mtkit explain "Hello, MNN! 中文"
       mtkit explain "Hello, MNN!" -t tokenizer.json --html hello.html --svg hello.svg
     """
+    if image is not None or audio is not None:
+        model = find_model(tokenizer, quiet=True, download=download)
+        _explain_medium(image, audio, model, mmproj, as_json=as_json)
+        return
     import os
 
     from mtkit.errors import UsageError
@@ -96,6 +109,35 @@ def explain(
 
 
 command = Command(explain, OPTIONS)
+
+
+def _explain_medium(
+    image: str | None, audio: str | None, model: str, mmproj: str | None, *, as_json: bool
+) -> None:
+    """Show what a model gets of a picture or sound."""
+    from mtkit.errors import UsageError
+    from mtkit.llm.media import explain_medium
+    from mtkit.settings import AnswerSettings
+
+    paths = [path for path in (image, audio) if path is not None]
+    if len(paths) != 1:
+        raise UsageError("only one picture or sound can be explained at a time")
+    pieces = explain_medium(paths[0], AnswerSettings(model, mmproj=mmproj))
+    names = ("kind", "tokens", "positions", "columns", "rows", "text")
+    rows = [tuple(getattr(piece, name) for name in names) for piece in pieces]
+    if as_json:
+        parts = [dict(zip(names, row, strict=True)) for row in rows]
+        total = sum(piece.tokens for piece in pieces)
+        output.write_json({"schema": "mtkit.explain-media/1", "tokens": total, "parts": parts})
+    elif output.is_terminal():
+        from mtkit.commands.terminal import Screen, count_part
+
+        screen = Screen()
+        columns = ("kind", "tokens>", "positions>", "columns>", "rows>", "text")
+        screen.table(columns, rows, elastic=5)
+        screen.line(count_part(sum(piece.tokens for piece in pieces), "token"))
+    else:
+        output.write_rows((*row[:-1], printable(row[-1])) for row in rows)
 
 
 def _draw(

@@ -7,6 +7,7 @@ batches are split; ids, grammars and sizes are checked before they get there.
 * ``model``           a model: how it is loaded, its vocabulary, what its tokenizer can be given
 * ``context``         a context: batches, logits, hidden states, memory and state, vectors of texts
 * ``slots``           a context of several sequences
+* ``media``           projectors for pictures and sounds; ``picture``: the process that decodes
 * ``importance``      importance matrices: what enters a model's matrices, and files of it
 * ``sampler``         samplers
 * ``grammar``         what tokens have to follow, by llguidance; ``gbnf`` translates grammars

@@ -92,6 +92,15 @@ class Chunk:
         """How many more rows than positions it has."""
         return len(self.ids) - self.span
 
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Columns and rows of its tokens, as far as libmtmd says; (0, 0) of a sound."""
+        lib = self._library
+        tokens = lib.mtmd_input_chunk_get_tokens_image(self.handle)
+        if not tokens:
+            return 0, 0
+        return lib.mtmd_image_tokens_get_nx(tokens), lib.mtmd_image_tokens_get_ny(tokens)
+
     def positions(self, start: int, sections: int) -> Any:
         """Return where its rows stand: int32 of shape (sections, tokens).
 
