@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
-from mtkit.base.idioms import explained
+from mtkit.base.record import Record, replace
 from mtkit.checkpoints import adapter_folder, kind_of, model_folder
+from mtkit.errors import MtkitError
 from mtkit.sources.locate import locate
 from mtkit.tokenizer.load import load
 from mtkit.tokenizer.tokenizer import Tokenizer
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.inspection.difference import Difference, Side
+    from mtkit.settings import AnswerSettings
     from mtkit.tokenizer.comparison import Comparison
     from mtkit.tokenizer.explanation import Explanation
 
@@ -183,3 +185,56 @@ def _side(path: str | os.PathLike[str]) -> Side:
     from mtkit.inspection.difference import side_of
 
     return side_of(open_whole(name))
+
+
+class Piece(Record):
+    """What one part of a picture or sound is in a prompt.
+
+    Attributes:
+        kind: "text" around it, "image" (a tile, or all of a picture) or "audio".
+        tokens: How many tokens it takes.
+        positions: How many positions they share.
+        columns, rows: The grid of a tile's tokens; 0 where there is none.
+        text: The text.
+    """
+
+    kind: str
+    tokens: int
+    positions: int
+    columns: int
+    rows: int
+    text: str
+
+
+def explain_medium(path: str, settings: AnswerSettings) -> list[Piece]:
+    """Return what becomes of a picture or sound; no weights of the model are loaded."""
+    from mtkit.llama import Model
+    from mtkit.llama.media import Chunk, Projector, kind_of
+    from mtkit.llm.media import read_medium, refuse_media
+    from mtkit.llm.runner import open_header
+    from mtkit.llm.trial import try_projector
+
+    header, data = open_header(settings), read_medium(path)
+    kind = kind_of(data)
+    refuse_media(header.projector.kinds if header.projector else frozenset(), kind, path)
+    assert header.projector is not None
+    try_projector(header, settings.load, settings.context)
+    load = replace(settings.load, mmap=False, devices=("CPU",))
+    context = replace(settings.context, n_batch=1 << 16, n_ubatch=1 << 16)  # nothing is computed
+    with (
+        Model(header.path, load, weights=False) as model,
+        Projector(model, header.projector.path, context, load) as projector,
+    ):
+        try:
+            parts = projector.parts(data)
+        except MtkitError as error:
+            raise error.located(path) from None
+        pieces = []
+        for part in parts:
+            if isinstance(part, Chunk):
+                pieces.append(Piece(kind, len(part.ids), part.span, *part.grid, ""))
+            else:
+                text = b"".join(model.piece(token_id, special=True) for token_id in part)
+                size = len(part)
+                pieces.append(Piece("text", size, size, 0, 0, text.decode("utf-8", "replace")))
+        return pieces

@@ -54,8 +54,9 @@ def explain(
     Piped output has a row per token: id, start, end, word number (none: added around the text),
     token, bytes.
 
-    With --image or --audio, -t is a model with its projector (mmproj*.gguf) beside it. A row per part:
-    kind, tokens, positions that they take, columns and rows of a tile's grid, text around it.
+    With --image or --audio, -t is a model with its projector (mmproj*.gguf) beside it. Piped output
+    has a row per part: kind, tokens, positions that they take, columns and rows of a tile's grid,
+    text around it.
 
     \b
     Examples:
@@ -115,8 +116,8 @@ def _explain_medium(
     image: str | None, audio: str | None, model: str, mmproj: str | None, *, as_json: bool
 ) -> None:
     """Show what a model gets of a picture or sound."""
+    from mtkit.api.inspection import explain_medium
     from mtkit.errors import UsageError
-    from mtkit.llm.media import explain_medium
     from mtkit.settings import AnswerSettings
 
     paths = [path for path in (image, audio) if path is not None]

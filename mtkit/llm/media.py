@@ -13,7 +13,6 @@ import os
 import re
 from itertools import takewhile
 
-from mtkit.base.record import Record, replace
 from mtkit.errors import (
     FormatError,
     MtkitError,
@@ -308,58 +307,6 @@ def _medium_of(part: Any, field: str) -> tuple[bytes, Kind] | None:
         return base64.b64decode(data if comma else value, validate=True), kinds[kind]
     except ValueError:
         raise UsageError("is not base64", field=field) from None
-
-
-class Piece(Record):
-    """What one part of a picture or sound is in a prompt.
-
-    Attributes:
-        kind: "text" around it, "image" (a tile, or all of a picture) or "audio".
-        tokens: How many tokens it takes.
-        positions: How many positions they share.
-        columns, rows: The grid of a tile's tokens; 0 where there is none.
-        text: The text.
-    """
-
-    kind: str
-    tokens: int
-    positions: int
-    columns: int
-    rows: int
-    text: str
-
-
-def explain_medium(path: str, settings: AnswerSettings) -> list[Piece]:
-    """Return what becomes of a picture or sound; no weights of the model are loaded."""
-    from mtkit.llama import Model as LoadedModel
-    from mtkit.llama.media import Projector, kind_of
-    from mtkit.llm.runner import open_header
-    from mtkit.llm.trial import try_projector
-
-    header, data = open_header(settings), read_medium(path)
-    kind = kind_of(data)
-    refuse_media(header.projector.kinds if header.projector else frozenset(), kind, path)
-    assert header.projector is not None
-    try_projector(header, settings.load, settings.context)
-    load = replace(settings.load, mmap=False, devices=("CPU",))
-    context = replace(settings.context, n_batch=1 << 16, n_ubatch=1 << 16)  # nothing is computed
-    with (
-        LoadedModel(header.path, load, weights=False) as model,
-        Projector(model, header.projector.path, context, load) as projector,
-    ):
-        try:
-            parts = projector.parts(data)
-        except MtkitError as error:
-            raise error.located(path) from None
-        pieces = []
-        for part in parts:
-            if isinstance(part, Chunk):
-                pieces.append(Piece(kind, len(part.ids), part.span, *part.grid, ""))
-            else:
-                text = b"".join(model.piece(token_id, special=True) for token_id in part)
-                size = len(part)
-                pieces.append(Piece("text", size, size, 0, 0, text.decode("utf-8", "replace")))
-        return pieces
 
 
 class MarkedModel:
