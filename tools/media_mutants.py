@@ -59,6 +59,7 @@ def read_part(folder: str, model: str, first: int, count: int, seed: int) -> Non
     from mtkit.llm.runner import open_model
     from mtkit.settings import AnswerSettings
 
+    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
     seeds = [path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()]
     with open_model(AnswerSettings(model)) as runner:
         projector = runner.open_media().projector

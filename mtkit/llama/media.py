@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
+import struct
 import threading
 import weakref
 
@@ -198,8 +200,7 @@ class Projector(Closeable):
         return bitmap
 
     def _sound(self, data: bytes) -> int:
-        _check_sound(data)
-        lib = self._library
+        lib, data = self._library, _checked_sound(data)
         buffer = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
         bitmap = lib.mtmd_helper_bitmap_init_from_buf(self.handle, buffer, len(data), False)
         if not bitmap:
@@ -287,22 +288,51 @@ def kind_of(data: bytes) -> Kind:
     return "audio" if data[:1] == b"\xff" and data[1:2] >= b"\xe0" else "image"
 
 
-def _check_sound(data: bytes) -> None:
-    """Check what the head of a sound says: libmtmd takes memory for as many samples at once."""
-    rate, samples = 16_000, 0
+def _checked_sound(data: bytes) -> bytes:
+    """Return a sound whose head is true: libmtmd takes memory for as many samples as that says.
+
+    Source: dr_wav, dr_mp3 and dr_flac in miniaudio.h.
+    """
     if data.startswith(b"RIFF"):
-        at, block = 12, 0
-        while at + 8 <= len(data) and data[at : at + 4] != b"data":
-            size = int.from_bytes(data[at + 4 : at + 8], "little")
-            if data[at : at + 4] == b"fmt ":
-                rate = int.from_bytes(data[at + 12 : at + 16], "little")
-                block = int.from_bytes(data[at + 20 : at + 22], "little")
-            at += 8 + size + size % 2
-        samples = (len(data) - at) // block if block else -1
-    elif data.startswith(b"fLaC"):
+        return _checked_wav(data)
+    if data.startswith(b"fLaC"):
         bits = int.from_bytes(data[18:26], "big")
-        rate, samples = bits >> 44, bits & (1 << 36) - 1
-    if samples < 0 or rate not in _RATES:
+        _check_length(bits >> 44, bits & (1 << 36) - 1)
+    for match in re.finditer(b"Xing|Info", data):  # how many frames there are, in a first frame
+        at = match.end()
+        has_count = int.from_bytes(data[at : at + 4], "big") & 1
+        frames = int.from_bytes(data[at + 4 : at + 8], "big") if has_count else 0
+        if frames > len(data) // _LEAST_FRAME and not data.startswith(b"fLaC"):
+            raise UsageError("is a damaged sound")
+    return data
+
+
+_LEAST_FRAME = 24
+"""Bytes of an MP3's frame: 8 kbit/s at 24 kHz."""
+_PLAIN_WAV = (1, 3, 6, 7, 0xFFFE)
+"""PCM, floats, A-law, mu-law, and those with a longer head."""
+
+
+def _checked_wav(data: bytes) -> bytes:
+    at, frame, rate = 12, 0, 0
+    while at + 8 <= len(data) and data[at : at + 4] != b"data":
+        size = int.from_bytes(data[at + 4 : at + 8], "little")
+        if data[at : at + 4] == b"fmt " and not frame:
+            kind, channels = struct.unpack_from("<HH", data[at + 8 : at + 12].ljust(4, b"\0"))
+            rate = int.from_bytes(data[at + 12 : at + 16], "little")
+            bits = int.from_bytes(data[at + 22 : at + 24], "little")
+            frame = channels * bits // 8 if kind in _PLAIN_WAV else 0
+        at += 8 + size + size % 2
+    rest = len(data) - at - 8
+    if not frame or rest < frame:
+        raise UsageError("is a damaged sound, or not plain PCM")
+    _check_length(rate, rest // frame)
+    size = min(int.from_bytes(data[at + 4 : at + 8], "little"), rest)
+    return data[: at + 4] + struct.pack("<I", size) + data[at + 8 :]
+
+
+def _check_length(rate: int, samples: int) -> None:
+    if rate not in _RATES:
         raise UsageError("is a damaged sound")
     if samples > rate * _MOST_SECONDS:
         what = f"lasts {samples // rate} s, a sound may take {_MOST_SECONDS}"

@@ -156,7 +156,7 @@ def test_a_decoder_that_dies_is_started_again(monkeypatch: pytest.MonkeyPatch) -
     ("data", "kind", "what"),
     [
         (wav()[:20], UsageError, "damaged"),
-        (wav()[:32] + b"\0\0" + wav()[34:], UsageError, "damaged"),  # no bytes in a frame
+        (wav()[:34] + b"\0\0" + wav()[36:], UsageError, "damaged"),  # no bytes in a frame
         (wav(4000, 1), UsageError, "damaged"),  # one sample a second
         (
             b"fLaC" + bytes(14) + b"\x0a\xc4\x42\xff\xff\xff\xff\xff" + bytes(20),
@@ -164,6 +164,12 @@ def test_a_decoder_that_dies_is_started_again(monkeypatch: pytest.MonkeyPatch) -
             "lasts",
         ),
         (b"ID3" + bytes(40), UsageError, "damaged"),
+        (
+            b"\xff\xf3\x88\xc4" + bytes(9) + b"Xing\0\0\0\x0f[\0\0\0" + bytes(999),
+            UsageError,
+            "damaged",
+        ),
+        (wav()[:20] + b"\2\0" + wav()[22:], UsageError, "not plain PCM"),
     ],
 )
 def test_a_sound_that_cannot_be_read_is_one_error(data: bytes, kind: Any, what: str) -> None:
