@@ -71,11 +71,11 @@ def _conversation_of(fields: MessageCount, served: ServedModel) -> Conversation:
     media = served.open_media()
     return served.conversation(
         messages_from_anthropic(fields.messages, fields.system, media),
-        media,
         tools_from_anthropic(fields.tools, served.unknown),
         kinds.get(choice.type, choice.type),
         template_variables(fields.chat_template_kwargs, fields.thinks),
         several=not choice.disable_parallel_tool_use,
+        media=media,
     )
 
 

@@ -17,7 +17,7 @@ import msgspec
 from mtkit.base.record import Record
 from mtkit.chat.template import REASONING
 from mtkit.errors import UsageError
-from mtkit.serve.media import MEDIA, RequestMedia, media_as_text
+from mtkit.serve.media import MEDIA, NO_MEDIA, RequestMedia, media_as_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ class Conversation(Record):
     messages: list[dict[str, Any]]
     tools: Tools
     values: dict[str, Any]
-    media: RequestMedia
     continue_final: bool | str = False
     add_generation_prompt: bool = True
+    media: RequestMedia = NO_MEDIA
 
 
 _ROLE_NAMES = ("system", "user", "assistant", "tool", "function")
@@ -54,7 +54,7 @@ _OLD_CALL_ID = "function0"
 
 
 def messages_from_openai(
-    messages: Sequence[dict[str, Any]], media: RequestMedia
+    messages: Sequence[dict[str, Any]], media: RequestMedia = NO_MEDIA
 ) -> list[dict[str, Any]]:
     """Return messages with texts for content, and arguments of calls as objects."""
     converted = []
@@ -179,14 +179,13 @@ def is_reasoning_alone(message: Mapping[str, Any]) -> bool:
     return is_answer and any(message.get(name) for name in REASONING)
 
 
-def text_of(content: Any, field: str, between: str = "", media: RequestMedia | None = None) -> str:
+def text_of(content: Any, field: str, between: str = "", media: RequestMedia = NO_MEDIA) -> str:
     """Return the text of a message's content: a text, or a list of parts of it.
 
     Nothing stands between a text and the mark of a picture, as in llama-server.
     """
     if isinstance(content, str):
         return content
-    media = media or RequestMedia(None)
     joined, gap = "", ""
     for part in content if isinstance(content, list) else [content]:
         kind = part.get("type") if isinstance(part, dict) else None
@@ -254,7 +253,7 @@ slot could reuse anything behind it."""
 
 
 def messages_from_anthropic(
-    messages: Sequence[dict[str, Any]], system: Any, media: RequestMedia
+    messages: Sequence[dict[str, Any]], system: Any, media: RequestMedia = NO_MEDIA
 ) -> list[dict[str, Any]]:
     """Return messages in OpenAI's form."""
     converted: list[dict[str, Any]] = []
@@ -351,7 +350,7 @@ def messages_from_responses(
     items: str | Sequence[Mapping[str, Any]],
     instructions: str,
     origins: Mapping[str, ToolOrigin],
-    media: RequestMedia,
+    media: RequestMedia = NO_MEDIA,
 ) -> list[dict[str, Any]]:
     """Return the messages of an input."""
     messages: list[dict[str, Any]] = []

@@ -102,6 +102,10 @@ class RequestMedia:
             raise UsageError("is not base64", field=field) from None
 
 
+NO_MEDIA = RequestMedia(None)
+"""Of a model that takes text alone."""
+
+
 def media_as_text(messages: Sequence[Any], media: RequestMedia) -> list[Any]:
     """Return messages or items of any API in which a text stands for media that are not new.
 

@@ -23,7 +23,7 @@ from mtkit.llm.media import Media
 from mtkit.llm.reasoning import find_reasoning, prompt_tail
 from mtkit.llm.vectors import Pooler, own_pooling
 from mtkit.serve.conversation import Conversation, is_reasoning_alone, prompt_end
-from mtkit.serve.media import RequestMedia
+from mtkit.serve.media import NO_MEDIA, RequestMedia
 from mtkit.serve.reply import Problem
 from mtkit.serve.request import in_grammar_thread
 from mtkit.serve.stop_text import CHANNEL_SIGNS, ReasoningSigns
@@ -261,7 +261,6 @@ class ServedModel:
     def conversation(
         self,
         messages: list[dict[str, Any]],
-        media: RequestMedia,
         tools: Sequence[Mapping[str, Any]],
         choice: str | Mapping[str, Any],
         values: dict[str, Any],
@@ -269,6 +268,7 @@ class ServedModel:
         add_generation_prompt: bool | None = None,
         *,
         several: bool,
+        media: RequestMedia = NO_MEDIA,
     ) -> Conversation:
         """Return a conversation, whose end is as ``prompt_end`` says."""
         prefill = self.settings.prefill_assistant
@@ -278,7 +278,7 @@ class ServedModel:
             messages = messages[:-1] or messages  # of another model, which was interrupted
         end = prompt_end(messages, continue_final, add_generation_prompt, prefill=prefill)
         return Conversation(
-            messages, Tools(self.form, tools, choice, several=several), values, media, **end
+            messages, Tools(self.form, tools, choice, several=several), values, media=media, **end
         )
 
     @property

@@ -59,8 +59,8 @@ async def chat(request: Request, served: ServedModel) -> Response:
         return json_response({**clock.head(), **message, **_loading(request)})
     media = served.open_media()
     conversation = served.conversation(
-        messages_from_ollama(fields.messages, media), media, tools_from_openai(fields.tools),
-        "auto", variables_of(fields, served), several=True,
+        messages_from_ollama(fields.messages, media), tools_from_openai(fields.tools), "auto",
+        variables_of(fields, served), several=True, media=media,
     )  # fmt: skip
     terms, schema = terms_of(fields, sampler, served), schema_of(fields)
     if fields.truncate:
@@ -97,7 +97,7 @@ async def generate(request: Request, served: ServedModel) -> Response:
         texts = (("system", fields.system), ("user", prompt))
         messages = [{"role": role, "content": text} for role, text in texts if text]
         conversation = served.conversation(
-            messages, media, [], "none", variables_of(fields, served), several=True
+            messages, [], "none", variables_of(fields, served), several=True, media=media
         )
         ids, terms = await served.chat_terms(conversation, terms, schema)
         parser = conversation.tools.parser(served.tail(ids))

@@ -15,6 +15,7 @@ from mtkit.errors import UsageError
 from mtkit.serve.bodies import Tools, template_variables
 from mtkit.serve.conversation import messages_from_openai
 from mtkit.serve.job import Terms
+from mtkit.serve.media import NO_MEDIA
 from mtkit.serve.reply import Problem
 from mtkit.serve.request import (
     MOST_GRAMMAR,
@@ -177,7 +178,7 @@ def variables_of(fields: OllamaAnswer, served: ServedModel) -> dict[str, Any]:
 
 
 def messages_from_ollama(
-    messages: Sequence[dict[str, Any]], media: RequestMedia
+    messages: Sequence[dict[str, Any]], media: RequestMedia = NO_MEDIA
 ) -> list[dict[str, Any]]:
     """Return messages in OpenAI's form.
 
@@ -191,7 +192,9 @@ def messages_from_ollama(
         own = {name: message[name] for name in known if message.get(name) is not None}
         if images := message.get("images"):
             text = {"type": "text", "text": message.get("content") or ""}
-            own["content"] = [*picture_parts(images), *([text] if text["text"] else ())]
+            texts, pictures = [text] if text["text"] else [], picture_parts(images)
+            sees = media.takes("image")
+            own["content"] = [*pictures, *texts] if sees else [*texts, *pictures]
         if message.get("thinking"):
             own["reasoning_content"] = message["thinking"]
         calls = message.get("tool_calls") or []

@@ -481,11 +481,11 @@ def conversation_of(fields: Chat, served: ServedModel) -> Conversation:
     media, messages = served.open_media(), map(_with_functions, fields.messages)
     return served.conversation(
         messages_from_openai(list(messages), media),
-        media,
         tools_from_openai(tools),
         choice,
         values,
         fields.continue_final_message,
         fields.add_generation_prompt,
         several=several,
+        media=media,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from mtkit.errors import UsageError
 from mtkit.llm.media import PLACE
-from mtkit.serve.media import RequestMedia
+from mtkit.serve.media import NO_MEDIA, RequestMedia
 from mtkit.serve.model import SHORT_TEXT, run_in_thread
 from mtkit.serve.reply import Problem
 
@@ -31,13 +31,11 @@ _TEXT_FIELD, _MEDIA_FIELD = "prompt_string", "multimodal_data"
 _MOST_ID = 1 << 31
 
 
-def prompts_of(
-    value: Any, field: str = "prompt", media: RequestMedia | None = None
-) -> list[Prompt]:
+def prompts_of(value: Any, field: str = "prompt", media: RequestMedia = NO_MEDIA) -> list[Prompt]:
     """Return the prompts of a request, each of texts and ids in turn.
 
     Args:
-        media: Takes the pictures and sounds; None: the route has no place for them.
+        media: Takes the pictures and sounds.
 
     Source: llama.cpp, tools/server/server-common.cpp (``tokenize_input_prompts``).
     """
@@ -48,7 +46,7 @@ def prompts_of(
     return [prompt_of(part, field, media) for part in value]
 
 
-def prompt_of(value: Any, field: str, media: RequestMedia | None = None) -> Prompt:
+def prompt_of(value: Any, field: str, media: RequestMedia = NO_MEDIA) -> Prompt:
     """Return one prompt."""
     prompt: list[str | int] = []
     for part in value if isinstance(value, list) else [value]:
@@ -56,7 +54,7 @@ def prompt_of(value: Any, field: str, media: RequestMedia | None = None) -> Prom
             data = part.get(_MEDIA_FIELD)
             part = part.get(_TEXT_FIELD)
             if data and isinstance(part, str):
-                part = _place(part, data, f"{field}.{_MEDIA_FIELD}", media or RequestMedia(None))
+                part = _place(part, data, f"{field}.{_MEDIA_FIELD}", media)
         if not isinstance(part, str) and not (type(part) is int and 0 <= part < _MOST_ID):
             raise UsageError("is not a text, ids, or a list of them", field=field)
         prompt.append(part)
@@ -82,7 +80,7 @@ def single_text(prompt: Prompt) -> str:
 async def prompt_ids(
     served: ServedModel,
     prompt: Prompt,
-    media: RequestMedia | None = None,
+    media: RequestMedia = NO_MEDIA,
     *,
     add_special: bool = True,
     parse_special: bool = True,
@@ -92,7 +90,7 @@ async def prompt_ids(
         return [part for part in prompt if isinstance(part, int)]
     size = sum(len(part) if isinstance(part, str) else 1 for part in prompt)
 
-    pictures = media.media if media is not None and media.media else None
+    pictures = media.media or None
 
     def work() -> list[int]:
         ids: list[int] = []

@@ -64,11 +64,11 @@ async def create(request: Request, served: ServedModel) -> Response:
             *messages_from_responses(past, fields.instructions, origins, media),
             *messages_from_responses(items, "", origins, media),
         ],
-        media,
         functions,
         choice,
         template_variables(fields.chat_template_kwargs, None, fields.reasoning.effort),
         several=fields.parallel_tool_calls,
+        media=media,
     )
     if fields.truncation == "auto":
         conversation = await shorten_conversation(served, conversation, "truncation")
