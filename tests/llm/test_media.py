@@ -226,3 +226,20 @@ def test_the_plan_has_the_projector() -> None:
     assert plan.projector == header.projector.n_bytes > 250_000
     header.projector = None
     assert header.plan(plan_settings(settings, 2048)).host == plan.host - plan.projector
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("what is /tmp/a.png?", []),
+        ("what is /tmp/a.png ?", ["/tmp/a.png"]),
+        ("'/tmp/my cat.JPG' and \"b c.gif\"", ["/tmp/my cat.JPG", "b c.gif"]),
+        (r"/tmp/my\ cat.jpeg this", ["/tmp/my cat.jpeg"]),
+        ("song.mp3", ["song.mp3"]),
+        ("no picture.pngs here, nor png", []),
+    ],
+)
+def test_paths_in_a_message(text: str, paths: list[str]) -> None:
+    from mtkit.commands.chat.screen import _PICTURE, _unquoted
+
+    assert [_unquoted(match[0]) for match in _PICTURE.finditer(text)] == paths
