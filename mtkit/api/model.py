@@ -13,7 +13,7 @@ from mtkit.base.process import Closeable
 from mtkit.base.record import Idioms, replace
 from mtkit.base.turns import Turns
 from mtkit.errors import MtkitError, UsageError
-from mtkit.llm.media import flat_messages, refuse_media
+from mtkit.llm.media import flat_messages
 from mtkit.llm.runner import context_tokens, open_model, plan_settings
 from mtkit.llm.sampling import Sampler
 from mtkit.settings import SamplerSettings, TextAnswerSettings, WindowSettings
@@ -251,12 +251,11 @@ class Model(Idioms, Closeable):
         kinds = header.kinds if header is not None else frozenset()
         files, parts_of_files = open_files(self._runner.header, changed), list[bytes]()
 
-        def attach(data: bytes, kind: Kind) -> str:
-            refuse_media(kinds, kind)
+        def attach(data: bytes, _: Kind) -> str:
             parts_of_files.append(data)
             return ""
 
-        plain = flat_messages(chat, attach)
+        plain = flat_messages(chat, attach, kinds)
         definitions = check_tools(list(tools)) if tools and tool_choice != "none" else None
         schemas = schemas_by_tool(definitions or ())
         names = required_tools(tool_choice, schemas)
@@ -269,7 +268,7 @@ class Model(Idioms, Closeable):
                 media, marked = None, plain
                 if files or parts_of_files:
                     media = runner.open_media()
-                    marked = flat_messages(chat, media.take)
+                    marked = flat_messages(chat, media.take, kinds)
                     marked = media.place_last(marked, files)
                 prompt, form = self._chat_prompt(parse_special=changed.parse_special)
                 values = (

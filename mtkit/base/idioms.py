@@ -176,7 +176,7 @@ SETTINGS = {
     "response_format": "schema of chat, or json_schema",
     "system": 'a message {"role": "system", "content": …}',
     **{name: f"{name} of chat" for name in ("tools", "tool_choice")},
-    **dict.fromkeys(("image", "images", "mmproj", "clip_model_path"), "nothing, texts only"),
+    "clip_model_path": "mmproj=FILE",
 }
 """Setting of another library -> what to set here."""
 

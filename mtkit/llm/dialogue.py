@@ -72,14 +72,18 @@ class Dialogue:
 
     def attach(self, data: bytes, kind: Kind = "image") -> str:
         """Take a picture or sound; returns what stands for it in the text of a message."""
-        header = self.runner.header.projector
-        refuse_media(header.kinds if header is not None else frozenset(), kind)
+        refuse_media(self._kinds, kind)
         if self.speculates:
             raise UsageError("pictures and sounds do not go with drafts")
         self._media = self._media or self.runner.open_media()
         mark = self._media.add(data)
         self._media.prepare()
         return mark
+
+    @property
+    def _kinds(self) -> frozenset[Kind]:
+        header = self.runner.header.projector
+        return header.kinds if header is not None else frozenset()
 
     @property
     def plain_messages(self) -> list[dict[str, Any]]:
@@ -111,7 +115,7 @@ class Dialogue:
         """Go on with another conversation."""
         self.messages = check_messages(messages)
         if any(isinstance(message.get("content"), list) for message in self.messages):
-            self.messages = flat_messages(self.messages, self.attach)
+            self.messages = flat_messages(self.messages, self.attach, self._kinds)
         self._begin()
 
     def _begin(self) -> None:

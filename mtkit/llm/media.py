@@ -263,19 +263,22 @@ class Media:
 
 
 def flat_messages(
-    messages: list[dict[str, Any]], attach: Callable[[bytes, Kind], str]
+    messages: list[dict[str, Any]],
+    attach: Callable[[bytes, Kind], str],
+    kinds: frozenset[Kind],
 ) -> list[dict[str, Any]]:
     """Return messages whose parts are joined: texts with a line break, pictures with nothing.
 
     Args:
         attach: Takes a picture or sound, and returns its mark.
+        kinds: What the model takes.
     """
     flat = []
     for place, message in enumerate(messages):
         parts, text, gap = message.get("content"), "", ""
         for number, part in enumerate(parts if isinstance(parts, list) else ()):
             field = f"messages[{place}].content[{number}]"
-            medium = _medium_of(part, field)
+            medium = _medium_of(part, field, kinds)
             if medium is not None:
                 text, gap = text + attach(*medium), ""
             elif isinstance(part, dict) and isinstance(part.get("text"), str):
@@ -288,23 +291,28 @@ def flat_messages(
     return flat
 
 
-def _medium_of(part: Any, field: str) -> tuple[bytes, Kind] | None:
+def _medium_of(part: Any, field: str, kinds: frozenset[Kind]) -> tuple[bytes, Kind] | None:
     """Return the picture or sound of a part of a message in OpenAI's form; None of another."""
-    kinds: dict[Any, Kind] = {"image_url": "image", "image": "image", "input_audio": "audio"}
+    names: dict[Any, Kind] = {"image_url": "image", "image": "image", "input_audio": "audio"}
     kind = part.get("type") if isinstance(part, dict) else None
-    if kind not in kinds:
+    if kind not in names:
         return None
+    if names[kind] not in kinds:
+        verb = "see" if names[kind] == "image" else "hear"
+        hint = f"{wording('--mmproj FILE', 'mmproj=FILE')}: the projector that it {verb}s with"
+        what = f"is {kind}, but this model does not {verb}"
+        raise UnsupportedError(what, field=field, hint=hint)
     value = part.get(kind)
     value = value.get("data", value.get("url")) if isinstance(value, dict) else value
     if isinstance(value, bytes):
-        return value, kinds[kind]
+        return value, names[kind]
     if not isinstance(value, str):
         raise UsageError("is neither bytes, a path nor a data: URL", field=field)
     head, comma, data = value.partition(",")
     if kind != "input_audio" and not head.startswith("data:"):
-        return read_medium(value.removeprefix("file://")), kinds[kind]
+        return read_medium(value.removeprefix("file://")), names[kind]
     try:
-        return base64.b64decode(data if comma else value, validate=True), kinds[kind]
+        return base64.b64decode(data if comma else value, validate=True), names[kind]
     except ValueError:
         raise UsageError("is not base64", field=field) from None
 

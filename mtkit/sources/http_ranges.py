@@ -148,10 +148,11 @@ def fetch_public(address: str, most: int, seconds: float) -> bytes:
         secure, host, port = parts.scheme.lower() == "https", parts.hostname or "", parts.port
         end = time.monotonic() + seconds
         place = getaddrinfo(host, port or (443 if secure else 80), type=SOCK_STREAM)[0][4]
-        if not ip_address(str(place[0]).partition("%")[0]).is_global:
+        number = str(place[0])
+        if not ip_address(number.partition("%")[0]).is_global:
             raise UsageError(f"{quoted(host)} is not on the public network")
         connection = _Connection(host, port, timeout=seconds)
-        connection.sock = create_connection(place[:2], seconds)
+        connection.sock = create_connection((number, int(place[1])), seconds)
         if secure:
             context = create_default_context()
             connection.sock = context.wrap_socket(connection.sock, server_hostname=host)

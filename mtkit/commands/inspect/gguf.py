@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from mtkit.commands import gguf_rows, output
 from mtkit.commands.gguf_rows import GgufView, fold_blocks
 from mtkit.commands.inspect.plan import memory_parts
@@ -103,8 +105,26 @@ def model_rows(report: GgufReport) -> Iterator[Sequence[object]]:
         yield "hyperparameter", item.name, str(value) if isinstance(value, list) else value
     if report.vocabulary:
         yield from tokenizer_rows(report.vocabulary)
+    if takes := projector_row(report):
+        yield "model", "takes", *takes
     yield "memory", "weights", report.weights
     yield "memory", "cache_per_token", report.cache_per_token
+
+
+def projector_row(report: GgufReport) -> tuple[str, str] | None:
+    """Return what a model takes besides text, and the projector beside it; None without one."""
+    folder = os.path.dirname(report.file.name) or "."
+    if report.content.kind != "model" or not os.path.isdir(folder):
+        return None
+    if not any("mmproj" in name.lower() for name in os.listdir(folder)):
+        return None
+    from mtkit.llm.media import find_projector
+
+    header = find_projector(report.file.name, report.file.metadata)
+    if header is None:
+        return None
+    names = {"image": "pictures", "audio": "sounds"}
+    return ", ".join(names[kind] for kind in sorted(header.kinds, reverse=True)), header.path
 
 
 def tokenizer_rows(vocabulary: Vocabulary) -> Iterator[Sequence[object]]:
@@ -194,6 +214,8 @@ def _facts(report: GgufReport, *, is_alone: bool) -> Iterator[tuple[str, list[ob
         yield from model_facts(report, part("name", report.architecture))
     if report.vocabulary:
         yield "tokenizer", join_parts(tokenizer_parts(report.vocabulary))
+    if takes := projector_row(report):
+        yield "takes", join_parts([f"text, {takes[0]}", output.Escaped(takes[1])])
     if report.mix:
         yield "memory", memory_parts(report, planned_ctx(report))
         total = report.weights or 1
