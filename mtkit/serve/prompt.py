@@ -63,6 +63,8 @@ def prompt_of(value: Any, field: str, media: RequestMedia = NO_MEDIA) -> Prompt:
 
 def _place(text: str, data: Any, field: str, media: RequestMedia) -> str:
     """Return a text with pictures and sounds, in base64, where it has libmtmd's marker."""
+    if media.media is None:
+        raise UsageError("holds media; this model takes text", field=field)
     parts = text.split(PLACE)
     if not isinstance(data, list) or len(data) != len(parts) - 1:
         raise UsageError(f"is not a list of what {PLACE} stands for in the text", field=field)
