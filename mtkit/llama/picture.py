@@ -153,7 +153,7 @@ class _Decoder:
         child, self._child = self._child, None
         if child is not None:
             child.kill()
-            with child:
+            with suppress(OSError), child:  # what it did not read cannot be written any more
                 pass
 
 
