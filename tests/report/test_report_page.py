@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import watched
+from browser import barriers, watched
 from support import FIXTURES, shared
 
 import mtkit as package
@@ -238,6 +238,7 @@ def test_two_files_are_compared_and_each_is_shown(chromium: Browser, tmp_path: P
         said = page.locator("#comparison").inner_text()
         assert "of 200 texts" in said
         assert re.search(r"… \d+ in all", said)
+        assert barriers(page) == []
         assert page.locator("#sizes").count() == 1
         page.locator("#file").select_option("1")
         page.wait_for_selector("#sizes", state="detached")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import watched
+from browser import barriers, watched
 from chat_stub import Stub, stubbed, text_answer
 from support import reference
 
@@ -617,3 +617,43 @@ def test_it_fits_and_reads_in_both_directions(
                 and node.get("role", {}).get("value") in roles]  # fmt: skip
         assert len(seen) > 10
         assert not [node["role"] for node in seen if not node.get("name", {}).get("value")]
+
+
+SEEN = "**b** [a](https://b.example)\n\n## c\n\n|a|\n|-|\n|1|\n\n```py\nif x: pass  # 1\n```\n\n$x$"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_axe_finds_nothing_serious(chromium: Any, stub: Stub, width: int, scheme: str) -> None:
+    size = {"width": width, "height": 800}
+    options = {"viewport": size, "color_scheme": scheme, "reduced_motion": "reduce"}
+    rows = [{"token": "b", "logprob": -0.5}, {"token": "c", "logprob": -1.2}]
+    chances = {"choices": [{"logprobs": {"content": [{"top_logprobs": rows}]}}]}
+    call = {"index": 0, "id": "c1", "function": {"name": "add", "arguments": "{}"}}
+    with opened(chromium, stub, **options) as (page, complaints):
+        assert barriers(page) == []
+        thoughts = {"reasoning_content": "So *be* it."}
+        stub.answers = [
+            [thoughts, {"content": SEEN}, "length"], [{"tool_calls": [call]}, "tool_calls"], chances
+        ]  # fmt: skip
+        page.set_input_files("#file", {"name": "a", "mimeType": "text/plain", "buffer": b"b"})
+        ask(page, "One")
+        ask(page, "Two")
+        page.click(".thought summary")
+        page.locator("article.user").last.get_by_role("button", name="Edit").click()
+        assert barriers(page) == []
+        page.keyboard.press("Escape")
+        page.locator("article.assistant").first.get_by_role("button", name="Tokens").click()
+        page.locator(".tokens button").first.click()
+        page.wait_for_selector("#alternatives li")
+        assert barriers(page) == []
+        page.keyboard.press("Escape")
+        page.click("#open-settings")
+        assert barriers(page) == []
+        page.keyboard.press("Escape")
+        stub.answers = [(400, {"message": "no"})]
+        ask(page, "Three")
+        if width < 800:
+            page.click("#open-side")
+        page.locator("#list").get_by_role("button", name="Rename").click()
+        assert barriers(page) == []
+        complaints.clear()

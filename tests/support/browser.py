@@ -3,7 +3,7 @@
 ``chromium()`` starts one, or skips as ``reference`` does where either is missing; the fixture of
 that name keeps it for a module. ``watched(browser)`` gives a page of a profile of its own; whatever
 its console complains of, exceptions, refusals of a content policy and requests to other hosts
-included, fails the test when the page is closed.
+included, fails the test when the page is closed. ``barriers(page)`` asks axe.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ import os
 import shutil
 import warnings
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import pytest
 from support import absent, reference
 
 if TYPE_CHECKING:
@@ -85,3 +88,17 @@ def watched(browser: Browser, **context: Any) -> Iterator[tuple[Page, list[str]]
         assert not complaints, "\n".join(complaints)
     finally:
         profile.close()
+
+
+def barriers(page: Page) -> list[str]:
+    """Return what axe calls serious or critical in a page as it is, or skip where axe is not."""
+    package = find_spec("axe_playwright_python")
+    if package is None or package.origin is None:
+        pytest.skip("axe is not installed: pip install axe-playwright-python")
+    page.evaluate(Path(package.origin).with_name("axe.min.js").read_text("utf-8"))
+    violations = page.evaluate("""async () => {
+        const {violations} = await axe.run({resultTypes: ["violations"]});
+        return violations.filter(({impact}) => impact === "serious" || impact === "critical")
+            .map(({id, nodes: [{html, failureSummary}]}) => `${id}: ${html} ${failureSummary}`);
+    }""")
+    return list(violations)

@@ -108,16 +108,15 @@ function boxes(label, groups, wide, high) {
           height: Math.max(place.h - 1, 0.4), rx: Math.min(3, place.w / 4, place.h / 4),
           class: color(place.item.color),
         }),
-        place.w > 16 && place.h > 16 ? drawing(
-          "text", {x: place.x + 5, y: place.y + 14}, fitting(place.item.name, place.w - 7, 6),
-        ) : null,
-        place.w > 52 && place.h > 32 ? drawing(
-          "text", {x: place.x + 5, y: place.y + 28, class: "dim"}, fitting(size(place.item.value), place.w - 7, 6),
-        ) : null,
+      );
+      const line = (text, down) => drawing(  // beside the tile, whose name says it in full
+        "text", {x: place.x + 5, y: place.y + down, "aria-hidden": "true"}, fitting(text, place.w - 7, 6),
       );
       tile.addEventListener("click", place.item.open);
       tiles.push(tile);
       box.append(tile);
+      if (place.w > 16 && place.h > 16) box.append(line(place.item.name, 14));
+      if (place.w > 52 && place.h > 32) box.append(line(size(place.item.value), 28));
     }
     made.append(box);
   }
