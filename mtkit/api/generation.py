@@ -163,12 +163,12 @@ def tokenizer_difference(
 
 def _spell_ids(model: Model, ids: list[int], at: int, most: int = 4) -> str:
     """Return ids and their pieces from a place on."""
-    from mtkit.base.escape import byte_escapes, escape
+    from mtkit.base.escape import byte_escapes, printable
 
     parts = []
     for token_id in ids[at : at + most]:
         piece = model.piece(token_id, special=True).decode("utf-8", "backslashreplace")
-        parts.append(f"{token_id} {escape(byte_escapes(piece))!r}")
+        parts.append(f"{token_id} '{printable(byte_escapes(piece))}'")
     more = " …" if len(ids) > at + most else ""
     return (", ".join(parts) or "nothing") + more
 

@@ -1,12 +1,14 @@
 r"""Text from a file made safe to print: one line, nothing that a terminal obeys.
 
-``escape`` can be undone: a backslash becomes ``\\``, control characters become ``\n``, ``\t``,
-``\x1b``, invisible and direction-changing ones ``\u202e``, and bytes that are not valid UTF-8
-(which travel through ``str`` as surrogate escapes) ``\xNN``. C1 controls are written ``\u0085``,
-so that ``\x85`` is always a byte. ``printable`` leaves backslashes alone: for messages.
+Control characters become ``\n``, ``\t``, ``\x1b``, invisible and direction-changing characters
+``\u202e``, and bytes that are not valid UTF-8 (which travel through ``str`` as surrogate escapes)
+``\xNN``. C1 controls are written ``\u0085``, so that ``\x85`` is always a byte. A backslash stays
+as it is, as people write patterns and templates: ``--json`` has what cannot be mistaken.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,23 +39,9 @@ def _entries() -> Iterator[tuple[int, str]]:
         yield code, f"\\x{code - 0xDC00:02x}" if is_byte else f"\\u{code:04x}"
 
 
-_TABLES: dict[bool, dict[int, str]] = {}
-
-
-def _table(keep_backslash: bool) -> dict[int, str]:
-    if keep_backslash not in _TABLES:
-        _TABLES[keep_backslash] = dict(_entries())
-        if not keep_backslash:
-            _TABLES[keep_backslash][0x5C] = "\\\\"
-    return _TABLES[keep_backslash]
-
-
-def escape(text: str | bytes) -> str:
-    """Return text on one line, escaped so that it can be undone."""
-    text = as_text(text)
-    if text.isprintable() and "\\" not in text:
-        return text
-    return text.translate(_table(keep_backslash=False))
+@cache
+def _escapes() -> dict[int, str]:
+    return dict(_entries())
 
 
 def json_visible(line: str) -> str:
@@ -61,7 +49,7 @@ def json_visible(line: str) -> str:
     if line.isprintable():
         return line
     return "".join(
-        character if code not in _table(keep_backslash=True) or code < 0x20 else json_escape(code)
+        character if code not in _escapes() or code < 0x20 else json_escape(code)
         for character, code in zip(line, map(ord, line), strict=True)
     )
 
@@ -77,13 +65,13 @@ def json_escape(code: int) -> str:
 def visible(raw: bytes) -> str:
     """Return the text of a token on one line: ``·hello``, ``⏎``, bytes that are no text as xNN."""
     text = raw.decode("utf-8", "surrogateescape").replace("\n", "⏎")
-    return escape(text).replace(" ", "·")
+    return printable(text).replace(" ", "·")
 
 
 def printable(text: str | bytes) -> str:
-    """Return text on one line; backslashes stay as they are."""
+    """Return text on one line, with escapes for what cannot be seen."""
     text = as_text(text)
-    return text if text.isprintable() else text.translate(_table(keep_backslash=True))
+    return text if text.isprintable() else text.translate(_escapes())
 
 
 def shown(name: str) -> str:

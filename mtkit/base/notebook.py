@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 
-from mtkit.base.escape import escape
+from mtkit.base.escape import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def html_of(value: object) -> Html:
     if isinstance(value, Html):
         return value
     text = str(value)
-    text = escape(text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…")
+    text = printable(text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…")
     for sign, name in ("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"):
         text = text.replace(sign, name)
     return Html(text)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
-from mtkit.base.escape import escape
+from mtkit.base.escape import printable
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import Finding, Rule
 from mtkit.conversion.programs import library_answers, library_answers_in_memory, tokenizer_answers
@@ -261,7 +261,7 @@ def _ids(ids: tuple[int, ...], other: tuple[int, ...]) -> str:
 
 
 def _quote_text(text: str) -> str:
-    letters = escape(text)
+    letters = printable(text)
     return f'"{letters if len(letters) <= _MOST_LETTERS else letters[:_MOST_LETTERS] + "…"}"'
 
 

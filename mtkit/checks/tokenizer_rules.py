@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from math import isnan
 
-from mtkit.base.escape import as_text, escape
+from mtkit.base.escape import as_text, printable
 from mtkit.checks.report import survey
 from mtkit.errors import FormatError, MtkitError, NoToken, ResourceError
 from mtkit.spec import (
@@ -52,8 +52,8 @@ _MOST_LETTERS = 60
 
 
 def _format_piece(piece: bytes) -> str:
-    text = escape(as_text(piece))
-    return repr(text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS] + "…")
+    text = printable(as_text(piece))
+    return f"'{text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS] + '…'}'"
 
 
 def _present_tokens(vocabulary: Vocabulary) -> Iterator[tuple[int, bytes, int]]:
@@ -349,7 +349,7 @@ def _bos_twice(trial: TemplateTrial) -> Iterator[Place]:
     if bos and trial.text.startswith(bos):
         around = trial.tokenizer.encode_ids("", add_special_tokens=True)
         if number in around[:1]:
-            what = f"begins with {escape(bos)}, which encoding adds in front of every text, too"
+            what = f"begins with {printable(bos)}, which encoding adds in front of every text, too"
             yield trial.field, what, None
 
 

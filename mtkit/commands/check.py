@@ -133,7 +133,6 @@ command = Command(check, OPTIONS)
 
 
 def _rows(report: Report) -> Sequence[Sequence[object]]:
-    from mtkit.base.escape import printable
 
     rows: list[Sequence[object]] = [
         (
@@ -142,7 +141,7 @@ def _rows(report: Report) -> Sequence[Sequence[object]]:
             finding.rule.code,
             finding.field,
             finding.offset,
-            output.Escaped(printable(finding.what)),
+            finding.what,
         )
         for finding in report.findings
     ] or [(report.path, "ok", "", "", None, "nothing found")]
@@ -152,7 +151,6 @@ def _rows(report: Report) -> Sequence[Sequence[object]]:
 
 def _show(report: Report) -> None:
     """Show the verdict, the findings by rule, and what was not checked."""
-    from mtkit.base.escape import printable
     from mtkit.commands.terminal import DOT, Screen, count_part, join_parts, part
 
     screen = Screen()
@@ -168,7 +166,7 @@ def _show(report: Report) -> None:
     for finding, more in (item for group in groups.values() for item in _first(group)):
         rule = finding.rule
         screen.heading(finding.field or rule.field, _place(finding))
-        screen.line(output.Escaped(printable(finding.what)), indent=2)
+        screen.line(finding.what, indent=2)
         if more:
             screen.line(part("dim", f"and {count_part(more)} more like this"), indent=2)
         advice = finding.advice or rule.advice

@@ -183,7 +183,7 @@ def _lines(path: str) -> Iterator[bytes]:
 
 
 def _lines_of_a_pipe(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
-    from mtkit.base.escape import escape
+    from mtkit.base.escape import printable
     from mtkit.errors import format_count
 
     verdict = "equal" if comparison.equal else f"{comparison.different} different"
@@ -192,17 +192,17 @@ def _lines_of_a_pipe(comparison: Comparison, names: Sequence[str]) -> Iterator[s
     first, second = comparison.tokens
     yield f"{format_count(comparison.texts, 'text')}, {verdict}; tokens {first} and {second}"
     for difference in comparison.differences:
-        yield f"text {difference.number}\t{difference.stage}\t{escape(difference.text)}"
+        yield f"text {difference.number}\t{difference.stage}\t{printable(difference.text)}"
         for name, (ids, tokens) in zip(names, (difference.left, difference.right), strict=True):
             start = max(difference.first - 2, 0)
             pairs = zip(ids[start:], tokens[start:], strict=True)
-            cells = " ".join(f"{i}:{escape(token)}" for i, token in pairs)
-            yield f"  {escape(name)} from token {start}\t{cells}"
+            cells = " ".join(f"{i}:{printable(token)}" for i, token in pairs)
+            yield f"  {printable(name)} from token {start}\t{cells}"
 
 
 def _show(comparison: Comparison, sides: Sequence[Tokenizer], what: str) -> None:
     """Show the verdict, and of each difference the text and the tokens from where they part."""
-    from mtkit.base.escape import escape
+    from mtkit.base.escape import printable
     from mtkit.commands.terminal import Screen, count_part, join_parts, part, sticky, token_text
 
     screen = Screen()
@@ -218,7 +218,7 @@ def _show(comparison: Comparison, sides: Sequence[Tokenizer], what: str) -> None
     names = _names(sides)
     for difference in comparison.differences:
         screen.heading(f"{what} {difference.number}", difference.stage)
-        rows: list[tuple[str, list[object]]] = [("  text", [_cut(escape(difference.text))])]
+        rows: list[tuple[str, list[object]]] = [("  text", [_cut(printable(difference.text))])]
         start = max(difference.first - 2, 0)
         for name, (ids, _), tokenizer in zip(
             names, (difference.left, difference.right), sides, strict=True

@@ -321,10 +321,10 @@ def _show_style(tokenizer: Tokenizer, what: str, style: str) -> None:
         raise UsageError(f"--style {style} is not known for {what}", hint="dump scores has llama2c")
     from importlib import import_module
 
-    from mtkit.base.escape import escape
+    from mtkit.base.escape import printable
 
     for line in import_module("mtkit.formats.llama2c").listing(tokenizer.spec):
         if output.is_terminal():
-            output.write(escape(line.removesuffix(b"\n")) + "\n")
+            output.write(printable(line.removesuffix(b"\n")) + "\n")
         else:
             output.write_bytes(line)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from mtkit.base.escape import printable
 from mtkit.commands import output
 from mtkit.commands.command import Command
 from mtkit.commands.inputs import find_gguf
@@ -145,7 +144,7 @@ def _show(target: str | None, changes: Sequence[Change]) -> None:
 def _cells(change: Change) -> Sequence[str]:
     """Return a change with its values as they are shown, escaped once."""
     what, name, *values = change
-    return [what, name, *(output.Escaped(printable(value)) for value in values)]
+    return [what, name, *values]
 
 
 def _short(change: Change) -> Sequence[str]:

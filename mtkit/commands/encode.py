@@ -322,7 +322,7 @@ def _write_documents(encoder: _Encoder, texts: _Texts, _: bool) -> None:
 
 
 def _write_tokens(encoder: _Encoder, texts: _Texts, _: bool) -> None:
-    from mtkit.base.escape import escape
+    from mtkit.base.escape import printable
 
     for encoding in map(encoder.encoding, texts):
         if output.is_terminal():
@@ -331,7 +331,7 @@ def _write_tokens(encoder: _Encoder, texts: _Texts, _: bool) -> None:
             raw = map(encoder.tokenizer.token_bytes, encoding.ids)
             output.write(" ".join(map(token_text, raw)) + "\n")
         else:
-            output.write(" ".join(map(escape, encoding.tokens)) + "\n")
+            output.write(" ".join(map(printable, encoding.tokens)) + "\n")
 
 
 def _write_offsets(encoder: _Encoder, texts: _Texts, _: bool) -> None:

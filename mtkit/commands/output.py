@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mtkit.base.escape import escape, json_visible
+from mtkit.base.escape import json_visible, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def cell(value: object) -> str:
     if isinstance(value, Escaped):
         return value
     if isinstance(value, str):
-        return escape(value)
+        return printable(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)

@@ -116,9 +116,9 @@ class Screen:
     def error(self, error: MtkitError) -> None:
         """Write an error: where and what, and on a line of its own what to do."""
         hint, error.hint = error.hint, ""
-        self.verdict(output.Escaped(printable(str(error))), good=False)
+        self.verdict(str(error), good=False)
         if hint:
-            self.line(part("hint", output.Escaped(printable(hint))), indent=2)
+            self.line(part("hint", hint), indent=2)
 
     def heading(self, text: str, remark: str = "") -> None:
         """Write a heading after an empty line."""

@@ -6,7 +6,7 @@ escaped to one line, a space shown as a middle dot.
 
 from __future__ import annotations
 
-from mtkit.base.escape import escape, is_utf8, printable
+from mtkit.base.escape import is_utf8, printable
 from mtkit.commands import output
 
 TYPE_CHECKING = False
@@ -153,4 +153,4 @@ def _text(piece: bytes) -> str:
 
 
 def _with_dots(text: str) -> str:
-    return escape(text).replace(" ", _DOT)
+    return printable(text).replace(" ", _DOT)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
+from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.checkpoints.folder_files import MODEL_CONFIG
 from mtkit.errors import FormatError, MtkitError
@@ -50,7 +51,9 @@ class TransformersDifference(Record):
             " ".join(map(str, ids[:_MOST_IDS])) + (" …" if len(ids) > _MOST_IDS else "")
             for ids in (self.there, self.here)
         ]
-        return f"{self.how}: {self.text!r} gives {spellings[0]} there, but {spellings[1]} here"
+        return (
+            f"{self.how}: {quoted(self.text)} gives {spellings[0]} there, but {spellings[1]} here"
+        )
 
 
 def compare_transformers(tokenizer: Tokenizer) -> TransformersDifference | None:

@@ -23,7 +23,7 @@ from mtkit.errors import (
     format_first,
     wording,
 )
-from mtkit.formats import FORMATS, get_format, other_readings
+from mtkit.formats import get_format, other_readings, written_formats
 from mtkit.gguf.in_place import write_ggufs
 from mtkit.sources import hub
 from mtkit.sources.locate import TOKENIZER, shipped
@@ -222,11 +222,12 @@ def convert(
     name = to or target_format(dst)
     if not name:
         what = f"{str(dst)!r} does not say a format" if dst else "no format is given"
-        hint = f"one of {', '.join(sorted(FORMATS))}, or hf-model for safetensors"
+        hint = f"one of {', '.join(written_formats())}"
         raise UsageError(what, field="to", hint=hint)
     module = get_format(name)
     if not hasattr(module, "write"):
-        raise UnsupportedError(f"{module.TITLE} can be read but not written")
+        hint = f"can be written: {', '.join(written_formats())}"
+        raise UnsupportedError(f"{module.TITLE} can be read but not written", hint=hint)
     options = options or WriteOptions()
     tokenizer = src if isinstance(src, Tokenizer) else load(src)
     if not options.name and not tokenizer.spec.name:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
+from mtkit.base.escape import quoted
 from mtkit.base.record import Record, replace
 from mtkit.conversion.programs import PROGRAMS
 from mtkit.errors import (
@@ -82,7 +83,7 @@ def ask_library(
     differences = list(_find_differences(texts, here, there))
     if differences:
         many = format_texts(len(differences), len(texts), f"get different ids in {name}")
-        raise _library_error(source, f"{many}, the first is {differences[0]!r}")
+        raise _library_error(source, f"{many}, the first is {quoted(differences[0])}")
     return name, ""
 
 
@@ -315,7 +316,7 @@ class Comparison:
             some = "possible causes" if len(set(effects)) > 1 else "the cause"
             raise LossError(
                 f"{format_texts(len(ordinary), self.total, 'get different ids')}, the first is "
-                f"{ordinary[0]!r}; {some}: {causes}",
+                f"{quoted(ordinary[0])}; {some}: {causes}",
                 source=self.left.source,
                 hint=f"add {allowing('ids-possible')} to convert anyway",
             )
@@ -325,7 +326,7 @@ class Comparison:
         if rest:
             raise AnswerNo(
                 f"verification failed: {format_texts(len(rest), self.total, what)}, the first is "
-                f"{rest[0]!r}; nothing was written",
+                f"{quoted(rest[0])}; nothing was written",
                 source=self.left.source,
                 hint="please report this file: no listed loss explains the difference",
             )

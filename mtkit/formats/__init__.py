@@ -9,7 +9,7 @@ import os
 from importlib import import_module
 
 from mtkit.base.binary import UNMAPPED_BYTES
-from mtkit.base.escape import escape
+from mtkit.base.escape import printable
 from mtkit.errors import FormatError, UsageError
 
 TYPE_CHECKING = False
@@ -47,6 +47,7 @@ _SYNONYMS = {
     "tiktoken": "openai ranks bpe",
     "vocab-merges": "vocab.json merges.txt gpt2",
     "wordpiece": "bert vocab.txt",
+    "hf-model": "safetensors",
 }
 """Name -> other names for the format."""
 MARKS = {"gguf": b"GGUF", "mtok": b"430 "}
@@ -58,7 +59,7 @@ LONGEST_BYTES = UNMAPPED_BYTES
 def get_format(name: str) -> Format:
     """Return the format module called ``name``."""
     if name not in FORMATS:
-        known = f"known: {', '.join(sorted((*FORMATS, *FOLDERS)))}"
+        known = f"can be written: {', '.join(written_formats())}"
         matches = (key for key, synonyms in _SYNONYMS.items() if name in synonyms.split())
         match = next(matches, "")
         hint = f"is it {match}? {known}" if match else known
@@ -66,6 +67,11 @@ def get_format(name: str) -> Format:
     module: Any = import_module(FORMATS[name])
     format_module: Format = module
     return format_module
+
+
+def written_formats() -> list[str]:
+    """Return the names of the formats that can be written."""
+    return sorted([*(name for name in FORMATS if hasattr(get_format(name), "write")), *FOLDERS])
 
 
 def engine_tables(source: Source) -> tuple[Format, Mapping[str, memoryview]] | None:
@@ -109,7 +115,7 @@ def recognize(source: Source) -> Format:
     from mtkit.gguf.file import HEAD_BYTES, other_kind
 
     head = bytes(source.data[:HEAD_BYTES])
-    begins = escape(head[:16])
+    begins = printable(head[:16])
     looks = "is empty" if not head else f"is not in a known format (it begins with '{begins}')"
     if long:
         looks = f"has {len(source.data)} bytes; a tokenizer file has at most {LONGEST_BYTES}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from math import isfinite
 
-from mtkit.base.escape import byte_escapes, escape, is_utf8
+from mtkit.base.escape import byte_escapes, is_utf8, printable
 from mtkit.gguf import GgufArray
 
 TYPE_CHECKING = False
@@ -54,7 +54,10 @@ def format_short(value: object, type_name: str = "") -> str:
 
 def _elements(values: Iterable[Any], kind: str) -> Iterable[str]:
     if kind == "string":
-        return (f'"{escape(text).replace(chr(34), chr(92) + chr(34))}"' for text in values)
+        return (
+            f'"{printable(text.replace(chr(92), 2 * chr(92)).replace(chr(34), chr(92) + chr(34)))}"'
+            for text in values
+        )
     if kind == "array":
         return map(format_whole, values)
     return map(float32_text if kind == "f32" else _scalar, values)
@@ -64,7 +67,7 @@ def _scalar(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return escape(value)
+        return printable(value)
     return "" if value is None else str(value)
 
 

@@ -132,7 +132,7 @@ def _format_setting(value: object) -> str:
     if isinstance(value, bytes):
         return f"{len(value)} bytes" if len(value) > _SHOWN_LETTERS else _text(value)
     if isinstance(value, str):
-        return value if value.strip() == value and value else repr(value)
+        return value if value.strip() == value and value else f"'{value}'"
     if isinstance(value, tuple):
         return " ".join(map(_format_setting, value))
     if hasattr(value, "__len__"):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 
+from mtkit.base.escape import quoted
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
@@ -114,7 +115,7 @@ class _Parser:
 
     def _expected(self, what: str) -> UsageError:
         rest = self._text[self._at : self._at + 30]
-        return self._error(f"expecting {what} at {rest!r}")
+        return self._error(f"expecting {what} at {quoted(rest)}")
 
     def _skip(self, space: re.Pattern[str]) -> None:
         match = space.match(self._text, self._at)

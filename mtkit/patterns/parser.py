@@ -13,6 +13,7 @@ Source: Oniguruma doc/RE and doc/SYNTAX.md (Ruby syntax); the syntax page of Rus
 
 from __future__ import annotations
 
+from mtkit.base.escape import quoted
 from mtkit.patterns import malformed, refuse
 from mtkit.patterns import sets as pattern_sets
 from mtkit.patterns.tree import (
@@ -92,12 +93,12 @@ class Cursor:
         if self.rules.case_folding != "full":
             return
         if code in pattern_sets.long_foldings():
-            raise refuse(f"{chr(code)!r} under (?i), which folds to several characters")
+            raise refuse(f"{quoted(chr(code))} under (?i), which folds to several characters")
         before = self.text[max(self.at - 3, 0) : self.at - 1].lower()
         for folding in pattern_sets.long_foldings().values():
             for length in range(1, len(folding)):
                 if folding[length] == chr(code).lower() and before.endswith(folding[:length]):
-                    raise refuse(f"{folding!r} under (?i), which one character folds to")
+                    raise refuse(f"{quoted(folding)} under (?i), which one character folds to")
 
 
 CONTROL_ESCAPES = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "a": 7, "e": 27}
@@ -250,19 +251,18 @@ def parse_bracket(cursor: Cursor, case: bool, depth: int = 0) -> Edges:
     cursor.at += 1
     if nested and cursor.crossing:
         # Oniguruma negates such a range wrongly up to the stage of April 2025.
-        raise refuse(f"{cursor.text[start : cursor.at]!r} with a range out of ASCII")
+        raise refuse(f"{quoted(cursor.text[start : cursor.at])} with a range out of ASCII")
     edges = union(parts)
     for operand in operands:
         edges = intersect(edges, operand)
     if case:
         if operands or depth:
-            raise refuse(f"{cursor.text[start : cursor.at]!r} under (?i)")
+            raise refuse(f"{quoted(cursor.text[start : cursor.at])} under (?i)")
         if cursor.rules.case_folding == "full":
             for code in pattern_sets.long_foldings():
                 if not inverted and contains(edges, code):
-                    raise refuse(
-                        f"{cursor.text[start : cursor.at]!r} with {chr(code)!r} under (?i)"
-                    )
+                    part = quoted(cursor.text[start : cursor.at])
+                    raise refuse(f"{part} with {quoted(chr(code))} under (?i)")
         edges = cursor.sets.fold(edges)
     return negate(edges) if inverted else edges
 
@@ -299,9 +299,9 @@ def _parse_item(cursor: Cursor) -> Edges:
     cursor.at += 1
     high = _parse_code_or_set(cursor)
     if not isinstance(high, int):
-        raise refuse(f"the range {cursor.text[back - 1 : cursor.at]!r}")
+        raise refuse(f"the range {quoted(cursor.text[back - 1 : cursor.at])}")
     if high < low:
-        raise refuse(f"the range {cursor.text[back - 1 : cursor.at]!r}")
+        raise refuse(f"the range {quoted(cursor.text[back - 1 : cursor.at])}")
     cursor.crossing |= low < 0x80 <= high
     return (low, high + 1)
 
@@ -373,7 +373,7 @@ class Parser(Cursor):
         else:
             return None
         if isinstance(item, (Look, Edge)):
-            raise refuse(f"{text[start : self.at]!r}: a quantifier behind a place")
+            raise refuse(f"{quoted(text[start : self.at])}: a quantifier behind a place")
         lazy = possessive = False
         if not has_bounds or self.rules.counted == "modified":
             lazy = self.take("?")
@@ -382,7 +382,7 @@ class Parser(Cursor):
             lazy = self.take("?")
         if high != 1 and nullable(item):
             # Engines differ on how often nothing is repeated, and what may still change then.
-            raise refuse(f"{text[start : self.at]!r}: a repetition of what can be empty")
+            raise refuse(f"{quoted(text[start : self.at])}: a repetition of what can be empty")
         repeated = Repeat(item, low, high, lazy)
         return Atomic(repeated) if possessive else repeated
 
@@ -475,7 +475,7 @@ class Parser(Cursor):
             elif letter == "-" and on:
                 on = False
             else:
-                raise refuse(f"{self.text[start : self.at]!r}")
+                raise refuse(f"{quoted(self.text[start : self.at])}")
         whole = self.take(")")
         if not whole and not self.take(":"):
             raise malformed("unclosed (")
@@ -483,7 +483,7 @@ class Parser(Cursor):
             return Flags(case, dot, lines, free)
         if not first:
             # Engines differ on how far it reaches past a following |.
-            raise refuse(f"{self.text[start : self.at]!r} in the middle of an alternative")
+            raise refuse(f"{quoted(self.text[start : self.at])} in the middle of an alternative")
         flags.case, flags.dot, flags.lines, flags.free = case, dot, lines, free
         return None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import lru_cache
 
-from mtkit.base.escape import as_text, escape, printable, visible
+from mtkit.base.escape import as_text, printable, visible
 from mtkit.errors import MtkitError, UnsupportedError
 from mtkit.spec import TokenType, models
 from mtkit.spec.vocabulary import SEGMENTED
@@ -213,9 +213,9 @@ _TEXT_KINDS = {"normal", "user_defined", "added"}
 def _spellings(spec: TokenizerSpec) -> list[str]:
     """Return the vocabulary's spelling of each id, then those of added tokens beyond it."""
     added = {token.id: token.content for token in spec.added_tokens.tokens}
-    pieces = [escape(as_text(piece)) for piece in spec.vocabulary.pieces]
+    pieces = [printable(as_text(piece)) for piece in spec.vocabulary.pieces]
     beyond = range(len(pieces), spec.vocab_size)
-    return pieces + [escape(as_text(added.get(i, b""))) for i in beyond]
+    return pieces + [printable(as_text(added.get(i, b""))) for i in beyond]
 
 
 def _lengths(texts: Iterable[bytes]) -> list[list[Any]]:
@@ -242,7 +242,7 @@ def _merges(spec: TokenizerSpec, columns: Columns) -> dict[str, Any] | None:
             "first": by_text,
             "before": not by_text,
             "pairs": columns.numbers(model.merges.pairs),
-            "unlisted": columns.texts(escape(as_text(part)) for part in model.merges.unlisted),
+            "unlisted": columns.texts(printable(as_text(part)) for part in model.merges.unlisted),
         }
     if isinstance(model, models.ScoreBPE):
         types = vocabulary.all_types()

@@ -6,8 +6,8 @@ then through the escaping of XML. Pictures are self-contained and without a scri
 
 from __future__ import annotations
 
-from mtkit.base.escape import escape, printable, visible
-from mtkit.base.record import Idioms, Record
+from mtkit.base.escape import printable, visible
+from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _piece(piece: bytes) -> str:
 
 
 def _with_dots(text: str) -> str:
-    return escape(text).replace(" ", "·")
+    return printable(text).replace(" ", "·")
 
 
 def html_page(rows: Sequence[TraceRow]) -> str:

@@ -134,10 +134,12 @@ def test_formats_lists_every_module(mtkit: Run) -> None:
     assert [row["name"] for row in rows if row["holds"] == "model"] == ["hf-model"]
     names = {row["name"] for row in rows}
     assert names >= {"hf", "spm", "gguf", "llama2c", "mtok", "tiktoken", "mnn-text", "hf-model"}
-    refused = one_line(mtkit("convert", BBPE, "--to", "nothing"), 2)
-    assert {
-        *refused.strip().partition("known: ")[2].split(", ")
-    } == names  # each of which --to takes
+    writable = {row["name"] for row in rows if row["write"]}
+    assert names - writable == {"plamo"}
+    for target, code in (("nothing", 2), ("safetensors", 2), ("plamo", 4)):
+        refusal = one_line(mtkit("convert", BBPE, "--to", target), code)
+        assert {*refusal.strip().partition("can be written: ")[2].split(", ")} == writable
+        assert ("is it hf-model?" in refusal) == (target == "safetensors")
     assert len(mtkit("formats").stdout.splitlines()) == len(rows)
 
 

@@ -131,7 +131,7 @@ def test_long_values_are_wrapped_and_escaped_once(tmp_path: Path, mtkit: Run) ->
     for name, text in (("a", "x" * 150), ("b", "y" * 150 + "\n\\n")):
         (tmp_path / name).write_bytes(gguf_bytes([Key("general.name", "string", text)], []))
     done = mtkit("diff", str(tmp_path / "a"), str(tmp_path / "b"))
-    assert done.stdout.decode().split("\t")[-1] == "y" * 150 + "\\n\\\\n\n"
+    assert done.stdout.decode().split("\t")[-1] == "y" * 150 + "\\n\\n\n"
     shown = check_screens("diff", tmp_path / "a", tmp_path / "b", code=1)
     assert shown[80].words.count("x") >= 150
     assert shown[80].words.count("y") >= 150

@@ -116,7 +116,9 @@ def test_a_pipe_has_tokens_escaped_once_and_json_has_them_as_they_are(mtkit: Run
         row.split("\t") for row in mtkit("explain", text, "-t", BBPE).stdout.decode().split("\n")
     ]
     shown = "".join(row[4] for row in rows[:-1])
-    assert shown == "a\\tb\\\\n⏎"
+    assert shown == "a\\tb\\n⏎"
+    for option in ("--tokens", "--trace"):
+        assert b"\\\\" not in mtkit("encode", option, text, "-t", BBPE).stdout
     document = json.loads(mtkit("explain", text, "-t", BBPE, "--json").stdout)
     assert "".join(one["token"] for one in document["tokens"]) == text
 

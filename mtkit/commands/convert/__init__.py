@@ -30,9 +30,9 @@ EVERY = "all"
 
 def _written_formats() -> list[str]:
     """Names of the formats that can be written, for shell completion."""
-    from mtkit.formats import FOLDERS, FORMATS, get_format
+    from mtkit.formats import written_formats
 
-    return [*(name for name in FORMATS if hasattr(get_format(name), "write")), *FOLDERS, EVERY]
+    return [*written_formats(), EVERY]
 
 
 def _type_names(incomplete: str) -> list[str]:

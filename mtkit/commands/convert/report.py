@@ -166,10 +166,10 @@ def model_text(model: Model) -> str:
 
 def format_examples(reading: Verification) -> str:
     """Return the first texts that get other ids, in quotes."""
-    from mtkit.base.escape import escape
+    from mtkit.base.escape import printable
 
     examples = [
-        f'"{escape(text[:_EXAMPLE_LETTERS])}{"…" * (len(text) > _EXAMPLE_LETTERS)}"'
+        f'"{printable(text[:_EXAMPLE_LETTERS])}{"…" * (len(text) > _EXAMPLE_LETTERS)}"'
         for text in reading.examples
     ]
     return ", ".join([*examples, *["…"] * (reading.total - reading.equal > len(examples))])
@@ -295,10 +295,10 @@ def convert_to_all(tokenizer: Tokenizer, folder: str, **choices: Any) -> list[Fo
     """Write a tokenizer in every format, each into a subfolder of its name."""
     from mtkit.conversion.tokenizer import convert
     from mtkit.errors import AnswerNo, UnsupportedError
-    from mtkit.formats import FORMATS, get_format
+    from mtkit.formats import FORMATS, written_formats
 
     results = []
-    for name in sorted(name for name in FORMATS if hasattr(get_format(name), "write")):
+    for name in sorted(FORMATS.keys() & written_formats()):
         try:
             conversion = convert(tokenizer, os.path.join(folder, name, ""), to=name, **choices)
             results.append(FormatResult(name, conversion, None))

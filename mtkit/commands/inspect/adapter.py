@@ -61,11 +61,11 @@ def _facts(report: AdapterReport) -> Iterator[tuple[str, list[object]]]:
     yield "base", [part("name", output.cell(report.base))] if report.base else ["not named"]
     yield "files", join_parts([part("name", name) for name in report.files])
     for text in report.notes:
-        yield "note", [output.Escaped(printable(text))]
+        yield "note", [text]
     if report.refused is not None:
         text = ": ".join(filter(None, (report.refused.field, report.refused.what)))
         hint = part("hint", printable(report.refused.hint))
-        yield "as GGUF", [part("bad", "✗ "), output.Escaped(printable(text)), "   ", hint]
+        yield "as GGUF", [part("bad", "✗ "), text, "   ", hint]
     else:
         option = "" if report.base else " --base MODEL"
         yield "as GGUF", [part("hint", f"mtkit convert {report.path} --to gguf{option}")]

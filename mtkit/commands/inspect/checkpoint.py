@@ -6,7 +6,7 @@ screen as that of a GGUF.
 
 from __future__ import annotations
 
-from mtkit.base.escape import escape, printable
+from mtkit.base.escape import printable
 from mtkit.commands import gguf_rows, output
 from mtkit.commands.gguf_rows import SORT_KEYS, order_error
 from mtkit.commands.inspect.gguf import model_facts, planned_ctx, tensor_facts, tokenizer_parts
@@ -131,7 +131,7 @@ def _safetensors_rows(model: SafetensorsReport) -> Iterator[tuple[object, ...]]:
     for name, sums in model.mix.items():
         yield "type", name, *sums
     for key, value in model.metadata.items():
-        yield "metadata", key, output.Escaped(escape(str(value)))
+        yield "metadata", key, str(value)
     for name, count in model.missing.items():
         yield "missing", name, count
 
@@ -161,7 +161,7 @@ def _show_safetensors_screen(model: SafetensorsReport, *, in_full: bool) -> None
             file = [part("name", name), count_part(tensors, "tensor")]
             rows.append(("", join_parts(file)))
     for number, (key, value) in enumerate(model.metadata.items()):
-        text = output.Escaped(f"{output.cell(key)} {escape(str(value))[:_MOST_VALUE_LETTERS]}")
+        text = output.Escaped(f"{output.cell(key)} {printable(str(value))[:_MOST_VALUE_LETTERS]}")
         rows.append(("" if number else "metadata", [text]))
     if not in_full:
         weights: Any = [weight for weight, _ in model.weights]  # name, shape and type as a GGUF's
@@ -229,7 +229,7 @@ def _folder_rows(report: FolderReport) -> Iterator[Sequence[object]]:
     for name, size in report.sizes.items():
         yield "gguf", name, size
     if report.refused is not None:
-        yield "refused", output.Escaped(printable(str(report.refused)))
+        yield "refused", str(report.refused)
     if report.gguf is not None:
         yield from model_rows(report.gguf)
     elif report.vocabulary is not None:
@@ -276,7 +276,7 @@ def _folder_facts(report: FolderReport, *, is_alone: bool) -> Iterator[tuple[str
     elif report.without_tokenizer is not None:
         yield "tokenizer", _error_parts(report.without_tokenizer)
     for text in report.notes:
-        yield "note", [output.Escaped(printable(text))]
+        yield "note", [text]
     total = sum(n_bytes for _, _, n_bytes in survey.types.values()) or 1
     yield (
         "weights",
@@ -312,7 +312,7 @@ def _folder_facts(report: FolderReport, *, is_alone: bool) -> Iterator[tuple[str
 def _error_parts(error: MtkitError) -> list[object]:
     """Say why something is not there, without the path, which is above."""
     text = ": ".join(filter(None, (error.field, error.what)))
-    parts: list[object] = [part("bad", "✗ "), output.Escaped(printable(text))]
+    parts: list[object] = [part("bad", "✗ "), text]
     return [*parts, "   ", part("hint", printable(error.hint))] if error.hint else parts
 
 

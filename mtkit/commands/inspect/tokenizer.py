@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mtkit.base.escape import printable
 from mtkit.commands import output
 
 TYPE_CHECKING = False
@@ -58,17 +57,13 @@ def _facts(
     for kind, group in groupby(rows, key=lambda row: str(row[0])):
         parts = _TOKEN_KINDS.get(kind)
         if parts is None:
-            lines = [join_parts(map(_printable_text, cells), sticky(" ")) for _, *cells in group]
+            lines = [join_parts(map(str, cells), sticky(" ")) for _, *cells in group]
             yield from zip((kind, *[""] * len(lines)), lines, strict=False)
         else:
             yield (
                 kind,
                 join_parts(join_parts(parts(tokenizer, *row[1:]), sticky(" ")) for row in group),
             )
-
-
-def _printable_text(value: object) -> output.Escaped:
-    return output.Escaped(printable(str(value)))
 
 
 def _count_parts(_: Tokenizer, name: str, number: int) -> list[object]:
@@ -80,7 +75,7 @@ def _token_parts(tokenizer: Tokenizer, token_id: object, *others: object) -> lis
     from mtkit.commands.terminal import part, token_text
 
     if not isinstance(token_id, int):
-        return [part("dim", _printable_text(token_id))]
+        return [part("dim", token_id)]
     text = token_text(tokenizer.token_bytes(token_id))
     if len(text) > _SHOWN_LETTERS:
         text = output.Escaped(f"{text[:_SHOWN_LETTERS]}… {len(text)} letters")
@@ -106,7 +101,7 @@ def _rows(
     stages = []
     for stage in report.stages:
         text = ", ".join(f"{name} {value}" for name, value in stage.settings)
-        stages.append((stage.stage, stage.name, _printable_text(text)))  # a pattern can be copied
+        stages.append((stage.stage, stage.name, text))  # a pattern can be copied
     yield from (row for row in stages if row[0] == "model")
     for name, count in report.counts.items():
         yield "tokens", name, count
