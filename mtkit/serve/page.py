@@ -12,8 +12,8 @@ from functools import cache
 from importlib.resources import files
 
 PAGE_SCRIPTS = (
-    "dom", "highlight", "inline", "markdown", "conversation", "store", "settings", "stream",
-    "files", "tokens", "chat", "view", "side", "main",
+    "dom", "highlight", "formula", "inline", "markdown", "conversation", "store", "settings",
+    "stream", "files", "tokens", "chat", "view", "side", "main",
 )  # fmt: skip
 """In the order of the page, where they are one script."""
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import barriers, watched
+from browser import Thread, barriers, watched
 from support import FIXTURES, shared
 
 import mtkit as package
@@ -41,18 +41,6 @@ READY_SECONDS = 1.0
 SEARCH_SECONDS = 0.1
 TURNS = 4
 PATIENT = 120_000
-
-
-class Thread:
-    """Processor time of a page's main thread: of seconds on the wall others take their part."""
-
-    def __init__(self, page: Page) -> None:
-        self.session = page.context.new_cdp_session(page)
-        self.session.send("Performance.enable", {"timeDomain": "threadTicks"})
-
-    def seconds(self) -> float:
-        told = self.session.send("Performance.getMetrics")["metrics"]
-        return float({one["name"]: one["value"] for one in told}["TaskDuration"])
 
 
 def opened(page: Page, path: Path) -> float:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import barriers, watched
+from browser import Thread, barriers, watched
 from chat_stub import Stub, stubbed, text_answer
 from support import reference
 
@@ -111,9 +111,21 @@ MARKDOWN = {
         "(<a https://b.example/>https://b.example/</a>)</p>",
     "![alt](https://a.example/x.png)": "<p><a https://a.example/x.png>🖼 alt</a></p>",
     "[t](javascript:alert(1))": "<p>[t](javascript:alert(1))</p>",
-    "$a_1 * b_1$ costs $5 and $6": "<p><code>a_1 * b_1</code> costs $5 and $6</p>",
-    r"\(x^*\) \[y\]": "<p><code>x^*</code> <code>y</code></p>",
-    "$$\nx_1\n$$": "<p><code>x_1</code></p>",
+    "$a_1 * b$ costs $5 and $6": "<p><math><msub><mi>a</mi><mn>1</mn></msub><mo>∗</mo><mi>b</mi>"
+        "</math> costs $5 and $6</p>",
+    r"\(x^*\) \[\foo y\]": r"<p><math><msup><mi>x</mi><mo>∗</mo></msup></math>"
+        r" <code>\foo y</code></p>",
+    "$$\n\\sum_{i=1}^n \\frac{1}{\\sqrt[3]2}\n$$": "<p><math><munderover><mo>∑</mo><mrow><mi>i</mi>"
+        "<mo>=</mo><mn>1</mn></mrow><mi>n</mi></munderover><mfrac><mn>1</mn><mroot><mn>2</mn>"
+        "<mn>3</mn></mroot></mfrac></math></p>",
+    r"$f'^2 \in \mathbb{R}$": "<p><math><msup><mi>f</mi><mrow><mo>′</mo><mn>2</mn></mrow></msup>"
+        "<mo>∈</mo><mi>ℝ</mi></math></p>",
+    r"$\begin{cases}a & \text{if }b\\0\end{cases}$": "<p><math><mrow><mo>{</mo><mtable><mtr><mtd>"
+        "<mi>a</mi></mtd><mtd><mtext>if\u00a0</mtext><mi>b</mi></mtd></mtr><mtr><mtd><mn>0</mn></mtd>"
+        "</mtr></mtable></mrow></math></p>",
+    r"$\left(\hat x\right.$ $\boxed{-1}$": "<p><math><mrow><mo>(</mo><mover><mi>x</mi><mo>^</mo>"
+        "</mover></mrow></math> <math><mrow><mrow><mo>−</mo><mn>1</mn></mrow></mrow></math></p>",
+    "$x_1_2$ $\\frac1$ ${a$": "<p><code>x_1_2</code> <code>\\frac1</code> <code>{a</code></p>",
     "a<br>b H<sub>2</sub>O <i>x": "<p>a<br></br>b H<sub>2</sub>O &lt;i>x</p>".replace("&lt;", "<"),
     "&lt;b&gt; &#65; &amp;": "<p><b> A &</p>",
     "<script>alert(1)</script>": "<p><script>alert(1)</script></p>",
@@ -162,6 +174,33 @@ def test_a_text_that_grows_looks_like_the_whole(chromium: Any, stub: Stub) -> No
         assert page.evaluate(STREAMED, texts) == []
 
 
+SHARES = """(texts) => texts.map((text) => {
+    const time = (act) => {
+        const began = performance.now();
+        act();
+        return performance.now() - began;
+    };
+    const grown = new Markdown(document.createElement("div"));
+    const whole = time(() => grown.update(text.slice(0, -200)));
+    return time(() => {
+        for (let end = text.length - 200; end <= text.length; end += 1)
+            grown.update(text.slice(0, end));
+    }) / 200 / whole;
+})"""
+
+
+def test_a_step_of_a_long_answer_costs_a_small_part_of_the_whole(chromium: Any, stub: Stub) -> None:
+    texts = [
+        "- **an** item `a`\n" * 1200, "1. a\n\n   **b** `c`\n\n" * 1000,
+        "1. a\n   ```py\n   x = [1]\n   ```\n" * 600, "|a|b|\n|-|-|\n" + "|**a**|`b`|\n" * 1500,
+        "> - **a**\n" * 2000, "**a** `b`\n" * 2000, "```py\n" + "x = [1]  # a\n" * 1500,
+        "**a** `b`\n\n- c\n\n" * 1200,
+    ]  # fmt: skip
+    with opened(chromium, stub) as (page, _):
+        shares = page.evaluate(SHARES, texts)
+        assert max(shares) < 0.2, shares
+
+
 SCHEMES = (
     "javascript:alert(1)", "JaVaScRiPt:alert(1)", "java\tscript:alert(1)",
     "&#106;avascript:alert(1)",
@@ -195,6 +234,8 @@ HOSTILE = [
     "*" * 20_000, "[" * 20_000, "`" * 20_001, "> " * 5000, "- " * 5000, "<b>" * 9000, "$" * 9999,
     "a" + " " * 50_000 + "b", "#" * 9000 + " " * 50_000 + "x", "|" * 5000 + "\n" + "|-" * 5000,
     "![" * 9000 + "](" * 9000, "_a" * 9000, "https://" + "(" * 20_000, "\\" * 20_001, "&#x" * 9000,
+    "$$" + "{" * 9000 + "}" * 9000 + "$$", "$$x" + "'" * 9000 + "^a" * 9000 + "$$",
+    "$$" + "\\frac" * 9000 + "$$", "$\\text{<img src=//evil.example>}$", "$<script>a</script>$",
     "`a``b" * 5000, "**a" * 5000 + "b**" * 5000, "\\(" * 20_000, "1. " * 5000, "~" * 9000,
 ]  # fmt: skip
 RENDER = """(texts) => {
@@ -204,7 +245,7 @@ RENDER = """(texts) => {
         document.body.append(root);
         const began = performance.now();
         new Markdown(root).update(text);
-        if (performance.now() - began > 1000) slow.push(text.slice(0, 20));
+        if (performance.now() - began > 1000) slow.push(text);
         for (const node of root.querySelectorAll("*")) {
             tags.add(node.localName);
             if (node.href) links.add(`${node.protocol} ${node.rel}`);
@@ -223,7 +264,11 @@ def test_hostile_texts_run_and_load_nothing(chromium: Any, stub: Stub) -> None:
         requests: list[str] = []
         page.on("request", lambda request: requests.append(request.url))
         rendered = page.evaluate(RENDER, HOSTILE)
-        assert not rendered["slow"]
+        thread = Thread(page)
+        for text in rendered["slow"]:  # or others took the time
+            before = thread.seconds()
+            page.evaluate(RENDER, [text])
+            assert thread.seconds() - before < 1, text[:20]
         assert not set(rendered["tags"]) & {
             "script", "img", "iframe", "style", "link", "base", "meta", "form", "object", "embed",
             "video", "template", "input", "details",
@@ -439,8 +484,10 @@ def test_text_files_by_button_drop_and_paste(chromium: Any, stub: Stub) -> None:
         page.evaluate(give, ["text", "paste"])
         expect(page.locator("#attached li")).to_have_text(["a.md", "drop.txt", "paste.txt"])
         page.get_by_role("button", name="Remove drop.txt").click()
-        for name, data in (("b.bin", b"a\0b"), ("c.txt", b"\xff\xfe"), ("d.png", b"x")):
-            kind = "image/png" if name == "d.png" else ""
+        for name, data in (
+            ("b.bin", b"a\0b"), ("c.txt", b"\xff\xfe"), ("d.png", b"x"), ("e.pdf", b"%PDF-1.7")
+        ):  # fmt: skip
+            kind = {"d.png": "image/png", "e.pdf": "application/pdf"}.get(name, "")
             page.set_input_files("#file", {"name": name, "mimeType": kind, "buffer": data})
             expect(page.locator("#failure p")).to_contain_text(f"{name}: ")
         ask(page, "Explain")
@@ -459,9 +506,9 @@ def test_a_full_context_leaves_out_the_oldest_and_says_so(chromium: Any, stub: S
             ask(page, text.strip())
         stub.answers = [full, text_answer("Done.")]
         ask(page, "four")
-        assert [text[:4] for _, text in sent(stub)] == ["thre", "Fine", "four"] or [
-            text[:4] for _, text in sent(stub)
-        ] == ["two ", "Fine", "thre", "Fine", "four"]
+        # At most 192 of 300 tokens stay, three quarters of the context: by their letters 214
+        # without the first exchange, and 129 without the second.
+        assert [text[:4] for _, text in sent(stub)] == ["thre", "Fine", "four"]
         assert page.inner_text(".dropped") == (
             "Messages above are no longer sent: the context of 4,096 tokens is full."
         )

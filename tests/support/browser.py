@@ -3,7 +3,8 @@
 ``chromium()`` starts one, or skips as ``reference`` does where either is missing; the fixture of
 that name keeps it for a module. ``watched(browser)`` gives a page of a profile of its own; whatever
 its console complains of, exceptions, refusals of a content policy and requests to other hosts
-included, fails the test when the page is closed. ``barriers(page)`` asks axe.
+included, fails the test when the page is closed. ``barriers(page)`` asks axe,
+``Thread(page)`` counts its processor time.
 """
 
 from __future__ import annotations
@@ -88,6 +89,18 @@ def watched(browser: Browser, **context: Any) -> Iterator[tuple[Page, list[str]]
         assert not complaints, "\n".join(complaints)
     finally:
         profile.close()
+
+
+class Thread:
+    """Processor time of a page's main thread: of seconds on the wall others take their part."""
+
+    def __init__(self, page: Page) -> None:
+        self.session = page.context.new_cdp_session(page)
+        self.session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def seconds(self) -> float:
+        rows = self.session.send("Performance.getMetrics")["metrics"]
+        return float({row["name"]: row["value"] for row in rows}["TaskDuration"])
 
 
 def barriers(page: Page) -> list[str]:

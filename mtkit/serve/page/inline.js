@@ -1,10 +1,11 @@
-// Markdown within a line: emphasis, code, links, formulas as text. No text becomes markup unchecked.
+// Markdown within a line: emphasis, code, links, formulas. No text becomes markup unchecked.
 
 const TAGS = words("b i u s em strong sub sup kbd mark small del ins");
 const ENTITIES = {amp: "&", lt: "<", gt: ">", quot: "\"", apos: "'", nbsp: "\u00a0", mdash: "—", ndash: "–", hellip: "…", copy: "©", times: "×", rarr: "→", larr: "←", deg: "°", bull: "•"};
+const MOST_FORMULA = 2000;  // characters
 const MOST_MARKS = 2000;  // of one paragraph; the rest is text
 const INLINE = new RegExp([
-  String.raw`\\\((?<round>[^]{1,2000}?)\\\)|\\\[(?<square>[^]{1,2000}?)\\\]`,
+  String.raw`(?<math>\\[([])`,
   String.raw`(?<escape>\\[!-\/:-@\[-${"`"}{-~])`,
   "(?<!`)(?<ticks>`{1,20})(?!`)",
   String.raw`\$\$(?<double>[^$]{1,2000})\$\$`,
@@ -30,25 +31,28 @@ function link(address, ...children) {
   return element("a", {href: url.href, target: "_blank", rel: "noopener noreferrer", title: url.href}, children);
 }
 
-const formula = (text, is_block = false) =>
-  element("code", {class: is_block ? "math block" : "math", dir: "ltr"}, text.trim());
-
 /** Return the nodes of a text. */
 function inline_nodes(text) {
   const items = [];  // nodes, texts, and the marks that may become emphasis or links
   const brackets = [], tags = [];
-  let at = 0, marks = 0, last_ticks = new Map();
+  const missing = new Map();  // what closes nothing behind here
+  let at = 0, marks = 0;
   const push = (...nodes) => items.push(...nodes);
   INLINE.lastIndex = 0;
   const pattern = new RegExp(INLINE);  // a nested call has its own place
   for (let match; (match = pattern.exec(text)); ) {
     const {index} = match, groups = match.groups, [token] = match;
     let end = index + token.length, node = null;
-    if (groups.escape) node = groups.escape[1];
-    else if (groups.round ?? groups.square ?? groups.double ?? groups.dollar) {
-      node = formula(groups.round ?? groups.square ?? groups.double ?? groups.dollar);
-    } else if (groups.ticks) {
-      const close = closing_ticks(text, end, groups.ticks, last_ticks);
+    if (groups.math) {
+      const close = groups.math === "\\(" ? "\\)" : "\\]";
+      if (!missing.has(close) && text.indexOf(close, end) < 0) missing.set(close, true);
+      const length = missing.has(close) ? -1 : text.slice(end, end + MOST_FORMULA).indexOf(close);
+      node = length > 0 ? formula(text.slice(end, end + length)) : token[1];
+      if (length > 0) end += length + close.length;
+    } else if (groups.escape) node = groups.escape[1];
+    else if (groups.double ?? groups.dollar) node = formula(groups.double ?? groups.dollar);
+    else if (groups.ticks) {
+      const close = closing_ticks(text, end, groups.ticks, missing);
       if (close >= 0) {
         const code = text.slice(end, close).replaceAll("\n", " ");
         node = element("code", {dir: "ltr"}, /^ .*[^ ].* $/.test(code) ? code.slice(1, -1) : code);

@@ -9,6 +9,7 @@ const UNDERLINE = /^ {0,3}(={3,}|-{3,})[ \t]*$/;
 const DELIMITERS = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 const MATH = [["$$", "$$"], ["\\[", "\\]"]];
 const MOST_DEPTH = 12, SHORT = 12;
+const MOST_PARAGRAPH = 2000;  // characters; behind a line that reaches it the next begins, without a gap
 const is_blank = (line) => !line.trim();
 const indent_of = (line) => line.length - line.trimStart().length;
 
@@ -20,7 +21,7 @@ function begins(line) {
     || MATH.some(([open]) => line.startsWith(open));
 }
 
-/** Return the blocks of lines: where each begins, and a function that makes its node. */
+/** Return the blocks of lines: where each begins, and what makes its node; one of a kind can grow in it. */
 function blocks(lines, depth = 0) {
   const rows = [];
   for (let at = 0; at < lines.length; ) {
@@ -58,7 +59,7 @@ function block_at(lines, at, depth) {
     let end = at + 1;
     while (end < lines.length && (/^(?: {4}|\t)/.test(lines[end]) || (is_blank(lines[end]) && /^(?: {4}|\t)/.test(lines[end + 1] ?? "")))) end += 1;
     const text = lines.slice(at, end).map((row) => row.replace(/^(?: {4}|\t)/, "")).join("\n");
-    return {end, code: text, language: "", make: () => code_block(text, "").node};
+    return code_rows(end, text, "");
   }
   return paragraph(lines, at);
 }
@@ -68,18 +69,19 @@ const heading = (level, text) =>
   element(`h${Math.min(level + 2, 6)}`, {dir: "auto", class: `level-${level}`}, inline_nodes(text.trim()));
 
 function paragraph(lines, at) {
-  let end = at + 1;
-  while (end < lines.length && !is_blank(lines[end]) && !begins(lines[end])
-    && !(lines[end].includes("|") && DELIMITERS.test(lines[end + 1] ?? ""))) {
+  let end = at + 1, length = lines[at].length;
+  for (; end < lines.length && length < MOST_PARAGRAPH && !is_blank(lines[end]) && !begins(lines[end])
+    && !(lines[end].includes("|") && DELIMITERS.test(lines[end + 1] ?? "")); end += 1) {
     if (UNDERLINE.test(lines[end])) break;
-    end += 1;
+    length += lines[end].length;
   }
   const text = lines.slice(at, end).map((line) => line.trimStart()).join("\n").trimEnd();
   if (UNDERLINE.test(lines[end] ?? "")) {
     const level = lines[end].trim()[0] === "=" ? 1 : 2;
     return {end: end + 1, make: () => heading(level, text)};
   }
-  return {end, text, make: () => element("p", {dir: "auto"}, inline_nodes(text))};
+  const is_cut = length >= MOST_PARAGRAPH && end < lines.length && !is_blank(lines[end]);
+  return {end, text, make: () => element("p", {dir: "auto", class: is_cut ? "cut" : null}, inline_nodes(text))};
 }
 
 function fence(lines, at, [, indent, marks, info]) {
@@ -89,8 +91,11 @@ function fence(lines, at, [, indent, marks, info]) {
   const cut = new RegExp(`^ {0,${indent.length}}`);
   const text = lines.slice(at + 1, end).map((line) => line.replace(cut, "")).join("\n");
   const language = info.trim().split(/[\s{,:]/)[0];
-  return {end: Math.min(end + 1, lines.length), code: text, language, make: () => code_block(text, language).node};
+  return code_rows(Math.min(end + 1, lines.length), text, language);
 }
+
+const code_rows = (end, text, language) =>
+  ({end, kind: `code ${language}`, make: () => code_block("", language), grow: ({code}) => code.update(text)});
 
 /** Return a block of code, and the Code in it that can grow. */
 function code_block(text, language) {
@@ -122,14 +127,18 @@ function quote(lines, at, depth) {
     rows.push(lines[end].replace(QUOTE, ""));
     end += 1;
   }
-  return {end, make: () => element("blockquote", {dir: "auto"}, blocks(rows, depth + 1).map((row) => row.make()))};
+  const make = () => {
+    const node = element("blockquote", {dir: "auto"});
+    return {node, markdown: new Markdown(node, depth + 1)};
+  };
+  return {end, kind: "quote", make, grow: ({markdown}) => markdown.update(rows.join("\n"))};
 }
 
 function list(lines, at, [, margin, marker], depth) {
   const is_ordered = /\d/.test(marker), items = [];
   let end = at, width = 0, is_loose = false, gap = false;
   for (; end < lines.length; end += 1) {
-    const line = lines[end].replace(/^\t+/, (tabs) => " ".repeat(4 * tabs.length)), indent = indent_of(line);
+    const line = lines[end][0] === "\t" ? lines[end].replace(/^\t+/, (tabs) => " ".repeat(4 * tabs.length)) : lines[end], indent = indent_of(line);
     if (is_blank(line)) {
       gap = true;
       items.at(-1).push("");
@@ -152,15 +161,26 @@ function list(lines, at, [, margin, marker], depth) {
   }
   while (end > at && is_blank(lines[end - 1])) end -= 1;
   const start = is_ordered && Number.parseInt(marker, 10) !== 1 ? Number.parseInt(marker, 10) : null;
-  return {end, make: () => element(is_ordered ? "ol" : "ul", {start, dir: "auto"}, items.map((rows) => list_item(rows, is_loose, depth)))};
+  const make = () => ({node: element(is_ordered ? "ol" : "ul", {start, dir: "auto"}), items: []});
+  return {end, kind: `list ${is_ordered} ${start}`, make, grow: (state) => grow_list(state, items, is_loose, depth)};
 }
 
-function list_item(rows, is_loose, depth) {
-  const task = /^\[([ xX])\][ \t]+/.exec(rows[0]);
-  if (task) rows = [rows[0].slice(task[0].length), ...rows.slice(1)];
-  const children = blocks(rows, depth + 1).flatMap((row) =>
-    row.text === undefined || is_loose ? [row.make()] : inline_nodes(row.text));
-  return element("li", {class: task && "task"}, task ? (task[1] === " " ? "☐ " : "☑ ") : null, children);
+/** Change the items of a list that differ: while it streams, the last of them. */
+function grow_list({node, items}, rows, is_loose, depth) {
+  rows.forEach((lines, at) => {
+    const text = lines.join("\n"), [task = ""] = /^\[[ xX]\][ \t]+/.exec(lines[0]) ?? [];
+    let item = items[at];
+    if (item?.text === text && item.is_loose === is_loose) return;
+    if (item?.task !== task || item.is_loose !== is_loose) {
+      const own = element("li", {class: task ? "task" : null}, task ? (task[1] === " " ? "☐ " : "☑ ") : null);
+      if (item) item.node.replaceWith(own);
+      else node.append(own);
+      item = items[at] = {node: own, task, is_loose, markdown: new Markdown(own, depth + 1, !is_loose)};
+    }
+    item.text = text;
+    item.markdown.update(text.slice(task.length));
+  });
+  for (const item of items.splice(rows.length)) item.node.remove();
 }
 
 function cells(line) {
@@ -184,23 +204,39 @@ function table(lines, at) {
     return element("tr", {}, head.map((_, column) =>
       element(tag, {dir: "auto", class: kinds[column], scope: tag === "th" && "col"}, inline_nodes(texts[column] ?? ""))));
   };
-  return {end, make: () => element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Table"},
-    element("table", {}, element("thead", {}, row(lines[at], "th")), element("tbody", {}, lines.slice(at + 2, end).map((line) => row(line, "td")))))};
+  const make = () => {
+    const body = element("tbody");
+    const node = element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Table"},
+      element("table", {}, element("thead", {}, row(lines[at], "th")), body));
+    return {node, body, lines: []};
+  };
+  const grow = ({body, lines: before}) => {
+    const after = lines.slice(at + 2, end);
+    const same = after.findIndex((line, place) => line !== before[place]);
+    while (body.rows.length > (same < 0 ? after.length : same)) body.lastChild.remove();
+    body.append(...after.slice(body.rows.length).map((line) => row(line, "td")));
+    before.splice(0, before.length, ...after);
+  };
+  return {end, kind: `table ${lines[at]}\n${lines[at + 1]}`, make, grow};
 }
 
-/** The nodes of a text that grows, in an element of its own. */
+/** The nodes of a text that grows, in an element of its own; paragraphs of a tight list have none. */
 class Markdown {
-  constructor(root) {
-    this.root = root;
+  constructor(root, depth = 0, is_tight = false) {
+    Object.assign(this, {root, depth, is_tight, lead: root.childNodes.length});
     this.clear();
   }
 
   clear() {
-    this.root.replaceChildren();
+    this.cut(this.lead);
     this.text = "";
     this.from = 0;  // where the blocks begin that may still change
-    this.count = 0;  // nodes before them
-    this.open = null;  // the code in the last block
+    this.count = this.lead;  // nodes before them
+    this.open = null;  // the first of them, if it can grow
+  }
+
+  cut(count) {
+    while (this.root.childNodes.length > count) this.root.lastChild.remove();
   }
 
   update(text) {
@@ -209,25 +245,30 @@ class Markdown {
     if (!text.startsWith(this.text)) this.clear();
     this.text = text;
     const lines = text.slice(this.from).split("\n");
-    const rows = blocks(lines);
+    const rows = blocks(lines, this.depth);
     if (!rows.length) return;
-    const last = rows.at(-1);
-    if (this.open && rows.length === 1 && last.code !== undefined && last.language === this.open.language) {
-      this.open.code.update(last.code);
-      return;
-    }
-    while (this.root.childNodes.length > this.count) this.root.lastChild.remove();
-    this.open = null;
-    for (const row of rows.slice(0, -1)) this.root.append(row.make());
-    if (last.code === undefined) this.root.append(last.make());
-    else {
-      const {code, node} = code_block(last.code, last.language);
-      this.open = {code, language: last.language};
-      this.root.append(node);
-    }
+    const is_same = this.open !== null && rows[0].kind === this.open.kind;
+    this.cut(this.count + (is_same ? 1 : 0));
+    const states = rows.map((row, at) => this.show(row, at === 0 && is_same ? this.open : null));
     // A short line may become an item of the list before it.
-    const free = Math.min(rows.length, last.text !== undefined && last.text.length < SHORT ? 2 : 1);
-    this.count = this.root.childNodes.length - free;
-    this.from += lines.slice(0, rows.at(-free).at).reduce((sum, line) => sum + line.length + 1, 0);
+    const last = rows.at(-1);
+    const free = states.slice(last.text !== undefined && last.text.length < SHORT ? -2 : -1);
+    this.open = free[0].kind ? free[0] : null;
+    this.count = this.root.childNodes.length - free.reduce((sum, {size}) => sum + size, 0);
+    this.from += lines.slice(0, rows.at(-free.length).at).reduce((sum, line) => sum + line.length + 1, 0);
+  }
+
+  show(row, state) {
+    if (!row.kind) {
+      const nodes = this.is_tight && row.text !== undefined ? inline_nodes(row.text).filter(Boolean) : [row.make()];
+      this.root.append(...nodes);
+      return {size: nodes.length};
+    }
+    if (!state) {
+      state = {...row.make(), kind: row.kind, size: 1};
+      this.root.append(state.node);
+    }
+    row.grow(state);
+    return state;
   }
 }
