@@ -145,7 +145,7 @@ def main(argv: list[str] | None = None) -> int:
     if not args or args[0] in ("-h", "--help", "help"):
         if args[1:] and args[0] == "help":
             return _help(args[1:])
-        return _write(overview())
+        return _write(_folded(overview()))
     from mtkit.errors import IN_SHELL
 
     IN_SHELL.append(True)
@@ -188,6 +188,21 @@ def overview() -> str:
     )
 
 
+def _folded(text: str) -> str:
+    """Fold lines that are longer than the terminal is wide, below where their text begins."""
+    columns = _help_width() + 2
+    if columns > max(map(len, text.split("\n"))):
+        return text
+    from textwrap import TextWrapper
+
+    lines = []
+    for line in text.split("\n"):
+        margin = " " * (len(line) - len(line.rpartition("  ")[2]))
+        wrapper = TextWrapper(columns, subsequent_indent=margin, break_on_hyphens=False)
+        lines += wrapper.wrap(line) or [""]
+    return "\n".join(lines)
+
+
 def _help(words: list[str]) -> int:
     """Print the help of a command, or a topic, or both."""
     from mtkit.commands.help import topic_text
@@ -195,8 +210,8 @@ def _help(words: list[str]) -> int:
     text = topic_text(words)
     if text is None or words[0] in COMMANDS:
         code = _run(words[0], ["--help"])
-        return code if text is None else _write(f"\n{text}")
-    return _write(text)
+        return code if text is None else _write(_folded(f"\n{text}"))
+    return _write(_folded(text))
 
 
 def _take_color(args: list[str]) -> list[str]:

@@ -1,9 +1,9 @@
 """Draw what commands show on a terminal: ``python -m tools.screens [NAME ...]`` (``make screens``).
 
 Each picture of docs/screens/ is what the real commands send to a pseudo terminal of 80 or 120
-columns, in a copy of the files that a clone has, drawn by rich. Its <desc> has the text: a screen
-reader reads it, and ``tests/upkeep/test_screens.py`` compares it with a fresh run. docs/screens.md
-shows all.
+columns (60, too, for what is typed most), in a copy of the files that a clone has, drawn by rich,
+dark or light as the reader has it. Its <desc> has the text: a screen reader reads it, and
+``tests/upkeep/test_screens.py`` compares it with a fresh run. docs/screens.md shows all.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 COLUMNS = (80, 120)
+NARROW = 60
+COMMON = (
+    "help", "inspect", "check", "edit", "convert", "encode", "chat", "generate", "serve", "bench",
+)  # fmt: skip
 MODEL = "mtkit/data/default-model.gguf"
 SPM = "tests/fixtures/spm-bpe/tokenizer.model"
 HF = "tests/fixtures/bbpe-8k/tokenizer.json"
@@ -149,6 +153,11 @@ _COLORS = (
     [(72, 79, 88), (255, 123, 114), (86, 211, 100), (227, 179, 65), (121, 172, 255),
      (210, 153, 255), (86, 212, 221), (217, 217, 217)],
 )  # fmt: skip
+_LIGHT = {
+    "0d1117": "fff", "d9d9d9": "1f2328", "87898b": "59636e", "ff7b72": "b3261e", "56d364": "116329",
+    "e3b341": "7d4e00", "79acff": "0550ae", "d299ff": "6639ba", "56d4dd": "0b6b74",
+}  # fmt: skip
+"""Dark -> light: backgrounds, texts, remarks, and the colors above that a text can have."""
 _STYLE = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <desc>@desc@</desc>
@@ -225,7 +234,25 @@ def picture(name: str, columns: int) -> str:
         unique_id="s",
     )
     drawn = re.sub(r' clip-path="url\(#s-line-\d+\)"|<text[^>]*>\s*</text>', "", drawn)
-    return re.sub(r"^\s+|\s+$", "", drawn, flags=re.M).replace("@desc@", escape(plain)) + "\n"
+    drawn = re.sub(r"^\s+|\s+$", "", drawn, flags=re.M).replace("@desc@", escape(plain)) + "\n"
+    return with_light(drawn)
+
+
+def with_light(drawn: str) -> str:
+    """Give a dark picture the colors for readers who prefer a light one."""
+    style, end, rest = drawn.partition("</style>")
+    rules = [
+        f'rect[fill="#0d1117"]{{fill:#{_LIGHT["0d1117"]}}}.s-title{{fill:#{_LIGHT["d9d9d9"]}}}'
+    ]
+    for name, color in re.findall(r"^(\.s-r\d+) \{ fill: #(\w+)", style, re.M):
+        if color in _LIGHT:
+            rules.append(f"{name}{{fill:#{_LIGHT[color]}}}")
+    return f"{style}\n@media(prefers-color-scheme:light){{{''.join(rules)}}}{end}{rest}"
+
+
+def widths(name: str) -> tuple[int, ...]:
+    """Return the columns of the pictures of a name."""
+    return (NARROW, *COLUMNS) if name in COMMON else COLUMNS
 
 
 def _cut(line: Text, columns: int) -> Lines:
@@ -245,12 +272,14 @@ def page() -> str:
     """Return docs/screens.md."""
     out = [
         "# Screens\n",
-        "The commands on a terminal of 80 columns; below each picture is a link to 120 columns.",
+        "The commands on a terminal of 80 columns; below each picture are links to other widths.",
         "When output is piped, columns are separated by tabs. `make screens` draws real output.\n",
     ]
     for name, (title, _) in SCREENS.items():
         out.append(f"## {title}\n\n![{title}](screens/{name}-80.svg)\n")
-        out.append(f"[120 columns](screens/{name}-120.svg)\n")
+        others = [columns for columns in widths(name) if columns != 80]
+        links = [f"[{columns} columns](screens/{name}-{columns}.svg)" for columns in others]
+        out.append(" · ".join(links) + "\n")
     return "\n".join(out)
 
 
@@ -259,7 +288,7 @@ def main() -> None:
     folder = os.path.join(ROOT, "docs", "screens")
     os.makedirs(folder, exist_ok=True)
     for name in sys.argv[1:] or SCREENS:
-        for columns in COLUMNS:
+        for columns in widths(name):
             path = os.path.join(folder, f"{name}-{columns}.svg")
             drawn = picture(name, columns)
             if os.path.exists(path):
