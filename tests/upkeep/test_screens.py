@@ -64,9 +64,8 @@ def test_a_picture_shows_what_the_commands_show(path: Path) -> None:
     # What is drawn is what is told, without the title of the window.
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn.partition('-matrix">')[2])
     assert squeezed("".join(texts)) == squeezed(told)
-    if (
-        name not in {"sx", "hash"} and path.stem != "bench-60"
-    ):  # examples are for pasting, hashes stand as sha256sum has them
+    # Examples are for pasting, hashes stand as sha256sum has them.
+    if name not in {"sx", "hash"} and path.stem != "bench-60":
         shown = re.sub(r"^\$ .*", "", shown, flags=re.M)
         assert max(map(len, shown.splitlines())) <= int(columns)
 
