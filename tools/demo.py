@@ -32,6 +32,9 @@ What to type next:
   mtkit encode "Hello, MNN!"
   mtkit inspect tests/fixtures/spm-bpe/tokenizer.model
   mtkit --help
+  pip install '.[generate,serve]'  # compiles llama.cpp, which takes minutes; then:
+  mtkit chat
+  mtkit serve                      # and open http://127.0.0.1:8080
 """
 
 
