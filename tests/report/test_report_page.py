@@ -226,6 +226,7 @@ def test_two_files_are_compared_and_each_is_shown(chromium: Browser, tmp_path: P
         said = page.locator("#comparison").inner_text()
         assert "of 200 texts" in said
         assert re.search(r"… \d+ in all", said)
+        page.set_viewport_size({"width": 390, "height": 800})
         assert barriers(page) == []
         assert page.locator("#sizes").count() == 1
         page.locator("#file").select_option("1")

@@ -110,7 +110,7 @@ function boxes(label, groups, wide, high) {
         }),
       );
       const line = (text, down) => drawing(  // beside the tile, whose name says it in full
-        "text", {x: place.x + 5, y: place.y + down, "aria-hidden": "true"}, fitting(text, place.w - 7, 6),
+        "text", {x: place.x + 5, y: place.y + down, "aria-hidden": "true"}, fitting(text, place.w - 7, 7),
       );
       tile.addEventListener("click", place.item.open);
       tiles.push(tile);

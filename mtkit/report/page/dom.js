@@ -69,7 +69,7 @@ function facts(rows) {
 /** A small table that is there whole; numbers stand on the right. */
 function smallTable(caption, heads, rows) {
   const right = (at) => (heads[at].endsWith(">") ? "right" : null);
-  return element("div", {class: "wide"}, element(
+  return element("div", {class: "wide", role: "region", tabindex: "0", "aria-label": caption}, element(
     "table", {class: "small"},
     element("caption", {}, caption),
     element("thead", {}, element("tr", {}, heads.map((head, at) => element(
