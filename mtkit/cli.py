@@ -210,8 +210,8 @@ def _help(words: list[str]) -> int:
     text = topic_text(words)
     if text is None or words[0] in COMMANDS:
         code = _run(words[0], ["--help"])
-        return code if text is None else _write(_folded(f"\n{text}"))
-    return _write(_folded(text))
+        return code if text is None else _write(f"\n{text}")
+    return _write(text)
 
 
 def _take_color(args: list[str]) -> list[str]:
