@@ -72,10 +72,8 @@ _COMPUTE = frozenset(
     ["generate", "chat", "perplexity", "logits", "imatrix", "quantize", "sx", "bench"]
 )
 """Commands in which llama.cpp computes, and may end the process."""
-_MAP = frozenset(
-    ["check", "diff", "hash", "convert", "report", "compare", "dump", "trim", "split", "merge"]
-)
-"""Commands that read long files as they are mapped, and write none of them in place."""
+_UNGUARDED = frozenset(["serve", "config", "completion", "formats"])
+"""Commands without a file that they read as it is mapped; a server would keep all of them."""
 _CALLING = ("--verify", "--imatrix", "--type", "--outtype")
 """Options with which ``convert`` calls it, too."""
 INTERRUPTED = 130
@@ -286,7 +284,7 @@ def _run(name: str, args: list[str]) -> int:
 
 def _guarded(name: str, call: Callable[[], object]) -> object:
     """Run a command; an error where a file that it maps was truncated meanwhile."""
-    if name not in _MAP:
+    if name in _UNGUARDED:
         return call()
     from mtkit.base import binary
 

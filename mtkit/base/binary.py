@@ -14,6 +14,7 @@ import os
 import stat
 import struct
 import sys
+from _weakref import ref
 from contextlib import contextmanager
 
 from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError, system_message
@@ -218,8 +219,20 @@ class MappedFile(mmap.mmap):
 
     def close(self) -> None:
         """Unmap the file."""
+        self.note_cut()
         super().close()
         self.guard = None
+
+    def __del__(self) -> None:
+        self.note_cut()
+
+    def note_cut(self) -> None:
+        """Remember for ``require_whole`` whether the file was truncated."""
+        try:
+            if _guarded is not None and self.guard is not None:
+                self.guard.require_whole()
+        except FormatError:
+            _cut.append(self.path)
 
     def opened(self) -> int:
         """Open the file again and return its descriptor; -1 where its name is another's by now."""
@@ -345,13 +358,16 @@ def map_file(path: str, *, guard: bool = False) -> Buffer:
             if mapped.guard and mapped.status.st_size < len(mapped):  # it took what is left for all
                 raise FormatError("is being truncated", source=path)
             if _guarded is not None:
-                _guarded.append(mapped)
+                _guarded.append(ref(mapped))
             return mapped
     except OSError as error:
         raise UsageError(system_message(error), source=path) from None
 
 
-_guarded: list[MappedFile] | None = None
+_guarded: list[ref[MappedFile]] | None = None
+"""Files in use; to keep them would keep a descriptor each."""
+_cut: list[str] = []
+"""Paths of those that were truncated."""
 
 
 @contextmanager
@@ -359,6 +375,7 @@ def guard_all() -> Iterator[None]:
     """Guard all files that are mapped meanwhile; an error at the end where one was truncated."""
     global _guarded  # noqa: PLW0603
     before, _guarded = _guarded, []
+    _cut.clear()
     try:
         yield
     finally:
@@ -370,13 +387,20 @@ def guard_all() -> Iterator[None]:
 
 def require_whole() -> None:
     """Raise where one of them is not what it was: zeros were read of it."""
-    for mapped in _guarded or ():
-        try:
-            if mapped.guard is not None:
-                mapped.guard.require_whole()
-        except FormatError:
-            what, hint = "was truncated or overwritten while it was read", "run the command again"
-            raise ResourceError(what, source=mapped.path, hint=hint) from None
+    for reference in _guarded or ():
+        mapped = reference()
+        if mapped is not None:
+            mapped.note_cut()
+    if _guarded is not None and _cut:
+        what, hint = "was truncated or overwritten while it was read", "run the command again"
+        raise ResourceError(what, source=_cut[0], hint=hint)
+
+
+def unguard(data: Buffer) -> None:
+    """Let the file of which this is a part be changed: this process is about to do it."""
+    origin = data.obj if isinstance(data, memoryview) else data
+    if isinstance(origin, MappedFile):
+        origin.guard = None
 
 
 def _guard(mapped: MappedFile) -> native.Guard | None:

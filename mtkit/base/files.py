@@ -280,6 +280,21 @@ def write_files(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = 
 
 
 @contextmanager
+def temporary_folder(*, above: str | None = None) -> Iterator[str]:
+    """Make a folder that is gone in the end, also where a signal or a library ends the process."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="mtkit-", dir=above) as folder:
+        tell("part", folder)
+        signals = list(_orderly())
+        try:
+            yield folder
+        finally:
+            for signal, number in signals:
+                signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
 def folder_for(path: str) -> Iterator[None]:
     """Make a folder and those that it lies in; what was made leaves when there is an error."""
     if os.path.isfile(path):

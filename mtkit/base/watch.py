@@ -49,6 +49,8 @@ _FILE = 4
 """Bytes of a descriptor in a message."""
 _MOST_CALLS, _PAGE = 64, 4096
 HANG_SECONDS = 50
+_MOST_BETWEEN = 2.0
+"""Seconds between two looks at a child that count."""
 _numbers = count()
 _state: dict[str, Any] = {
     "channel": None, "late": b"", "restarts": False, "allowed": False,
@@ -183,8 +185,13 @@ class _Reports:
         self.has_ended |= what == "end"
 
     def remove_parts(self) -> None:
-        """Remove the parts of files that were on their way."""
+        """Remove the parts of files that were on their way, and temporary folders."""
+        import shutil
+
         for path in self.parts:
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+                continue
             with suppress(OSError):
                 os.unlink(path)
 
@@ -193,15 +200,22 @@ class Silence:
     """How long threads that are in a call have done nothing."""
 
     def __init__(self) -> None:
-        self._threads: dict[int, tuple[int | None, int]] = {}
+        self._threads: dict[int, tuple[int | None, float]] = {}
+        self._last = time.monotonic()
 
     def lasts(self, threads: Iterable[int]) -> bool:
-        """Tell whether one has hung for ``HANG_SECONDS``; to be asked once a second."""
+        """Tell whether one has hung for ``HANG_SECONDS``; to be asked once a second.
+
+        The clock counts, as a busy machine asks late; but no more of it than ``_MOST_BETWEEN``,
+        since all processes may have been stopped.
+        """
+        now = time.monotonic()
+        passed, self._last = min(now - self._last, _MOST_BETWEEN), now
         before, self._threads = self._threads, {}
         for thread in filter(None, threads):
             used = _used_time(thread)
-            last, seconds = before.get(thread, (None, 0))
-            seconds = seconds + 1 if used is not None and used == last else 0
+            last, seconds = before.get(thread, (None, 0.0))
+            seconds = seconds + passed if used is not None and used == last else 0.0
             self._threads[thread] = used, seconds
         return any(seconds >= HANG_SECONDS for _, seconds in self._threads.values())
 

@@ -12,11 +12,11 @@ import os
 from collections import Counter
 from fnmatch import fnmatchcase
 from math import prod
-from tempfile import TemporaryDirectory
 
 from mtkit.architectures.decoder_rows import POOLING, POOLINGS, SUPPRESS, SUPPRESSED
 from mtkit.architectures.tensor_match import recognize, refuse_faults
 from mtkit.base.escape import shown
+from mtkit.base.files import temporary_folder
 from mtkit.base.process import ProgressCount
 from mtkit.base.record import Record
 from mtkit.checkpoints import safetensors
@@ -303,7 +303,7 @@ def convert_to_folder(
     refuse_unfinished(file)
     if file.byte_order == "big":
         above = os.path.dirname(os.path.abspath(folder))
-        with TemporaryDirectory(dir=above if os.path.isdir(above) else None) as little:
+        with temporary_folder(above=above if os.path.isdir(above) else None) as little:
             try:
                 return convert_to_folder(
                     write_little(file, little), dst, kind=kind, max_bytes=max_bytes,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from mtkit.base.files import temporary_folder
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, MissingExtra, MtkitError, NoToken, ResourceError, UsageError
 
@@ -144,9 +145,7 @@ def library_answers_in_memory(
     program: Program, files: Mapping[str, bytes], texts: Sequence[str], references: Sequence[Answer]
 ) -> tuple[str, list[Answer]]:
     """As ``library_answers``, for files in memory, the main one first."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         for name, content in files.items():
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(content)

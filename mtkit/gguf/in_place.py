@@ -16,6 +16,7 @@ import stat
 import struct
 from hashlib import sha256
 
+from mtkit.base.binary import require_whole, unguard
 from mtkit.base.files import check_target, lock, sync_folder, write_files
 from mtkit.base.process import Closeable
 from mtkit.errors import ResourceError, UsageError, wording
@@ -77,6 +78,8 @@ class InPlace(Closeable):
         end = len(new) - _common_length(old[::-1], new[::-1])
         old, new = old[start:end], new[start:end]
         body = _HEAD.pack(_MAGIC, len(file.data), start, len(new)) + old + new
+        require_whole()
+        unguard(file.data)
         write_files({self._journal: body + sha256(body).digest()})
         sync_folder(os.path.dirname(self.path))
         self._put(start, new)

@@ -59,12 +59,11 @@ def from_file(path: str | os.PathLike[str], *, allow_loss: Collection[str] = ())
         LossError: Written as tokenizer.json, the tokenizer would give ordinary text different ids.
         UnsupportedError: The tokenizer cannot be written as tokenizer.json.
     """
-    import tempfile
-
+    from mtkit.base.files import temporary_folder
     from mtkit.conversion.tokenizer import convert
 
     transformers = _transformers()
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         convert(os.fspath(path), folder + os.sep, to="hf", allow_loss=allow_loss)
         return _own(transformers.PreTrainedTokenizerFast.from_pretrained(folder))
 

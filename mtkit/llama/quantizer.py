@@ -2,7 +2,8 @@
 
 Started by ``mtkit.llm.quantization``. Each line on stdout is a JSON array: ["step", number, count]
 for each tensor; in a dry run ["type", tensor, new type]; ["fallback", tensor, type of the mix, new
-type], all of these before the first step. What llama.cpp refuses is one line on stderr and the exit
+type], all of these before the first step; ["done"] at the end, since the library can end the
+process with exit code 0, too. What llama.cpp refuses is one line on stderr and the exit
 code of that error.
 
 Source: llama-quant.cpp of llama.cpp; tools/quantize (how an importance matrix becomes weights).
@@ -59,6 +60,7 @@ def main(job: str) -> None:
         leave(error.located(settings["name"]))
     except MemoryError:
         leave(ResourceError("out of memory", source=settings["name"]))
+    _print_event("done")
     os._exit(0)
 
 

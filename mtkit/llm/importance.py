@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from mtkit.base.files import check_target
+from mtkit.base.files import check_target, temporary_folder
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.llama import SlotContext
 from mtkit.llama.importance import Importance, Products, read_importance, write_importance
@@ -242,9 +242,7 @@ def temporary_matrix(
     model: str, texts: Sequence[tuple[str, bytes]], *, progress: Progress = lambda _: None
 ) -> Iterator[str]:
     """Make an importance matrix with llama-imatrix's defaults; yields the path of its file."""
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory(prefix="mtkit-imatrix-") as folder:
+    with temporary_folder() as folder:
         path = os.path.join(folder, "imatrix.gguf")
         importance_matrix(TextSettings(model=model), texts, path, progress=progress)
         yield path

@@ -336,6 +336,7 @@ def _run(
     tell("stage", f"quantizing {source}")
     types: dict[str, str] = {}
     fallbacks: dict[str, tuple[str, str]] = {}
+    is_done = False
     with (
         tempfile.TemporaryFile() as errors,
         subprocess.Popen(  # noqa: S603  this interpreter
@@ -349,7 +350,9 @@ def _run(
             assert process.stdout is not None
             for line in process.stdout:
                 event, *values = json.loads(line)
-                if event == "type":
+                if event == "done":
+                    is_done = True
+                elif event == "type":
                     types[values[0]] = values[1]
                 elif event == "fallback":
                     fallbacks[values[0]] = values[1], values[2]
@@ -373,7 +376,7 @@ def _run(
         raise UnsupportedError(what, source=str(job["name"]), hint=hint)
     if code in KINDS and message:
         raise KINDS[code](message.removeprefix("mtkit: "))
-    if code:
+    if code or not is_done:
         reason = f": {message}" if message else ""
         raise ResourceError(
             f"llama.cpp's quantizer ended {exit_name(code)}{reason}", source=source,

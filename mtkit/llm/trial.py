@@ -49,6 +49,11 @@ _WALL = 20
 _ROOM = 1 << 30
 """Memory that it may take besides the size of the file, for vocabulary, context and computing."""
 _MOST_REMEMBERED = 1000
+_HUNG = -1000
+"""In place of the exit code of a child that was ended because it hung; no signal has this number.
+"""
+_SENT = ("with SIGINT", "with SIGTERM", "with SIGHUP", "with SIGQUIT")
+"""Ends that somebody else wanted: no fault of the file or of llama.cpp."""
 KINDS = {
     kind.exit_code: kind for kind in (UsageError, FormatError, UnsupportedError, ResourceError)
 }
@@ -302,8 +307,8 @@ def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, byt
     """Run ``llama.trial.main`` in a new process.
 
     Returns:
-        Its exit code (negative for a signal, 1 where there can be no process; that of SIGTERM
-        where it hung), stdout and stderr; None where it does not end in time.
+        Its exit code (negative for a signal, 1 where there can be no process; ``_HUNG``), stdout
+        and stderr; None where it does not end in time.
     """
     import subprocess
 
@@ -315,15 +320,16 @@ def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, byt
         )  # fmt: skip
     except OSError:
         return 1, b"", b""
-    silence = Silence()
+    silence, has_hung = Silence(), False
     with child:
         try:
             for _ in range(seconds):
                 with suppress(subprocess.TimeoutExpired):
                     outputs = child.communicate(timeout=1)
-                    return child.returncode, *outputs
+                    return _HUNG if has_hung else child.returncode, *outputs
                 if silence.lasts([child.pid]):
-                    child.terminate()
+                    has_hung = True
+                    child.kill()
         finally:
             child.kill()
     return None
@@ -341,16 +347,19 @@ def exit_name(code: int) -> str:
 
 def _death(path: str, code: int, stage: str, message: str, seconds: int) -> Exception:
     """Return what is raised for a child that did not end by itself."""
+    if code == _HUNG:
+        what = f"llama.cpp hung for {HANG_SECONDS} s while {stage}"
+        return ResourceError(what, source=path, hint=_BROKEN)
     name = exit_name(code)
     if name == "with SIGXCPU":
         return _timeout_error(path, seconds)
-    if name == "with SIGTERM":
-        what = f"llama.cpp hung for {HANG_SECONDS} s while {stage}"
-        return ResourceError(what, source=path, hint=_BROKEN)
     if name == "with SIGKILL":
         return ResourceError(
             f"llama.cpp was killed while {stage}", source=path, hint="it may have run out of memory"
         )
+    if name in _SENT:
+        what = f"the test load was ended {name} while {stage}"
+        return ResourceError(what, source=path, hint="run the command again")
     return _Death(f"ended {name}", stage, message)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 
-from mtkit.base.files import write_files
+from mtkit.base.files import folder_for, write_files
 from mtkit.errors import FormatError, UnsupportedError, UsageError, system_message
 
 TYPE_CHECKING = False
@@ -65,15 +65,15 @@ def write(table: Rows, source: str, folder: str, *, force: bool = False) -> dict
             SCALES: hashlib.sha256(factors).hexdigest(),
         },
     }
-    os.makedirs(folder, exist_ok=True)
-    write_files(
-        {
-            os.path.join(folder, EMBEDDINGS): embeddings,
-            os.path.join(folder, SCALES): factors,
-            os.path.join(folder, ABOUT): (json.dumps(about, indent=1) + "\n").encode(),
-        },
-        force=force,
-    )
+    with folder_for(folder):
+        write_files(
+            {
+                os.path.join(folder, EMBEDDINGS): embeddings,
+                os.path.join(folder, SCALES): factors,
+                os.path.join(folder, ABOUT): (json.dumps(about, indent=1) + "\n").encode(),
+            },
+            force=force,
+        )
     return about
 
 

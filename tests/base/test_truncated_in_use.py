@@ -9,16 +9,20 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
+from kills import ended, forked
 from support import FIXTURES
 
 import mtkit
+from mtkit import cli
 from mtkit.base import binary
 from mtkit.base.binary import MappedFile, Source, map_file
 from mtkit.base.files import write_files
 from mtkit.errors import FormatError, ResourceError
-from mtkit.sources.locate import TOKENIZER, shipped
+from mtkit.sources.locate import MODEL, TOKENIZER, shipped
 
 ROOT = Path(__file__).parents[2]
 CHANGED = "was truncated or overwritten while it was in use; load it again"
@@ -145,8 +149,13 @@ def test_guards_end_with_their_mappings(mtok: Path) -> None:
         assert mapped.guard is None
 
 
+@guarded
 def test_without_a_guard_nothing_is_asked(mtok: Path) -> None:
-    Source.open(str(mtok)).require_whole()
+    sources = [Source.open(str(mtok), guard=guard) for guard in (False, True)]
+    os.truncate(mtok, 100)
+    sources[0].require_whole()
+    with pytest.raises(FormatError, match=CHANGED):
+        sources[1].require_whole()
     Source("", b"").require_whole()
 
 
@@ -198,3 +207,62 @@ def test_what_a_command_reads_is_asked_at_its_end(size: int, tmp_path: Path) -> 
     with pytest.raises(ResourceError, match=r"model: was truncated .*run the command again"):
         command()
     write_files({str(target): b"a later command in the same process"})
+
+
+LINES = """
+inspect m.gguf; token hello -t m.gguf; report m.gguf -o new.html; check m.gguf; hash m.gguf;
+dump metadata m.gguf; edit m.gguf --set general.name=x -o new.gguf; diff m.gguf m.gguf;
+edit m.gguf --set general.file_type=7 --in-place; convert-endian m.gguf -o new.gguf;
+split m.gguf --max-tensors 20 -o new; quantize m.gguf new.gguf Q8_0 --allow-requantize;
+convert m.gguf --to hf-model -o new/; sx quantize-embeddings m.gguf -o new; logits hi -m m.gguf;
+trim m.gguf --keep ids -o new.gguf; imatrix -m m.gguf -f ids -o new.gguf
+"""
+
+
+@pytest.mark.parametrize("line", [line.strip() for line in LINES.split(";")])
+@guarded
+def test_a_model_that_is_truncated_under_a_command(line: str, tmp_path: Path) -> None:
+    """As soon as it is mapped, to any length: a line, exit code 5, and no file."""
+    pytest.importorskip("mtkit._native")
+    shutil.copy(shipped(MODEL), tmp_path / "m.gguf")
+    (tmp_path / "ids").write_text("5\n6\n7\n")
+    errors = tmp_path / "errors"
+    rng = Random(line)
+
+    def run() -> int:
+        real = binary.Source.__init__
+
+        def truncate(source: Source, name: str, data: Any, **others: Any) -> None:
+            real(source, name, data, **others)
+            if name == "m.gguf" and isinstance(data, MappedFile):
+                os.truncate(name, rng.randrange(len(data)))
+
+        binary.Source.__init__ = truncate  # type: ignore[method-assign]  # this is a fork
+        os.chdir(tmp_path)
+        sys.stderr = errors.open("w", buffering=1)
+        return cli.main(line.split())
+
+    assert ended(forked(run)) == 5, errors.read_text()
+    said = errors.read_text()
+    assert said.count("\n") == 1
+    assert "m.gguf: was truncated" in said or "m.gguf: is being truncated" in said
+    assert {path.name for path in tmp_path.iterdir()} == {"m.gguf", "ids", "errors"}
+
+
+def test_files_that_are_read_do_not_stay_open(tmp_path: Path) -> None:
+    pytest.importorskip("mtkit._native")
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 1000)
+    count = len(os.listdir("/dev/fd"))
+
+    def run() -> None:
+        with binary.guard_all():
+            for _ in range(20):
+                assert map_file(str(path))
+            assert len(os.listdir("/dev/fd")) <= count + 1
+            mapped = map_file(str(path))
+            os.truncate(path, 500)
+            del mapped  # what was closed meanwhile counts, too
+
+    with pytest.raises(ResourceError, match="was truncated"):
+        run()

@@ -31,7 +31,7 @@ from mtkit.corpus import documents
 from mtkit.corpus.documents import Reading, read_documents, units_of
 from mtkit.corpus.job import Job, Parts
 from mtkit.corpus.run import JobSettings, encode
-from mtkit.errors import UsageError
+from mtkit.errors import ResourceError, UsageError
 from mtkit.tokenizer.load import load as mtkit_load
 
 if sys.version_info >= (3, 14):
@@ -343,6 +343,26 @@ def test_bad_documents(what, mtkit, tmp_path) -> None:
     done = mtkit("corpus", "encode", "a.jsonl", "-t", TOKENIZER, "-o", "o.npy", "--skip-bad")
     assert b"bad documents left out\t1\n" in done.stdout
     assert np.load(tmp_path / "o.npy").tolist() == expected(["a"], [])[0]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".bz2", ".zst"])
+@pytest.mark.parametrize("kind", [".txt", ".jsonl"])
+def test_what_unpacks_beyond_all_measure(kind, suffix, tmp_path, monkeypatch) -> None:
+    """One text or many: it ends with the first piece too many, whatever is left."""
+    most, size = 1 << 18, 1 << 20
+    monkeypatch.setattr(documents, "_ALWAYS_BYTES", most)
+    monkeypatch.setattr(documents, "_PIECE_BYTES", 1 << 16)
+    bomb = {".txt": b"a" * size, ".jsonl": b'{"text": "%s"}\n' % (b"a" * 1000) * (size >> 10)}[kind]
+    path = tmp_path / f"a{kind}{suffix}"
+    path.write_bytes(PACK[suffix](bomb))
+    monkeypatch.setattr(documents, "_MOST_TIMES", len(bomb) // path.stat().st_size // 4)
+    (unit,), _ = units_of([str(path)], Reading())
+    blocks = read_documents(unit, Reading())
+    with pytest.raises(ResourceError, match=r"unpacks to more than \d+ times its size"):
+        list(blocks)
+    monkeypatch.setattr(documents, "_ALWAYS_BYTES", len(bomb))
+    blocks = read_documents(unit, Reading())
+    assert sum(len(block.texts) for block in blocks) == (1 if kind == ".txt" else size >> 10)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz", ".bz2", ".zst"])

@@ -16,64 +16,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deaths import TEXT, environment
 from libraries import reference
 
+from mtkit.sources.locate import MODEL, shipped
+
 pytestmark = pytest.mark.skipif(not hasattr(signal, "sigwaitinfo"), reason="no sigwaitinfo here")
-HOOK = """
-import ctypes, os, signal, sys
-how, where, count = os.environ["DEATH"].split()
-import mtkit.base.watch as watch
-import mtkit.llama.shared_library as shared
-watch.HANG_SECONDS = 2
-load, calls = shared._load, [0]
 
-def die():
-    if how.startswith("SIG"):
-        libc, number = ctypes.CDLL(None), getattr(signal, how)
-        libc.signal(number, None)
-        libc.kill(os.getpid(), number)
-    elif how == "exit":
-        ctypes.CDLL(None).exit(7)
-    elif how == "hang":
-        ctypes.CDLL(None).sleep(60)
-    os._exit(int(how))
 
-def hooked():
-    load()
-    module = shared._modules["module"]
-    name = {"load": "llama_model_load_from_file"}.get(where, "llama_decode")
-    real = getattr(module, name)
-
-    def call(*arguments):
-        calls[0] += 1
-        tokens = arguments[1].n_tokens if where == "batch" else 0
-        is_trial = "mtkit.llama.trial" in " ".join(sys.orig_argv)
-        if where == "run" and is_trial:
-            return real(*arguments)
-        if (tokens if where == "batch" else calls[0]) >= int(count):
-            die()
-        return real(*arguments)
-
-    setattr(module, name, call)
-
-shared._load = hooked
-"""
-TEXT = "Once upon a time there was a small server that told stories to children"
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the cache of those commands in whose trial nothing dies: one is enough."""
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
-def dying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def dying(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return what runs a command line whose llama.cpp dies, and gives exit code and outputs."""
     reference("llama_cpp")
-    (tmp_path / "hook").mkdir()
-    (tmp_path / "hook" / "sitecustomize.py").write_text(HOOK)
-    paths = [str(tmp_path / "hook"), *filter(None, sys.path)]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "tmp").mkdir()
     monkeypatch.delenv("MTKIT_TRIAL", raising=False)
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
 
     def run(death: str, *args: object, folder: Path = tmp_path) -> tuple[int, str, str]:
         monkeypatch.setenv("DEATH", death)
+        if death.split()[1] in ("run", "quantize"):
+            monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
         line = [sys.executable, "-m", "mtkit", *map(str, args)]
         done = subprocess.run(
             line, check=False, capture_output=True, text=True, cwd=folder, timeout=300
@@ -93,26 +62,39 @@ def dying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         ("0 run 1", "ended the process with exit code 0 while computing"),
         ("hang run 3", "hung for 2 s while computing with "),
         ("hang load 1", "hung for 2 s while loading"),
+        ("SIGTERM batch 3", "ended with SIGTERM while computing; run the command again"),
         ("SIGKILL run 12", "was killed, perhaps because memory ran out, while computing"),
     ],
 )
 def test_a_command(dying: Any, death: str, says: str) -> None:
     code, _, errors = dying(death, "generate", TEXT, "-n", 16, "-q")
     assert (code, errors.count("\n")) == (5, 1)
-    assert "llama.cpp " + says in errors
+    assert says in errors
 
 
 @pytest.mark.parametrize(
-    "line", ["chat hi -n 4", "perplexity text", "logits hi", "imatrix -f text -o m.gguf --force"]
+    ("death", "line"),
+    [
+        ("SIGSEGV run 1", "chat hi -n 4"),
+        ("SIGSEGV run 1", "perplexity text"),
+        ("SIGSEGV run 1", "logits hi"),
+        ("hang run 10", "imatrix -f text -o m.gguf --force --batch 512"),
+        ("SIGABRT run 1", "quantize m o Q4_0 --allow-requantize --imatrix-from text"),
+        ("SIGILL quantize 10", "quantize m o Q4_0 --allow-requantize"),
+    ],
 )
-def test_other_commands_leave_nothing(dying: Any, line: str, tmp_path: Path) -> None:
+def test_other_commands_leave_nothing(dying: Any, death: str, line: str, tmp_path: Path) -> None:
+    """Every death in every command: ``python -m tools.deaths``."""
     folder = tmp_path / "work"
     folder.mkdir()
-    (folder / "text").write_text(f"{TEXT}. " * 120)
-    code, _, errors = dying("SIGSEGV run 1", *line.split(), folder=folder)
-    assert code == 5, errors
-    assert "llama.cpp ended with SIGSEGV while computing" in errors
-    assert [path.name for path in folder.iterdir()] == ["text"]
+    (folder / "text").write_text(f"{TEXT}. " * 400)
+    (folder / "m").symlink_to(shipped(MODEL))
+    code, _, errors = dying(death, *line.split(), folder=folder)
+    assert (code, errors.count("\n")) == (5, 1), errors
+    how = "hung for 2 s" if death.startswith("hang") else f"ended with {death.split(maxsplit=1)[0]}"
+    assert how in errors
+    assert {path.name for path in folder.iterdir()} == {"text", "m"}
+    assert not list((tmp_path / "tmp").iterdir())
 
 
 def test_a_signal_for_the_parent_reaches_the_child(dying: Any, tmp_path: Path) -> None:

@@ -81,12 +81,12 @@ class Trials:
         shutil.copy(model, self._inputs / "m.gguf")
         (self._inputs / "keep.txt").write_text("5\n6\n7\n")
         if work.name == "merge":
-            assert _ended(_mtkit(self._inputs, "split", "m.gguf", "--max-tensors", "20")) == 0
+            assert ended(_mtkit(self._inputs, "split", "m.gguf", "--max-tensors", "20")) == 0
             for path in self._inputs.glob("m-*"):
                 path.rename(path.with_name(path.name.replace("m-", "s-")))
         if "folder" in work.args:
             args = ("convert", "m.gguf", "--to", "hf-model", "-o", "folder")
-            assert _ended(_mtkit(self._inputs, *args)) == 0
+            assert ended(_mtkit(self._inputs, *args)) == 0
         self.old = dict.fromkeys(work.out, b"old")
         if work.in_place:
             self.old = {"m.gguf": (self._inputs / "m.gguf").read_bytes()}
@@ -94,7 +94,7 @@ class Trials:
         self._warm()
         self._fresh(old=False)
         began = time.monotonic()
-        assert _ended(self._begin()) == 0, work
+        assert ended(self._begin()) == 0, work
         self.seconds = time.monotonic() - began
         self.new = self._found()
         assert all(self.new.values()), work
@@ -111,7 +111,7 @@ class Trials:
         pid = self._begin()
         time.sleep(self.seconds * rng.random())
         os.kill(pid, signal.SIGKILL)
-        _ended(pid)
+        ended(pid)
         if self.work.name == "quantize":  # until its child's exec the child has the lock, too
             time.sleep(0.05)
         found, names = self._found(), self._names()
@@ -119,7 +119,7 @@ class Trials:
         assert all(name.endswith(IN_PLACE if self.work.in_place else LEFT) for name in left), left
         before = self.old if old else dict.fromkeys(self.old, b"")
         state = self._state(found, before, journal="m.gguf.journal" in left)
-        assert _ended(self._begin()) == 0, (self.work, state)
+        assert ended(self._begin()) == 0, (self.work, state)
         assert self._found() == self.new, (self.work, state)
         assert self._names() == self._all, (self.work, state, self._names() - self._all)
         return state
@@ -182,10 +182,10 @@ def _mtkit(folder: Path, *args: str) -> int:
             os.dup2(sink, 2)
         return cli.main([*args])
 
-    return _forked(work)
+    return forked(work)
 
 
-def _forked(work: Callable[[], int]) -> int:
+def forked(work: Callable[[], int]) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -196,5 +196,5 @@ def _forked(work: Callable[[], int]) -> int:
         os._exit(code)
 
 
-def _ended(pid: int) -> int:
+def ended(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -84,9 +84,8 @@ def bench(
       mtkit sx bench model.gguf en.jsonl zh.jsonl --draft small.gguf --sx-static-vocab vocab.txt
       mtkit sx bench model.gguf en.jsonl --acceptance 0.6,0.8 --temp 0 --plot costs --json
     """
-    import tempfile
-
     from mtkit.base import plotting
+    from mtkit.base.files import temporary_folder
     from mtkit.commands.inputs import find_model
     from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
 
@@ -95,7 +94,7 @@ def bench(
     rates = _numbers(acceptance, "--acceptance", 0, 1)
     levels = _numbers(temperatures, "--temp", 0, 10)
     path = find_model(target)
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         drafting = DraftSettings(
             draft=None if draft is None else find_model(draft), draft_max=draft_max,
             draft_auto=not no_draft_auto, exact=not no_exact, sx_static_vocab=vocabulary,
