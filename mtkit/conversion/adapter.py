@@ -143,9 +143,9 @@ def convert_adapter(
         keys[model_keys.NAME_KEY] = Key(model_keys.NAME_KEY, "string", name)
     size = sum(tensor.n_bytes for tensor in tensors)
     if not dry_run:
-        make_folder(dst, target)
         try:
-            write_ggufs({target: gguf_chunks(keys.values(), tensors)}, force=force)
+            with make_folder(dst, target):
+                write_ggufs({target: gguf_chunks(keys.values(), tensors)}, force=force)
         except LossError as error:
             raise error.located(path) from None
         size = os.path.getsize(target)

@@ -438,10 +438,10 @@ def convert_model(
         if dry_run:
             check_targets(dst, names, force=force)
             return gguf.conversion(names, sum(map(_file_size, files.values())))
-        make_folder(dst, target)
         # The first file comes last: a set is opened by it, and then all others are there.
         last_first = reversed(files.items())
-        write_ggufs({name: draft.chunks() for name, draft in last_first}, force=force)
+        with make_folder(dst, target):
+            write_ggufs({name: draft.chunks() for name, draft in last_first}, force=force)
         if progress is not None:
             total = sum(draft.n_bytes for draft in gguf.draft.tensors.values())
             progress(total, total)
@@ -555,8 +555,8 @@ def convert_checkpoint(
     if dry_run:
         check_targets(dst, [target], force=force)
     else:
-        make_folder(dst, target)
-        write_ggufs({target: draft.chunks()}, force=force)
+        with make_folder(dst, target):
+            write_ggufs({target: draft.chunks()}, force=force)
     return Conversion(
         path=target,
         paths=(target,),
@@ -610,8 +610,8 @@ def convert_whole(
     if dry_run:
         check_targets(dst, [target], force=force)
     else:
-        make_folder(dst, target)
-        write_ggufs({target: draft.chunks()}, force=force)
+        with make_folder(dst, target):
+            write_ggufs({target: draft.chunks()}, force=force)
     return Conversion(
         path=target, paths=(target,), format_name="gguf", losses=(),
         assumptions=ggml.ASSUMPTIONS if is_old else (), verified=(),

@@ -9,9 +9,10 @@ before anything reaches the disk. ``find_refusal`` measures what a refused conve
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from math import prod
 
-from mtkit.base.files import check_target
+from mtkit.base.files import check_target, folder_for
 from mtkit.base.record import Record, replace
 from mtkit.conversion.verification import Comparison, Verification, memory_source, plain_ids, verify
 from mtkit.errors import (
@@ -33,6 +34,7 @@ from mtkit.tokenizer.tokenizer import Tokenizer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+    from contextlib import AbstractContextManager
 
     from mtkit.checkpoints.safetensors import NewWeight
     from mtkit.formats.contract import Format, Loss, WriteOptions, Written
@@ -90,10 +92,10 @@ def _target_name(name: str, stem: str) -> str:
     return stem + name if name.startswith(".") else name
 
 
-def make_folder(dst: str | os.PathLike[str] | None, target: str) -> None:
+def make_folder(dst: str | os.PathLike[str] | None, target: str) -> AbstractContextManager[object]:
     """Create the folder that ``dst`` names; the folder of a file that it names has to exist."""
-    if _names_folder(dst, target):
-        os.makedirs(os.path.dirname(target), exist_ok=True)
+    is_named = _names_folder(dst, target)
+    return folder_for(os.path.dirname(target)) if is_named else nullcontext()
 
 
 def _names_folder(dst: str | os.PathLike[str] | None, target: str) -> bool:
@@ -242,8 +244,8 @@ def convert(
         raise source_itself(source.source)
     verified = verify(source, module, written, allow_loss)
     if not dry_run:
-        make_folder(dst, next(iter(targets)))
-        write_ggufs(targets, force=force)
+        with make_folder(dst, next(iter(targets))):
+            write_ggufs(targets, force=force)
     else:
         check_targets(dst, targets, force=force)
     return Conversion(

@@ -123,8 +123,8 @@ def convert_vocabulary(
     if dry_run:
         check_targets(dst, targets, force=force)
     else:
-        make_folder(dst, next(iter(targets)))
-        write_ggufs(targets, force=force)
+        with make_folder(dst, next(iter(targets))):
+            write_ggufs(targets, force=force)
     return Conversion(
         path=next(iter(targets)),
         paths=tuple(targets),

@@ -248,6 +248,7 @@ class Encoding:
         disallowed_special: Listed = "all",
     ) -> list[list[int]]:
         """Return the ids of many texts; as ``encode``."""
+        text = list(text)  # which may be an iterator
         for string in text:
             allowed = self._allowed(string, allowed_special, disallowed_special)
         if text and not allowed:

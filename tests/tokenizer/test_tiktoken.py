@@ -79,6 +79,7 @@ def test_encoding(encodings) -> None:
                     assert answer(theirs.encode_to_numpy, text, **options) == wanted
                 wanted = answer(theirs.encode_batch, TEXTS, **options)
                 assert answer(mine.encode_batch, TEXTS, **options) == wanted
+    assert mine.encode_batch(iter(["a b"])) == theirs.encode_batch(iter(["a b"]))
     assert mine.encode_ordinary_batch(TEXTS) == theirs.encode_ordinary_batch(TEXTS)
 
 
