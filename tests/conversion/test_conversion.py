@@ -494,3 +494,20 @@ def test_a_vocabulary_becomes_any_other(mtkit: Run, tmp_path: Path, name: str) -
     other = load(tmp_path / "new.gguf")
     ids = [each.encode_ids(MODEL_TEXTS[1], add_special_tokens=False) for each in (one, other)]
     assert ids[0] == ids[1]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_for_files_that_cannot_be_written(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise UsageError("the disk is full")
+
+    monkeypatch.setattr("mtkit.conversion.tokenizer.write_ggufs", refuse)
+    folder = tmp_path / "new" / "one"
+    if there:
+        folder.mkdir(parents=True)
+    with pytest.raises(UsageError, match="the disk is full"):
+        convert(FIXTURES / BBPE, f"{folder}/", to="mtok")
+    assert folder.exists() == there
+    assert folder.parent.exists() == there
