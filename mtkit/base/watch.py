@@ -47,7 +47,7 @@ _DIE_WITH_PARENT = 1
 _MOST_BYTES = 1 << 16
 _FILE = 4
 """Bytes of a descriptor in a message."""
-_MOST_CALLS, _PAGE = 64, 4096
+_MOST_CALLS, _MOST_WORKS, _PAGE = 64, 256, 4096
 HANG_SECONDS = 50
 _MOST_BETWEEN = 2.0
 """Seconds between two looks at a child that count."""
@@ -55,6 +55,7 @@ _numbers = count()
 _state: dict[str, Any] = {
     "channel": None, "late": b"", "restarts": False, "allowed": False,
     "calls": memoryview(bytearray(4 * _MOST_CALLS)).cast("I"),
+    "works": memoryview(bytearray(8 * _MOST_WORKS)).cast("Q"),
 }  # fmt: skip
 speakers: list[Callable[[str], object]] = []
 """What ``say`` calls: the library itself never prints."""
@@ -118,6 +119,13 @@ class Calling:
         self._cell[0] = 0
 
 
+def work_cell() -> memoryview:
+    """Return a place for the number of what is computed, 0 for nothing: ``Death.works``."""
+    at = next(_numbers) % _MOST_WORKS
+    cell: memoryview = _state["works"][at : at + 1]
+    return cell
+
+
 def say(text: str) -> None:
     """Say something to whoever runs a command, which is nobody unless ``cli`` is there."""
     for speaker in speakers:
@@ -137,12 +145,14 @@ class Death(Exception):
         has_started: What the process was to do had begun (``tell("ready")``).
         hint: What to do about it, where that does not depend on the command.
         connections: Copies of sockets that it held, each with its text; the caller closes them.
+        works: The numbers in its cells of ``work_cell``.
     """
 
     def __init__(self, how: str, reports: _Reports, hint: str = "") -> None:
         super().__init__(f"llama.cpp {how} while {reports.stage}")
         self.hint, self.has_started = hint, reports.has_started
         self.connections = list(reports.held.values())
+        self.works = reports.works
 
 
 class _Reports:
@@ -154,6 +164,7 @@ class _Reports:
         self.stage, self.has_started, self.has_ended = "starting", False, False
         self.parts: set[str] = set()
         self.held: dict[str, tuple[int, str]] = {}
+        self.works: set[int] = set()
 
     def read(self) -> None:
         """Read what came."""
@@ -287,7 +298,8 @@ def run_watched(run: Callable[[], T], *, restarts: bool = False) -> T:
     reader, writer = _socket.socketpair()
     reader.setblocking(False)
     writer.setblocking(False)
-    parent, calls = os.getpid(), memoryview(mmap.mmap(-1, _PAGE)).cast("I")[:_MOST_CALLS]
+    parent, page = os.getpid(), memoryview(mmap.mmap(-1, _PAGE))
+    works, calls = page[-8 * _MOST_WORKS :].cast("Q"), page[: 4 * _MOST_CALLS].cast("I")
     on_child = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it has no exit code
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     child = os.fork()
@@ -300,6 +312,7 @@ def run_watched(run: Callable[[], T], *, restarts: bool = False) -> T:
         try:
             status = _wait(child, numbers, reports, calls)
             reports.read()
+            reports.works = set(works) - {0}
         finally:
             reader.close()
             signal.sigtimedwait({signal.SIGIO}, 0)  # pending, it would end this process
@@ -307,7 +320,7 @@ def run_watched(run: Callable[[], T], *, restarts: bool = False) -> T:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         raise _outcome(status, reports)
     reader.close()
-    _state.update(channel=writer, restarts=restarts, calls=calls)
+    _state.update(channel=writer, restarts=restarts, calls=calls, works=works)
     signal.signal(signal.SIGCHLD, on_child or signal.SIG_DFL)
     _die_with(parent)
     try:

@@ -51,6 +51,31 @@ class ServerClosed(ResourceError):
     """The server is ending."""
 
 
+deadly: set[int] = set()
+"""What llama.cpp was computing at two of its deaths: ``work_number`` of each."""
+
+
+class DeadlyRequest(ResourceError):
+    """llama.cpp would probably end the process again."""
+
+
+def work_number(path: str, ids: Sequence[int], terms: object = None) -> int:
+    """Return a number for what a model computes, the same in all processes of a server.
+
+    Raises:
+        DeadlyRequest: It is not to be computed.
+    """
+    number = hash((path, tuple(ids), terms)) & _NUMBERS or 1
+    if number in deadly:
+        raise DeadlyRequest(
+            "llama.cpp ended the process twice while it computed this; it is not tried again"
+        )
+    return number
+
+
+_NUMBERS = (1 << 64) - 1
+
+
 class CacheBreak(Record):
     """Where a prompt and what its slot remembered part.
 
@@ -197,9 +222,10 @@ class Job:
             wait.
         cancelled: Set from any thread, ends it before its next token, without an event.
         request: The number of the request that asks for it.
+        work: Its ``work_number``.
     """
 
-    request = 0
+    request = work = 0
 
     def __init__(
         self, ids: Sequence[int], terms: Terms, limit: int, emit: Callable[[Any], None]

@@ -14,6 +14,7 @@ import msgspec
 
 from mtkit._version import __version__
 from mtkit.base.record import replace
+from mtkit.base.watch import work_cell
 from mtkit.chat.answer import begins_in_reasoning
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.llama import Grammar
@@ -23,7 +24,7 @@ from mtkit.llm.media import Media
 from mtkit.llm.reasoning import find_reasoning, prompt_tail
 from mtkit.llm.vectors import Pooler, own_pooling
 from mtkit.serve.conversation import Conversation, is_reasoning_alone, prompt_end
-from mtkit.serve.media import NO_MEDIA, RequestMedia
+from mtkit.serve.job import work_number
 from mtkit.serve.reply import Problem
 from mtkit.serve.request import in_grammar_thread
 from mtkit.serve.stop_text import CHANNEL_SIGNS, ReasoningSigns
@@ -127,7 +128,7 @@ class Vectors:
         note: Callable[[str], None],
     ) -> None:
         """Prepare; the context is made for the first text."""
-        self._scheduler = scheduler
+        self._scheduler, self._path, self._work = scheduler, runner.model.path, work_cell()
         kind = settings.pooling or own_pooling(runner.header.tensors)
         trained = max(runner.model.n_ctx_train, settings.context.n_ubatch)
         self._pooler = Pooler(
@@ -144,8 +145,18 @@ class Vectors:
 
     async def of(self, prompts: Sequence[list[int]], pooling: str | None = None) -> list[Any]:
         """Return the vectors of texts."""
-        vector = self._pooler.vector
-        return [await self._compute(partial(vector, ids, pooling)) for ids in prompts]
+        path = self._path
+        return [
+            await self._compute(partial(self._vector, work_number(path, ids), ids, pooling))
+            for ids in prompts
+        ]
+
+    def _vector(self, work: int, ids: list[int], pooling: str | None) -> Any:
+        self._work[0] = work
+        try:
+            return self._pooler.vector(ids, pooling)
+        finally:
+            self._work[0] = 0
 
     async def check(self, pooling: str | None = None) -> None:
         """See that the model can do that, before texts are tokenized for it."""

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from mtkit.base.escape import printable
 from mtkit.chat.process import ProcessLost
 from mtkit.errors import MtkitError
-from mtkit.serve.job import PromptTooLong, QueueFull, ServerClosed
+from mtkit.serve.job import DeadlyRequest, PromptTooLong, QueueFull, ServerClosed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def problem_of(error: Exception) -> Problem:
         return Problem(429, str(error), headers={"retry-after": str(error.seconds)})
     if isinstance(error, ServerClosed):
         return Problem(503, str(error))
+    if isinstance(error, DeadlyRequest):  # the header is known to OpenAI's and Anthropic's clients
+        return Problem(500, str(error), headers={"x-should-retry": "false"})
     if isinstance(error, ProcessLost):
         return Problem(503, str(error), headers={"retry-after": "1"})
     if isinstance(error, MtkitError):

@@ -20,10 +20,11 @@ from importlib.util import find_spec
 
 from mtkit.base import watch
 from mtkit.base.record import replace
-from mtkit.errors import ResourceError, UsageError
+from mtkit.errors import ResourceError, UsageError, format_count
 from mtkit.memory_plan.plan import available_memory
 from mtkit.serve.access import keys_of, names_of
 from mtkit.serve.addresses import bind_sockets
+from mtkit.serve.job import deadly
 from mtkit.serve.load import open_scheduler, settings_of_models
 
 TYPE_CHECKING = False
@@ -129,6 +130,7 @@ def serve(
             run(sockets, settings.load)
             return
         load, deaths = settings.load, deque([-_CALM_SECONDS] * _MOST_DEATHS, _MOST_DEATHS)
+        works: set[int] = set()
         while True:
             try:
                 watch.run_watched(partial(run, sockets, load), restarts=True)
@@ -139,7 +141,13 @@ def serve(
                     hint = "another build of llama-cpp-python may help"
                     raise ResourceError(str(death), hint=hint) from None
                 load = replace(load, repack=False)
-                on_death(f"{death}; the server starts again without repacking (--no-repack)")
+                what = "the server starts again without repacking (--no-repack)"
+                if again := works & death.works:
+                    count = format_count(len(again), "request")
+                    what += f", and refuses {count} that llama.cpp computed both times"
+                deadly.update(again)
+                works |= death.works
+                on_death(f"{death}; {what}")
             else:
                 return  # the child
 

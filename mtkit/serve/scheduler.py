@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 
 from mtkit.errors import UnsupportedError, UsageError, format_count
-from mtkit.serve.job import JobFailure, PromptTooLong, ServerClosed
+from mtkit.serve.job import JobFailure, PromptTooLong, ServerClosed, work_number
 from mtkit.serve.queue import JobQueue
 from mtkit.serve.slot import Slot
 
@@ -188,6 +188,9 @@ class Scheduler:
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Queue jobs, all or none."""
+        for job in jobs:
+            terms = (job.terms.sampler, job.limit)
+            job.work = work_number(self.context.model.path, job.ids, terms)
         with self._change:
             self._check_open()
             self._queue.add(jobs, self._mean_seconds)
@@ -293,8 +296,7 @@ class Scheduler:
             try:
                 slot.begin(job, self._count)
             except Exception as error:  # noqa: BLE001  one bad job does not end the others
-                if slot.job is not None:
-                    slot.forget()
+                slot.free() if slot.job is None else slot.forget()
                 job.emit(JobFailure(error))
             self.on_events()  # what begins an answer is written while its prompt is computed
         return False

@@ -23,6 +23,7 @@ from concurrent.futures import wait
 
 from mtkit.base.binary import open_input
 from mtkit.base.files import write_files
+from mtkit.base.watch import work_cell
 from mtkit.errors import FormatError, UnsupportedError, UsageError, system_message
 from mtkit.llama.media import first_of, row_of, text_ids, whole_chunks
 from mtkit.llm.media import lag_of
@@ -258,8 +259,8 @@ class Slot:
         self.generated = 0
         self._is_shortened = False
         self.scales: tuple[float, ...] = ()
-        self.turn = self._echoed = self._lag = 0
-        self.encoding: Future[None] | None = None
+        self.turn = self._echoed = 0
+        self._work = work_cell()
 
     @property
     def state(self) -> Literal["idle", "prompt", "generating"]:
@@ -340,7 +341,8 @@ class Slot:
     def begin(self, job: Job, used: int) -> None:
         """Take a job."""
         context, ids, terms = self._context, job.ids, job.terms
-        context.model.check_ids(text_ids(ids) if terms.chunks else ids)
+        self._work[0] = job.work
+        context.model.check_ids(ids)
         self._sampler = Sampler(context, terms.sampler, distributions=terms.sampled)
         common = self.common(job) if terms.cached else 0
         old = self.ids[: self.past]
@@ -507,6 +509,7 @@ class Slot:
 
     def free(self) -> None:
         """Leave the job; what was computed is remembered."""
+        self._work[0] = 0
         if self.job is not None:
             (self._grammar or self._sampler).close()
             self.job, self._grammar, self.proposal = None, None, _NO_PROPOSAL

@@ -23,6 +23,16 @@ from mtkit.sources.locate import MODEL, shipped
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "sigwaitinfo"), reason="no sigwaitinfo here")
 
+def die():
+    if how.startswith("SIG"):
+        libc, number = ctypes.CDLL(None), getattr(signal, how)
+        libc.signal(number, None)
+        getattr(libc, "raise")(number)  # in this thread: another would take its time
+    elif how == "exit":
+        ctypes.CDLL(None).exit(7)
+    elif how == "hang":
+        ctypes.CDLL(None).sleep(60)
+    os._exit(int(how))
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -127,9 +137,15 @@ def test_a_server_starts_again(dying: Any, tmp_path: Path) -> None:
         assert {answer.headers["retry-after"] for answer in answers} == {"1"}
         assert all(b"ended the process" in answer.read() for answer in answers)
         assert _ask(port, 2).status == 200
-        said = log.read_text()
-        assert said.count("llama.cpp ended with SIGILL while computing") == 1
-        assert "starts again without repacking" in " ".join(said.split())
+        assert [_ask(port, 40).status for _ in range(2)] == [503, 500]
+        refused = _ask(port, 40)  # it was computed at two deaths
+        assert (refused.status, refused.headers["x-should-retry"]) == (500, "false")
+        assert b"computed this; it is not tried again" in refused.read()
+        assert _ask(port, 2).status == 200
+        said = " ".join(log.read_text().split())
+        assert said.count("llama.cpp ended with SIGILL while computing") == 2
+        assert said.count("starts again without repacking") == 2
+        assert said.count("refuses 1 request that llama.cpp computed both times") == 1
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     finally:
