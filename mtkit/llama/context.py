@@ -355,7 +355,10 @@ class Context(Memory):
         self._embeddings: Batch | None = None
         self._media: Batch | None = None
         pointer, number = ctypes.c_void_p, ctypes.c_int32
-        prototype = ctypes.CFUNCTYPE(pointer, pointer, number)
+        # a device is waited for here; without one, the lock of Python is not worth giving away
+        has_device = lib.llama_supports_gpu_offload()
+        kind = ctypes.CFUNCTYPE if has_device else ctypes.PYFUNCTYPE
+        prototype = kind(pointer, pointer, number)
         dll = lib._lib  # noqa: SLF001  typed anew: a plain address costs a fifth of a pointer object
         self._logits_at = prototype(("llama_get_logits_ith", dll))
         self._hidden_at = prototype(("llama_get_embeddings_ith", dll))

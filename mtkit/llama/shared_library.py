@@ -78,6 +78,16 @@ _KEPT_LINES = 40
 _DEBUG, _WARN, _ERROR, _CONTINUED = 1, 3, 4, 5  # ggml.h; the package has them otherwise
 _ON_WINDOWS = ("ggml.dll", "ggml-base.dll")
 """Libraries beside llama.dll."""
+_SHORT_CALLS = (
+    "llama_vocab_is_eog", "llama_vocab_get_attr", "llama_token_to_piece",
+    "llama_memory_seq_rm", "llama_memory_seq_pos_min", "llama_memory_seq_pos_max",
+    "llama_model_n_swa", "llama_sampler_accept", "llama_sampler_free",
+    "llama_sampler_chain_init", "llama_sampler_chain_add", "llama_sampler_init_top_k",
+    "llama_sampler_init_top_p", "llama_sampler_init_min_p", "llama_sampler_init_temp",
+    "llama_sampler_init_dist", "llama_sampler_init_penalties",
+)  # fmt: skip
+"""Functions that keep Python's lock: to get it back, a thread waits while another one computes,
+0.5 ms in a server, each time."""
 _modules: dict[str, Any] = {}
 _abort_lock = threading.Lock()
 
@@ -167,6 +177,11 @@ def _load() -> None:
     except (OSError, RuntimeError, AttributeError) as error:
         raise UnsupportedError(f"{PACKAGE} does not load: {error}") from None
     _modules["module"] = module
+    for name in _SHORT_CALLS:
+        call = getattr(module, name, None)
+        if call is not None:
+            prototype = ctypes.PYFUNCTYPE(call.restype, *call.argtypes)
+            setattr(module, name, prototype((name, module._lib)))  # noqa: SLF001
     # The package has installed a callback of its own; the object must outlive every call.
     _modules["log"] = module.llama_log_callback(log.take)
     module.llama_log_set(_modules["log"], ctypes.c_void_p(0))

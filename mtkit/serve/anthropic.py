@@ -14,6 +14,7 @@ from mtkit.serve.answer import Answers, Reply, send_reply
 from mtkit.serve.bodies import Format, Message, MessageCount, Schema, schema_of, template_variables
 from mtkit.serve.conversation import messages_from_anthropic, tools_from_anthropic
 from mtkit.serve.job import PromptTooLong, Terms
+from mtkit.serve.model import translate
 from mtkit.serve.reply import Problem, json_response, sse_event
 from mtkit.serve.request import read_body, read_json, read_with_sampler
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 async def count_tokens(request: Request, served: ServedModel) -> Response:
     """Count the tokens of a conversation."""
     fields = read_body(MessageCount, await read_json(request), served.unknown)
-    ids = await served.chat_ids(_conversation_of(fields, served))
+    conversation = await translate(request, lambda: _conversation_of(fields, served))
+    ids = await served.chat_ids(conversation)
     return json_response({"input_tokens": len(ids)})
 
 
@@ -47,7 +49,7 @@ async def messages(request: Request, served: ServedModel) -> Response:
     if output is not None:
         form = Format("json_schema", json_schema=Schema(output.schema))
         schema = schema_of(form, body, "output_config.format")
-    conversation = _conversation_of(fields, served)
+    conversation = await translate(request, lambda: _conversation_of(fields, served))
     terms = Terms(
         sampler, fields.max_tokens, fields.stop_sequences, speculative=fields.speculative,
         adapters=served.adapters(fields.lora),

@@ -212,6 +212,18 @@ class Terms(Record):
     reasoning: Reasoning | None = None
     chunks: Mapping[int, Chunk] = MappingProxyType({})
 
+    @property
+    def is_costly(self) -> bool:
+        """Whether to choose a token takes much longer than for a plain answer."""
+        sampler = self.sampler
+        is_held = sampler.grammar is not None or sampler.json_schema is not None
+        is_long = max(len(self.stops), len(sampler.logit_bias)) > _FEW
+        return is_held or is_long or self.top is not None
+
+
+_FEW = 16
+"""Stop strings, or biases."""
+
 
 class Job:
     """A prompt to be answered.
@@ -223,6 +235,8 @@ class Job:
         cancelled: Set from any thread, ends it before its next token, without an event.
         request: The number of the request that asks for it.
         work: Its ``work_number``.
+        is_costly: A token takes the server much longer than a plain one, or it is a further answer
+            to one request: plain answers go first.
     """
 
     request = work = 0
@@ -231,7 +245,7 @@ class Job:
         self, ids: Sequence[int], terms: Terms, limit: int, emit: Callable[[Any], None]
     ) -> None:
         self.ids, self.terms, self.limit, self.emit = list(ids), terms, limit, emit
-        self.cancelled = False
+        self.cancelled, self.is_costly = False, terms.is_costly
 
 
 class Timings:

@@ -21,7 +21,7 @@ from mtkit.llm.media import PLACE
 from mtkit.serve.answer import AnswerReply, send_reply, while_connected
 from mtkit.serve.bodies import Complete, Detokenize, Infill, Saved, Tokenize
 from mtkit.serve.job import JobEnd, Terms
-from mtkit.serve.model import SHORT_TEXT, run_in_thread
+from mtkit.serve.model import run_in_thread
 from mtkit.serve.prompt import Fim, prompt_ids, prompt_of, prompts_of
 from mtkit.serve.reply import Problem, json_response
 from mtkit.serve.request import (
@@ -266,7 +266,7 @@ async def tokenize(request: Request, served: ServedModel) -> Response:
     def answer() -> Response:
         return json_response({"tokens": _piece_fields(ids, served) if fields.with_pieces else ids})
 
-    return await run_in_thread(answer, is_short=len(ids) < SHORT_TEXT)
+    return await run_in_thread(answer, len(ids))
 
 
 def _piece_fields(ids: list[int], served: ServedModel) -> list[dict[str, Any]]:
@@ -289,7 +289,7 @@ async def detokenize(request: Request, served: ServedModel) -> Response:
         served.model.check_ids(fields.tokens)
         return json_response({"content": served.spell(fields.tokens, special=fields.special)})
 
-    return await run_in_thread(answer, is_short=len(fields.tokens) < SHORT_TEXT)
+    return await run_in_thread(answer, len(fields.tokens))
 
 
 async def health(_: Request, pool: ModelPool) -> Response:

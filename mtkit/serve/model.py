@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import marshal
 import os
 import re
 import time
@@ -26,7 +27,7 @@ from mtkit.llm.vectors import Pooler, own_pooling
 from mtkit.serve.conversation import Conversation, is_reasoning_alone, prompt_end
 from mtkit.serve.job import work_number
 from mtkit.serve.reply import Problem
-from mtkit.serve.request import in_grammar_thread
+from mtkit.serve.request import grammars, long_texts
 from mtkit.serve.stop_text import CHANNEL_SIGNS, ReasoningSigns
 from mtkit.serve.tool import Tools
 from mtkit.sources.http_ranges import fetch_public
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
     from typing import Any, TypeVar
+
+    from starlette.requests import Request
 
     from mtkit.chat.answer import Form
     from mtkit.llm.reasoning import Reasoning
@@ -183,6 +186,8 @@ _LINK_SECONDS = 10.0
 """How long a link to a picture may take."""
 SHORT_TEXT = 1000
 """Characters, or tokens: work on as many takes less time than a thread takes to begin."""
+_LONG_TEXT = 1 << 16
+"""Above it, such work can hold up others."""
 
 
 class ServedModel:
@@ -343,7 +348,8 @@ class ServedModel:
                 values=self._variables(conversation.values),
                 continue_final=conversation.continue_final,
                 add_generation_prompt=conversation.add_generation_prompt,
-            )
+            ),
+            max(len(marshal.dumps((conversation.messages, tools))), SHORT_TEXT),
         )
 
     async def chat_terms(
@@ -411,9 +417,7 @@ class ServedModel:
             sampler = await run_in_thread(lambda: self._with_bias_ids(sampler))
         grammar, schema = sampler.grammar, sampler.json_schema
         if grammar is not None or schema is not None:
-            compiled = await in_grammar_thread(
-                lambda: Grammar(self.model, text=grammar, schema=schema)
-            )
+            compiled = await grammars.run(lambda: Grammar(self.model, text=grammar, schema=schema))
             compiled.close()
         return sampler
 
@@ -506,9 +510,21 @@ def start_form_analysis(template: str | None, eos: str) -> Future[Form | None]:
         executor.shutdown(wait=False)
 
 
-async def run_in_thread(work: Callable[[], T], *, is_short: bool = False) -> T:
-    """Work in a thread of its own, so that other requests go on; what is short is done at once."""
+async def run_in_thread(work: Callable[[], T], size: int = SHORT_TEXT) -> T:
+    """Work in a thread of its own, so that other requests go on.
+
+    Args:
+        size: Characters or tokens: work on few is done at once, on many one after the other.
+    """
     try:
-        return work() if is_short else await asyncio.to_thread(work)
+        if size > _LONG_TEXT:
+            return await long_texts.run(work)
+        return work() if size < SHORT_TEXT else await asyncio.to_thread(work)
     except UnicodeEncodeError:  # JSON can spell half a surrogate pair
         raise UsageError("holds a surrogate, which is not a character", field="text") from None
+
+
+async def translate(request: Request, work: Callable[[], T]) -> T:
+    """Translate what a request says to one of the server: 10,000 messages take 50 ms."""
+    size = len(request.state.body)
+    return await run_in_thread(work, size if size > _LONG_TEXT // 4 else 0)

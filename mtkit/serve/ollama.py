@@ -19,6 +19,7 @@ from mtkit.llm.vectors import normalize
 from mtkit.serve.answer import Answers, Reply, send_reply, while_connected
 from mtkit.serve.conversation import arguments_of, tools_from_openai
 from mtkit.serve.job import JobEnd
+from mtkit.serve.model import translate
 from mtkit.serve.ollama_request import (
     OllamaChat,
     OllamaEmbed,
@@ -57,11 +58,10 @@ async def chat(request: Request, served: ServedModel) -> Response:
     if not fields.messages:
         message = {"message": {"role": "assistant", "content": ""}}
         return json_response({**clock.head(), **message, **_loading(request)})
-    media = served.open_media()
-    conversation = served.conversation(
-        messages_from_ollama(fields.messages, media), tools_from_openai(fields.tools), "auto",
-        variables_of(fields, served), several=True, media=media,
-    )  # fmt: skip
+    conversation = await translate(request, lambda: served.conversation(
+        messages_from_ollama(fields.messages), tools_from_openai(fields.tools), "auto",
+        variables_of(fields, served), several=True,
+    ))  # fmt: skip
     terms, schema = terms_of(fields, sampler, served), schema_of(fields)
     if fields.truncate:
         conversation = await shorten_conversation(served, conversation, "truncate")

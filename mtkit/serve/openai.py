@@ -17,6 +17,7 @@ from mtkit.serve.bodies import Chat, Completion, schema_of, template_variables
 from mtkit.serve.conversation import messages_from_openai, tools_from_openai
 from mtkit.serve.job import JobEnd, Terms
 from mtkit.serve.llama import end_fields
+from mtkit.serve.model import translate
 from mtkit.serve.prompt import Fim, prompt_ids, prompts_of, single_text
 from mtkit.serve.reply import Problem, json_response
 from mtkit.serve.request import read_json, read_with_sampler
@@ -434,7 +435,7 @@ async def chat(request: Request, served: ServedModel) -> Response:
     if fields.top_logprobs and not fields.logprobs:
         raise Problem(400, "top_logprobs: needs logprobs to be true", field="top_logprobs")
     top = fields.top_logprobs if fields.logprobs else None
-    conversation = conversation_of(fields, served)
+    conversation = await translate(request, lambda: conversation_of(fields, served))
     terms = Terms(sampler, served.limit(fields.limit), fields.stops, top)
     ids, terms = await served.chat_terms(conversation, terms, schema)
     reply = ChatReply(served, fields, terms, [ids], conversation.tools)
@@ -456,7 +457,7 @@ async def apply_template(request: Request, served: ServedModel) -> Response:
 async def _read_conversation(request: Request, served: ServedModel) -> Conversation:
     body = await read_json(request)
     fields, _ = read_with_sampler(Chat, body, served.settings.sampler, served.unknown)
-    return conversation_of(fields, served)
+    return await translate(request, lambda: conversation_of(fields, served))
 
 
 def _with_functions(message: dict[str, Any]) -> dict[str, Any]:

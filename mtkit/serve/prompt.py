@@ -10,9 +10,7 @@ Source: llama.cpp, tools/server/server-common.cpp (``tokenize_input_prompts``,
 from __future__ import annotations
 
 from mtkit.errors import UsageError
-from mtkit.llm.media import PLACE
-from mtkit.serve.media import NO_MEDIA, RequestMedia
-from mtkit.serve.model import SHORT_TEXT, run_in_thread
+from mtkit.serve.model import run_in_thread
 from mtkit.serve.reply import Problem
 
 TYPE_CHECKING = False
@@ -108,7 +106,7 @@ async def prompt_ids(
                 ids += served.model.tokenize(part, add_special=special, parse_special=parse_special)
         return ids
 
-    return await run_in_thread(work, is_short=size < SHORT_TEXT and not pictures)
+    return await run_in_thread(work, size)
 
 
 _MOST_AROUND = 2048
@@ -140,7 +138,8 @@ class Fim:
         limit: int | None = None,
     ) -> list[int]:
         """Return the tokens of a prompt; ``start`` begins the text in the gap."""
-        return await run_in_thread(lambda: self._ids(prefix, suffix, start, extra, limit))
+        size = sum(len(text) for text in (prefix, suffix, start, *(part.text for part in extra)))
+        return await run_in_thread(lambda: self._ids(prefix, suffix, start, extra, limit), size)
 
     def _ids(
         self, prefix: str, suffix: str, start: str, extra: Sequence[Extra], limit: int | None

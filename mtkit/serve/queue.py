@@ -1,8 +1,9 @@
-"""The queue of jobs that wait for a slot, of bounded length, and of other work for a slot."""
+"""The queue of jobs that wait for a slot, of bounded length, and of other work, with its pace."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, deque
 from concurrent.futures import Future
 
@@ -18,6 +19,29 @@ if TYPE_CHECKING:
     from mtkit.serve.slot import Slot
 
     T = TypeVar("T")
+
+
+_LATE_ROUNDS = 2
+"""How many requests for each slot go before a costly one that came earlier."""
+
+
+class Pace:
+    """Work beside the batches, most of which holds Python's lock, leaves most of the time to them.
+
+    Attributes:
+        pauses: How many times as long as a work took the pause behind it is, up to a second.
+    """
+
+    def __init__(self, pauses: int) -> None:
+        self.pauses, self._until = pauses, 0.0
+
+    def start(self) -> float:
+        """Return when the next work may begin, on the monotonic clock."""
+        return max(time.monotonic(), self._until)
+
+    def end(self, start: float, seconds: float) -> None:
+        """Count a work that takes or took so long."""
+        self._until = start + seconds + min(self.pauses * seconds, 1.0)
 
 
 class JobQueue:
@@ -39,32 +63,33 @@ class JobQueue:
             raise UsageError(what, field="id_slot")
         return self._slots[number]
 
-    def check(self, count: int, field: str = "n") -> None:
-        """See that so many jobs may come together; ``field`` asks for them.
+    def check(self, count: int, mean_seconds: float, field: str = "n") -> None:
+        """See that so many jobs may come together now; ``field`` asks for them.
 
         Raises:
             UsageError: They would not fit an idle server.
+            QueueFull: They do not fit.
         """
         most = len(self._slots) + self._most
         if count > most:
             what = f"asks for {count} answers, but this server accepts {most}, running and queued"
             raise UsageError(what, field=field)
-
-    def add(self, jobs: Sequence[Job], mean_seconds: float) -> None:
-        """Add jobs, all or none."""
-        self.check(len(jobs))
-        for job in jobs:
-            self.slot(job.terms.slot or 0)
-        self._drop_cancelled()
-        count = len(self.jobs) + len(jobs)
+        count += sum(not job.cancelled for job in tuple(self.jobs))
         if count > sum(slot.job is None for slot in self._slots) + self._most:
             seconds = min(max(round(count / len(self._slots) * mean_seconds), 1), 600)
             raise QueueFull(
                 f"all {format_count(len(self._slots), 'slot')} and the queue are full", seconds
             )
-        self._requests += 1
+
+    def add(self, jobs: Sequence[Job], mean_seconds: float) -> None:
+        """Add jobs, all or none."""
         for job in jobs:
-            job.request = self._requests
+            self.slot(job.terms.slot or 0)
+        self._drop_cancelled()
+        self.check(len(jobs), mean_seconds)
+        self._requests += 1
+        for place, job in enumerate(jobs):
+            job.request, job.is_costly = self._requests, job.is_costly or place > 0
         self.jobs.extend(jobs)
         self.change.notify()
 
@@ -72,7 +97,8 @@ class JobQueue:
         """Take a job whose slot is free, of the request with the fewest answers that run.
 
         So the many answers of one request do not hold up the others. Where several have as few,
-        the first to come is taken; None where there is none.
+        the first to come is taken, a costly one as if it had come some requests later; None where
+        there is none.
         """
         if not self.jobs or not free:
             return None
@@ -82,7 +108,8 @@ class JobQueue:
         ready = [job for job in self.jobs if job.terms.slot in numbers]
         if not ready:
             return None
-        job = min(ready, key=lambda job: running[job.request])
+        late = _LATE_ROUNDS * len(self._slots)
+        job = min(ready, key=lambda job: (running[job.request], job.request + late * job.is_costly))
         self.jobs.remove(job)
         return job
 

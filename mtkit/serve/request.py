@@ -23,6 +23,7 @@ from starlette.requests import ClientDisconnect
 
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
+from mtkit.serve.queue import Pace
 from mtkit.serve.reply import ClientGone, Problem
 from mtkit.settings import SamplerSettings
 from mtkit.settings.declaration import settings_of, table
@@ -124,47 +125,35 @@ MOST_GRAMMAR = 64 << 10
 """Bytes of a grammar or a schema."""
 MOST_GRAMMARS = 256 << 10
 """Bytes of the schemas of all tools of which one has to be called: about two seconds."""
-_grammar_thread = ThreadPoolExecutor(1, "mtkit-compile")
-"""One grammar at a time: eight at once took twenty times as long as a neighbor's token."""
-
-
-async def in_grammar_thread(work: Callable[[], T]) -> T:
-    """Check and compile grammars, one request's after the other's, with pauses."""
-
-    def run() -> T:
-        start = _compiling.start()
-        time.sleep(min(max(start - time.monotonic(), 0), 1.0))
-        try:
-            return work()
-        finally:
-            _compiling.end(start, time.monotonic() - start)
-
-    return await asyncio.wrap_future(_grammar_thread.submit(run))
-
 
 T = TypeVar("T")
 
 
-class _Pace:
-    """Work that holds Python's lock leaves most of the time to the choice of tokens.
+class Lane:
+    """A thread for what takes long: one request's work after the other's, with pauses."""
 
-    Attributes:
-        pauses: How many times as long as a work took the pause behind it is, up to a second.
-    """
+    def __init__(self, name: str, pauses: int) -> None:
+        self._executor, self._pace = ThreadPoolExecutor(1, name), Pace(pauses)
 
-    def __init__(self, pauses: int) -> None:
-        self.pauses, self._until = pauses, 0.0
+    async def run(self, work: Callable[[], T]) -> T:
+        """Work in the thread, once it is this work's turn."""
+        return await asyncio.wrap_future(self._executor.submit(self._work, work))
 
-    def start(self) -> float:
-        """Return when the next work may begin, on the monotonic clock."""
-        return max(time.monotonic(), self._until)
+    def _work(self, work: Callable[[], T]) -> T:
+        time.sleep(max(self._pace.start() - time.monotonic(), 0))
+        start = time.thread_time()
+        try:
+            return work()
+        finally:
+            seconds = time.thread_time() - start
+            self._pace.end(time.monotonic() - seconds, seconds)
 
-    def end(self, start: float, seconds: float) -> None:
-        """Count a work that takes or took so long."""
-        self._until = start + seconds + min(self.pauses * seconds, 1.0)
+
+grammars, long_texts = Lane("mtkit-compile", 2), Lane("mtkit-text", 1)
+"""Eight grammars at once took twenty times as long as a neighbor's token."""
 
 
-_reading, _compiling = _Pace(4), _Pace(2)
+_reading = Pace(4)
 _JSON_KINDS: dict[type[Any], str] = {dict: "object", list: "list"}
 
 

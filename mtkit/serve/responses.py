@@ -16,6 +16,7 @@ from mtkit.serve.answer import Answers, Reply, send_reply
 from mtkit.serve.bodies import Responses, schema_of, template_variables
 from mtkit.serve.conversation import messages_from_responses, seal_reasoning
 from mtkit.serve.job import Piece, Terms
+from mtkit.serve.model import translate
 from mtkit.serve.openai import token_rows
 from mtkit.serve.reply import json_response, problem_of, sse_event
 from mtkit.serve.request import read_json, read_with_sampler
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from mtkit.chat.answer import Part
+    from mtkit.serve.conversation import Conversation
     from mtkit.serve.job import JobEnd, JobProgress
     from mtkit.serve.model import ServedModel
     from mtkit.serve.pool import ModelPool
@@ -58,18 +60,20 @@ async def create(request: Request, served: ServedModel) -> Response:
     previous = store.previous(fields.previous_response_id)
     items = list(plain_items(new, store, served.unknown))
     past = list(plain_items(previous.items, store, served.unknown)) if previous else []
-    media = served.open_media()
-    conversation = served.conversation(
-        [
-            *messages_from_responses(past, fields.instructions, origins, media),
-            *messages_from_responses(items, "", origins, media),
-        ],
-        functions,
-        choice,
-        template_variables(fields.chat_template_kwargs, None, fields.reasoning.effort),
-        several=fields.parallel_tool_calls,
-        media=media,
-    )
+
+    def conversation_of() -> Conversation:
+        return served.conversation(
+            [
+                *messages_from_responses(past, fields.instructions, origins),
+                *messages_from_responses(items, "", origins),
+            ],
+            functions,
+            choice,
+            template_variables(fields.chat_template_kwargs, None, fields.reasoning.effort),
+            several=fields.parallel_tool_calls,
+        )
+
+    conversation = await translate(request, conversation_of)
     if fields.truncation == "auto":
         conversation = await shorten_conversation(served, conversation, "truncation")
     top = fields.top_logprobs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from itertools import pairwise
 from random import Random
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from support import reference
 
+from mtkit.base.record import replace
 from mtkit.errors import ResourceError, UsageError
 from mtkit.settings import SamplerSettings
 
@@ -132,7 +134,7 @@ def test_long_bodies_are_read_with_pauses(monkeypatch: pytest.MonkeyPatch) -> No
     from mtkit.serve import request
     from mtkit.serve.reply import Problem
 
-    pace, clock, slept = request._Pace(4), [100.0], []
+    pace, clock, slept = request.Pace(4), [100.0], []
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
@@ -158,7 +160,7 @@ def test_long_bodies_are_read_with_pauses(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_other_work_leaves_half_of_the_time_to_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     reference("starlette")
-    from mtkit.serve.queue import JobQueue
+    from mtkit.serve.queue import JobQueue, Pace
     from mtkit.serve.scheduler import Scheduler, time
 
     clock, times = [100.0], []
@@ -173,7 +175,7 @@ def test_other_work_leaves_half_of_the_time_to_answers(monkeypatch: pytest.Monke
     with queue.change:
         for _ in range(6):
             queue.add_work(None, work)
-    mine: Any = SimpleNamespace(slots=[slot], _queue=queue, _rest_until=0.0)
+    mine: Any = SimpleNamespace(slots=[slot], _queue=queue, _pace=Pace(1))
     Scheduler._run_work(mine)
     Scheduler._run_work(mine)
     assert times == [100.0, 100.5]  # nothing else to do
@@ -182,3 +184,96 @@ def test_other_work_leaves_half_of_the_time_to_answers(monkeypatch: pytest.Monke
         Scheduler._run_work(mine)
         clock[0] += 0.125  # a batch
     assert [b - a for a, b in pairwise(times[1:])] == [1.0] * 4
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_costly_answers_take_turns_beside_plain_ones(seed: int) -> None:
+    reference("starlette")
+    from mtkit.serve.scheduler import slots_in_turn
+
+    rng = Random(seed)
+    slots: Any = [
+        SimpleNamespace(
+            number=number, waiting=rng.choice((0, 1, 1, 50)), is_costly=number > 1, turn=number
+        )
+        for number in range(9)
+    ]
+    slots[0].waiting = 1
+    costly = [slot for slot in slots if slot.waiting == 1 and slot.is_costly]
+    room, went = rng.randint(0, 3), []
+    for turn in range(10, 10 + len(costly)):
+        batch = slots_in_turn(slots, room)
+        assert [slot for slot in batch if slot not in costly] == [
+            slot for slot in slots if slot not in costly
+        ]
+        mine = [slot for slot in costly if slot in batch]
+        assert len(mine) == min(len(costly), max(room, 1))
+        went += mine
+        for slot in mine:
+            slot.turn = turn
+    assert all(slot in went for slot in costly)
+    slots[0].waiting = slots[1].waiting = 0
+    assert slots_in_turn(slots, 0) == slots  # nobody is held up
+
+
+@pytest.mark.parametrize("row", [0.01, 0.1, 0.5, 2.0])
+def test_a_batch_takes_little_longer_than_its_answers_do(row: float) -> None:
+    reference("starlette")
+    from mtkit.serve.scheduler import PROMPT_ROWS, BatchTimes
+
+    times = BatchTimes()
+    times.add(4, 9.0)
+    assert times.room(1) == PROMPT_ROWS  # nothing is known
+    for rows in [1, 9, 1, 40, 3, 1] * 9:
+        times.add(rows, 1.0 + (rows - 1) * row)
+    times.add(1, 60.0)  # the system did something else
+    for own in (1, 3):
+        alone = 1.0 + (own - 1) * row
+        most = times.most * alone * 1.5
+        assert alone + times.room(own) * row <= most
+        assert times.room(own) >= min(PROMPT_ROWS, int(0.9 * alone / row))
+
+
+def test_costly_jobs_wait_for_some_plain_ones() -> None:
+    reference("starlette")
+    from mtkit.serve.job import Job, Terms
+    from mtkit.serve.queue import JobQueue
+
+    sampler = SamplerSettings()
+    costly = [
+        Terms(replace(sampler, grammar="root ::= [a-z]")),
+        Terms(replace(sampler, json_schema="{}")),
+        Terms(replace(sampler, logit_bias=tuple((n, 1.0) for n in range(99)))),
+        Terms(sampler, stops=["a"] * 99),
+        Terms(sampler, top=0),
+    ]
+    slots: Any = [SimpleNamespace(number=0, job=None)]
+    for terms in costly:
+        queue = JobQueue(slots, 64)
+        with queue.change:
+            jobs = [Job([1], terms, 1, print) for terms in (terms, *[Terms(sampler)] * 9)]
+            for job in jobs:
+                queue.add([job], 1.0)
+            order = [queue.next(slots) for _ in jobs]
+        assert 0 < order.index(jobs[0]) < 4
+        assert [job for job in order if job is not jobs[0]] == jobs[1:]
+
+
+def test_long_work_is_done_one_after_the_other_with_pauses() -> None:
+    reference("starlette")
+    from mtkit.serve.request import Lane
+
+    lane, spans = Lane("test", 2), []
+
+    def work() -> None:
+        start = time.monotonic()
+        until = time.thread_time() + 0.005
+        while time.thread_time() < until:
+            pass
+        spans.append((start, time.monotonic()))
+
+    async def work_together() -> None:
+        await asyncio.gather(*(lane.run(work) for _ in range(4)))
+
+    asyncio.run(work_together())
+    assert all(b - a >= 0.009 for (_, a), (b, _) in pairwise(spans))

@@ -110,7 +110,7 @@ def test_a_slow_grammar_holds_up_its_own_answer(monkeypatch: pytest.MonkeyPatch)
         scheduler.submit([plain.job])
         assert isinstance(plain.all(), JobEnd)  # while the others wait for their first tokens
         assert len(plain.ids) == 40
-        assert scheduler.slots[0].pending
+        assert any(slot.pending for slot in scheduler.slots)
         jobs[1].job.cancelled = True
         going.set()
         assert isinstance(jobs[0].all(), JobEnd)
