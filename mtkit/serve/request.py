@@ -14,6 +14,7 @@ import asyncio
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from itertools import islice
 from typing import Annotated, Any, TypeVar
 
@@ -23,6 +24,7 @@ from starlette.requests import ClientDisconnect
 
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
+from mtkit.serve.answer import while_connected
 from mtkit.serve.queue import Pace
 from mtkit.serve.reply import ClientGone, Problem
 from mtkit.settings import SamplerSettings
@@ -30,7 +32,7 @@ from mtkit.settings.declaration import settings_of, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from starlette.requests import Request
 
@@ -129,6 +131,10 @@ MOST_GRAMMARS = 256 << 10
 T = TypeVar("T")
 
 
+_receive: ContextVar[Callable[[], Awaitable[Any]] | None] = ContextVar("receive", default=None)
+"""Says when the client of a request leaves, whose body is read."""
+
+
 class Lane:
     """A thread for what takes long: one request's work after the other's, with pauses."""
 
@@ -136,8 +142,22 @@ class Lane:
         self._executor, self._pace = ThreadPoolExecutor(1, name), Pace(pauses)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Work in the thread, once it is this work's turn."""
-        return await asyncio.wrap_future(self._executor.submit(self._work, work))
+        """Work in the thread, once it is this work's turn, unless the client has left."""
+        future, receive = self._executor.submit(self._work, work), _receive.get()
+        result = asyncio.wrap_future(future)
+        shield = asyncio.shield(result)
+        try:
+            value: T = await (shield if receive is None else while_connected(receive, shield))
+        except BaseException:
+            if not future.cancel():  # what has begun needs the model
+                await asyncio.wait({result})
+                result.exception()
+            raise
+        return value
+
+    def close(self) -> None:
+        """Leave out what has not begun."""
+        self._executor.shutdown(cancel_futures=True)
 
     def _work(self, work: Callable[[], T]) -> T:
         time.sleep(max(self._pace.start() - time.monotonic(), 0))
@@ -188,6 +208,7 @@ async def read_bytes(request: Request) -> bytes:
     except ClientDisconnect:
         raise ClientGone from None
     request.state.body = body = b"".join(parts)
+    _receive.set(request.receive)
     if len(body) > _SHORT_BYTES:
         await _wait_for_turn(body)
     if len(body) > _FEW_BYTES:

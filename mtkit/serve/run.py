@@ -185,9 +185,12 @@ def _serve(
     with ExitStack() as stack:
         app, pool = stack.enter_context(_open_app(settings, template, on_progress, on_note))
         gc.freeze()  # what is there now lives as long as the process
+        from mtkit.serve.request import grammars, long_texts
         from mtkit.serve.server import listen
 
         server = listen(app, pool, sockets, lambda address: listening(address, pool))
+        grammars.close()
+        long_texts.close()
     for timer in server.timers:
         timer.cancel()
     if not server.started:

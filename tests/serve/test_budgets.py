@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from itertools import pairwise
 from random import Random
@@ -277,3 +278,36 @@ def test_long_work_is_done_one_after_the_other_with_pauses() -> None:
 
     asyncio.run(work_together())
     assert all(b - a >= 0.009 for (_, a), (b, _) in pairwise(spans))
+
+
+def test_long_work_of_a_client_that_has_left_is_not_begun() -> None:
+    reference("starlette")
+    from mtkit.serve.reply import ClientGone
+    from mtkit.serve.request import Lane, _receive
+
+    lane, ran, free = Lane("test", 1), [], threading.Event()
+
+    async def leave() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def leave_later() -> dict[str, str]:
+        while not ran:
+            await asyncio.sleep(0.001)
+        return await leave()
+
+    async def work_together() -> None:
+        first = asyncio.create_task(lane.run(lambda: free.wait(9)))
+        await asyncio.sleep(0)
+        _receive.set(leave)
+        with pytest.raises(ClientGone):
+            await lane.run(lambda: ran.append(1))
+        free.set()
+        assert await first
+        _receive.set(leave_later)
+        with pytest.raises(ClientGone):  # the model is lent until what has begun ends
+            await lane.run(lambda: [ran.append(3), time.sleep(0.05), ran.append(4)])
+        _receive.set(None)
+        await lane.run(lambda: ran.append(2))
+
+    asyncio.run(work_together())
+    assert ran == [3, 4, 2]
