@@ -340,6 +340,19 @@ def end_idle(templates: Set[str]) -> None:
         process.end()
 
 
+def end_surplus() -> None:
+    """End the processes that wait beside another one of their template."""
+    with _lock:
+        last = dict(_idle)
+        surplus = [
+            (template, process) for template, process in _idle if process is not last[template]
+        ]
+        for pair in surplus:
+            _idle.remove(pair)
+    for _, process in surplus:
+        process.end()
+
+
 def _forget_idle() -> None:
     """Leave the processes to the parent: this one is a fork of it."""
     global _lock  # noqa: PLW0603  another thread may have held it

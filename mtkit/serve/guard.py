@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from starlette.responses import Response
 
 from mtkit.base.process import release_memory
+from mtkit.chat.process import end_surplus
 from mtkit.serve.access import ORIGIN, is_loopback, names_of
 from mtkit.serve.reply import Problem, error_response
 from mtkit.serve.request import MOST_BODY
@@ -46,9 +47,13 @@ class BodyLimit:
         if self._releasing is None:
             loop = asyncio.get_running_loop()
 
+            def work() -> None:
+                end_surplus()
+                release_memory()
+
             def release() -> None:
                 self._releasing = None
-                loop.run_in_executor(None, release_memory)
+                loop.run_in_executor(None, work)
 
             self._releasing = loop.call_later(_RELEASE_SECONDS, release)
 

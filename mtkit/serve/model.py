@@ -340,6 +340,7 @@ class ServedModel:
         if is_told and not self._has_noted_tools:
             self._has_noted_tools = True
             self.note("the chat template knows no tools: the model is told of them by mtkit")
+        size = len(marshal.dumps((conversation.messages, tools, conversation.values)))
         return await run_in_thread(
             lambda: render(
                 prompt,
@@ -349,7 +350,7 @@ class ServedModel:
                 continue_final=conversation.continue_final,
                 add_generation_prompt=conversation.add_generation_prompt,
             ),
-            max(len(marshal.dumps((conversation.messages, tools))), SHORT_TEXT),
+            max(size, SHORT_TEXT),
         )
 
     async def chat_terms(

@@ -353,3 +353,16 @@ def test_everything_of_jinja_works_without_files() -> None:
             assert "open files" not in str(error), part
             assert "Import" not in str(error), part
     assert fine > 200
+
+
+def test_processes_beside_another_of_their_template_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    idle: Any = [
+        (template, SimpleNamespace(name=name, end=lambda name=name: ended.append(name)))
+        for template, name in zip("abacb", ["a1", "b1", "a2", "c1", "b2"], strict=True)
+    ]
+    monkeypatch.setattr(chat_process, "_idle", idle)
+    chat_process.end_surplus()
+    assert ended == ["a1", "b1"]
+    assert [process.name for _, process in idle] == ["a2", "c1", "b2"]
+    idle.clear()
