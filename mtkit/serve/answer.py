@@ -26,11 +26,18 @@ from mtkit.serve.job import (
     ServerClosed,
     Timings,
 )
-from mtkit.serve.reply import ClientGone, error_body, json_response, problem_of, sse_event
+from mtkit.serve.reply import (
+    ClientGone,
+    error_body,
+    json_response,
+    problem_of,
+    sse_event,
+    while_connected,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
     from typing import Any
 
     from starlette.requests import Request
@@ -384,26 +391,6 @@ class AnswerReply(Reply):
     def progress(self, index: int, event: JobProgress) -> Any:
         """Return the value that says how far a prompt is."""
         return {**self.chunk(index), "prompt_progress": event.fields(), **self.times(index)}
-
-
-async def while_connected(receive: Callable[[], Awaitable[Any]], work: Awaitable[Any]) -> Any:
-    """Do some work as long as the client is there."""
-
-    async def watch() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    worker, watcher = asyncio.ensure_future(work), asyncio.ensure_future(watch())
-    try:
-        await asyncio.wait({worker, watcher}, return_when=asyncio.FIRST_COMPLETED)
-        if not worker.done():
-            raise ClientGone
-        return worker.result()
-    finally:
-        for task in (worker, watcher):
-            task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await task
 
 
 _PATIENCE = 0.1

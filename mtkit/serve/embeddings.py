@@ -11,11 +11,10 @@ import base64
 from functools import partial
 
 from mtkit.llm.vectors import EUCLIDEAN, normalize, pair_ids
-from mtkit.serve.answer import while_connected
 from mtkit.serve.bodies import Embedding, Embeddings, Rerank
 from mtkit.serve.model import run_in_thread
 from mtkit.serve.prompt import prompt_ids, prompts_of
-from mtkit.serve.reply import Problem, json_response
+from mtkit.serve.reply import Problem, json_response, while_connected
 from mtkit.serve.request import read_body, read_json
 
 TYPE_CHECKING = False

@@ -17,13 +17,12 @@ import msgspec
 from starlette.responses import Response
 
 from mtkit.gguf.adapters import parse_adapter
-from mtkit.llm.media import PLACE
-from mtkit.serve.answer import AnswerReply, send_reply, while_connected
+from mtkit.serve.answer import AnswerReply, send_reply
 from mtkit.serve.bodies import Complete, Detokenize, Infill, Saved, Tokenize
 from mtkit.serve.job import JobEnd, Terms
 from mtkit.serve.model import run_in_thread
 from mtkit.serve.prompt import Fim, prompt_ids, prompt_of, prompts_of
-from mtkit.serve.reply import Problem, json_response
+from mtkit.serve.reply import Problem, json_response, while_connected
 from mtkit.serve.request import (
     Scale,
     read_body,

@@ -16,7 +16,7 @@ from mtkit.base.record import replace
 from mtkit.chat.answer import CallStart, CallText, Thought
 from mtkit.errors import UsageError
 from mtkit.llm.vectors import normalize
-from mtkit.serve.answer import Answers, Reply, send_reply, while_connected
+from mtkit.serve.answer import Answers, Reply, send_reply
 from mtkit.serve.conversation import arguments_of, tools_from_openai
 from mtkit.serve.job import JobEnd
 from mtkit.serve.model import translate
@@ -33,7 +33,7 @@ from mtkit.serve.ollama_request import (
     variables_of,
 )
 from mtkit.serve.prompt import Fim, prompt_ids
-from mtkit.serve.reply import Problem, error_body, json_response, problem_of
+from mtkit.serve.reply import Problem, error_body, json_response, problem_of, while_connected
 from mtkit.serve.request import read_body, read_json
 from mtkit.serve.shortening import cut_prompt, shorten_conversation
 from mtkit.serve.tool import AnswerParser

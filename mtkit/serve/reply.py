@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from contextlib import suppress
 
 import msgspec
 from starlette.responses import Response
@@ -14,6 +16,7 @@ from mtkit.serve.job import DeadlyRequest, PromptTooLong, QueueFull, ServerClose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from typing import Any
 
 
@@ -107,3 +110,23 @@ def sse_event(value: Any, name: str = "") -> bytes:
     """Return a server-sent event."""
     head = f"event: {name}\n".encode() if name else b""
     return head + b"data: " + msgspec.json.encode(value) + b"\n\n"
+
+
+async def while_connected(receive: Callable[[], Awaitable[Any]], work: Awaitable[Any]) -> Any:
+    """Do some work as long as the client is there."""
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    worker, watcher = asyncio.ensure_future(work), asyncio.ensure_future(watch())
+    try:
+        await asyncio.wait({worker, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        if not worker.done():
+            raise ClientGone
+        return worker.result()
+    finally:
+        for task in (worker, watcher):
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task

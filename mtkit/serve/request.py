@@ -24,9 +24,8 @@ from starlette.requests import ClientDisconnect
 
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
-from mtkit.serve.answer import while_connected
 from mtkit.serve.queue import Pace
-from mtkit.serve.reply import ClientGone, Problem
+from mtkit.serve.reply import ClientGone, Problem, while_connected
 from mtkit.settings import SamplerSettings
 from mtkit.settings.declaration import settings_of, table
 
