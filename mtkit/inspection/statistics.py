@@ -11,6 +11,7 @@ from mtkit.base.record import Record
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.gguf.byte_order import little_pieces
 from mtkit.gguf.draft import refuse_forks
+from mtkit.gguf.values import import_quants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,13 +64,11 @@ def dequantize_values(raw: Any, tensor_type: TensorType) -> Any:
         return None
     if tensor_type.name == "BF16":
         return (data.view("<u2").astype("<u4") << 16).view("<f4").astype(np.float64)
-    from gguf import GGMLQuantizationType
-    from gguf.quants import dequantize
-
+    quants = import_quants()
     try:
-        kind = GGMLQuantizationType[tensor_type.name]
+        kind = quants.GGMLQuantizationType[tensor_type.name]
         blocks = data.reshape(-1, tensor_type.block_bytes)
-        return dequantize(blocks, kind).reshape(-1).astype(np.float64)
+        return quants.dequantize(blocks, kind).reshape(-1).astype(np.float64)
     except (KeyError, NotImplementedError):
         return None
 

@@ -110,7 +110,7 @@ def prepare_settings(settings: S) -> S:
     if not is_drafting(settings.drafting):
         return settings
     if settings.drafting.exact:
-        return replace(settings, context=exactness.exact_context(settings.context))
+        return replace(settings, context=exactness.exact_context(settings.context, alone=True))
     return replace(settings, context=replace(settings.context, swa_full=True))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -109,3 +111,15 @@ def test_a_damaged_file_is_an_error() -> None:
         data[int(rng.integers(4, 4000))] ^= 1 << int(rng.integers(8))
         with suppress(MtkitError):
             ggml.read(Source("old.bin", bytes(data)))
+
+
+def test_numbers_of_blocks_need_no_tokenizers_of_others() -> None:
+    """gguf imports mistral_common, which takes longer than loading a model."""
+    code = (
+        "import sys\n"
+        "from mtkit.gguf.values import import_quants\n"
+        "assert import_quants().dequantize\n"
+        "print(*({'gguf', 'mistral_common', 'yaml'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
