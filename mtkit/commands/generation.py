@@ -253,7 +253,7 @@ def show_drafting(seen: Statistics) -> None:
         return
     write_note(
         f"drafting   {seen.draft_seconds:8.3f} s {seen.drafted:6d} tokens, "
-        f"{seen.acceptance:.0%} accepted, {seen.per_round:.2f} tokens per round{took}"
+        f"{seen.acceptance:.0%} accepted, {seen.per_round:.2f} tokens per round{took}{seen.balance}"
     )
 
 

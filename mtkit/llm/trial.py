@@ -184,15 +184,17 @@ def trial_folder() -> str:
     return process.cache_folder("tried")
 
 
-def _processor() -> str:
-    """Return what the processor is and can do, as far as the system says it."""
+def processor() -> tuple[str, str]:
+    """Return the name of the processor, and what it is and can do, as far as the system says it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            return "".join(sorted({line for line in file if line.startswith(_ABOUT)}))
+            lines = sorted({line for line in file if line.startswith(_ABOUT)})
     except OSError:
         import platform
 
-        return f"{platform.machine()} {platform.processor()}"
+        return platform.processor(), f"{platform.machine()} {platform.processor()}"
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return (names or ["unknown"])[0], "".join(lines)
 
 
 def _marker(
@@ -204,7 +206,7 @@ def _marker(
 
     library = os.stat(library_file())
     path = os.path.realpath(library_file())
-    test = _VERSION, path, library.st_size, library.st_mtime_ns, weights, way, _processor()
+    test = _VERSION, path, library.st_size, library.st_mtime_ns, weights, way, processor()[1]
     whole = hashlib.sha256(repr(test).encode())
     for file, (size, time_ns, *_) in zip(files, stamps, strict=True):
         head = file.data[: file.data_offset]

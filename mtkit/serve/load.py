@@ -73,7 +73,7 @@ def open_scheduler(
     Raises:
         ResourceError: It does not fit.
     """
-    drafting = setup.apply_profile(settings.drafting)
+    drafting = setup.apply_profile(settings.drafting, settings.model, settings.context.threads)
     settings = replace(settings, drafting=drafting)
     setup.check_settings(replace(drafting, exact=False))
     if settings.context_shift and setup.is_drafting(drafting):

@@ -13,6 +13,7 @@ memory.
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from contextlib import suppress
@@ -117,6 +118,7 @@ class Costs:
         free: The same two of a lookup that drafts before a model.
         checked: Largest batch that gave the bits of single tokens; -1 if one did not.
         guess: Least cost of a drafted token, while none is measured.
+        load: Cost of loading the draft model; 0 if unknown.
     """
 
     def __init__(self, path: str | None = None) -> None:
@@ -125,7 +127,7 @@ class Costs:
         self._batches: dict[int, list[float]] = {}
         self._drafted: list[float] = []
         self._read: list[float] = []
-        self.tried = self.accepted = self.guess = 0.0
+        self.tried = self.accepted = self.guess = self.load = 0.0
         self.free = 0.0, 0.0
         self.checked = self.changes = 0
         self._table: dict[int, float] = {1: 1.0}
@@ -144,12 +146,12 @@ class Costs:
             batches = {int(n): _parse_times(times) for n, times in document["batches"].items()}
             drafted, read = _parse_times(document["drafted"]), _parse_times(document["read"])
             tried, accepted = float(document["tried"]), float(document["accepted"])
-            checked = int(document["checked"])
+            checked, load = int(document["checked"]), float(document.get("load", 0))
             free, right = map(float, document.get("free", (0, 0)))
             sound = 0 <= accepted <= tried <= _MOST_TOKENS and 0 <= right <= free <= _MOST_TOKENS
-            if not sound or any(size < 2 for size in batches):
+            if not sound or not 0 <= load < math.inf or any(size < 2 for size in batches):
                 return
-            self.free = free, right
+            self.free, self.load = (free, right), load
             self._batches, self._drafted, self._read = batches, drafted, read
             self.tried, self.accepted, self.checked = tried, accepted, checked
             self._sum_up()
@@ -160,7 +162,7 @@ class Costs:
             "batches": {str(size): times for size, times in sorted(self._batches.items())},
             "drafted": self._drafted, "read": self._read,
             "tried": self.tried, "accepted": self.accepted, "free": list(self.free),
-            "checked": self.checked,
+            "checked": self.checked, "load": self.load,
         }  # fmt: skip
 
     def save(self) -> None:

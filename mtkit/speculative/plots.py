@@ -62,7 +62,7 @@ def plot_tuning(costs: Costs, results: Sequence[CandidateResult], name: str) -> 
         cost.set_ylim(bottom=0)
         cost.legend(fontsize="small")
         gain.barh(range(len(bars)), [x.promised for x in bars], alpha=0.4, label="expected")
-        measured = [(at, x.measured) for at, x in enumerate(bars) if x.measured is not None]
+        measured = [(at, x.measured[1]) for at, x in enumerate(bars) if x.measured is not None]
         gain.plot(
             [speed for _, speed in measured], [at for at, _ in measured], "o", label="measured"
         )

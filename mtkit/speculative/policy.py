@@ -39,6 +39,9 @@ PROBES = (2, 3)
 """Tokens of a probe: whichever costs less."""
 LOSS = 0.02
 """Part of the text's time that drafting may lose."""
+_PLANNED = 0.012
+"""Part of it that is planned with where nothing more may be lost: costs can be 1.4 times those that
+are known, if these were measured while the machine was busy."""
 AHEAD = 256
 """Tokens of the rest of a text to count on at most: it may end at any time."""
 
@@ -174,7 +177,8 @@ _HALF = 8.0
 _FEAR = 0.4
 """Assumed acceptance, if unknown, where a text is drafted as a whole or not at all."""
 _GRACE, _LENT = 2.0, 16.0
-"""Tokens that drafting may lose at once; that earlier gains allow it to lose at most."""
+"""Tokens that drafting may lose at once where somebody asked for it; that earlier gains allow it
+to lose at most."""
 _LISTEN, _OFTEN = 4, 64
 """Plain tokens that show the speed of the machine; rounds after which two of them renew it."""
 _LONGEST = 32
@@ -208,17 +212,22 @@ class Policy:
         auto: bool = True,
         mixed: bool = False,
         checks: bool = False,
+        strict: bool = False,
     ) -> None:
         """Set up for the texts of a session.
 
         Args:
             checks: Only batches whose bits were compared with those of single tokens are used.
+            strict: Nothing is risked beyond ``LOSS`` and what drafting has gained: no grace, no
+                measuring, and a draft model is loaded only when its cost is within that.
         """
         self._most, self.costs, self.width = most, costs, width
-        self._auto, self._mixed = auto, mixed
+        self._auto, self._mixed, self._strict = auto, mixed, strict
         self._batches = Batches(costs, most, width, checks=checks)
         self._plain: deque[float] = deque(maxlen=7)
         self._n_tokens = self._loss = self._investment = self._measuring_cost = 0.0
+        self._seconds_before = 0.0
+        self.load_cost = costs.load
         # Extra cost of a plain token behind a draft, times how often one follows.
         self._switch_cost = 0.0
         self._rest = self._rounds_since_plain = self._unread = 0
@@ -240,6 +249,28 @@ class Policy:
     def unit(self) -> float:
         """Return the seconds of a plain token now; 0 while none was timed."""
         return median(self._plain) if self._plain else 0.0
+
+    def began(self, seconds: float) -> None:
+        """Learn how long the process took before its first text: ``LOSS`` is a part of that, too.
+
+        The command loads the model and reads the prompt with drafts and without.
+        """
+        self._seconds_before = self._seconds_before or seconds
+
+    def saw_load(self, seconds: float) -> None:
+        """Learn that the draft model was loaded."""
+        self.load_cost = 0.0
+        if self.unit:
+            self.costs.load = round(seconds / self.unit, 2)
+            self._loss += self._strict * seconds / self.unit
+
+    @property
+    def _budget(self) -> float:
+        """Return how many plain tokens may be lost now."""
+        before = self._seconds_before / self.unit if self.unit else 0.0
+        if self._strict:
+            return _PLANNED * (self._n_tokens + before) - self._loss
+        return _GRACE + LOSS * self._n_tokens - self._loss
 
     def refusal(self, left: int, behind: int) -> str:
         """Begin a text; return why to draft nothing in it, empty where drafting may pay."""
@@ -292,6 +323,8 @@ class Policy:
     def waits(self) -> bool:
         """Whether a batch is to be measured as soon as there are enough plain steps."""
         size, allowed = self._next_size, max(_MEASURED, LOSS * self._n_tokens)
+        if self._strict:
+            return bool(size) and size <= self._budget
         within = (
             self._measuring_cost + size <= allowed and self._measuring_cost * self.unit < _SECONDS
         )
@@ -304,6 +337,7 @@ class Policy:
     def saw_measurement(self, size: int, seconds: float) -> None:
         """Learn the time of a batch that was computed only to be measured."""
         self._measuring_cost += seconds / self.unit
+        self._loss += self._strict * seconds / self.unit
         self.costs.saw_batch(size, seconds / self.unit)
 
     def count(self, left: int, behind: int, *, free: bool = False) -> int:
@@ -314,20 +348,32 @@ class Policy:
         self._rest = self._plain_tokens_due()
         if self._rest:
             return 0
-        entry, allowed = self.costs.reading(behind), _GRACE + LOSS * self._n_tokens - self._loss
+        entry, budget = self.costs.reading(behind), self._budget
+        entry += 0.0 if free else self.load_cost
         tried, accepted = self._rates[free]
         number, speed = self._fastest(accepted / tried, free=free)
+        if self._strict:  # as many as can all be wrong
+            promising, risk = number, entry + self._switch_cost - 1
+            while number and risk + self._round_cost(number, free=free) > budget:
+                number -= 1
+            if promising and not number:
+                self._rest = 1 if self._mixed else _LISTEN
+                return 0
         if self._mixed and not free:  # a lookup writes the rest
             left = ceil(left * (1 - self._lookup_tokens / self._text_tokens))
         gain = (1 - 1 / speed) * min(left, AHEAD)
         alone = self.width == 1
-        if not number or gain <= entry or (alone and allowed <= 0):
-            return self._probe(accepted / tried, entry, allowed, free=free)
+        if not number or gain <= entry or (alone and budget <= 0):
+            return self._probe(accepted / tried, entry, budget, free=free)
         if alone and number == self._batches.limit and self.waits:  # a larger batch may be better
             self._rest = self._next_size
             return 0
-        self._investment = entry
+        self._investment = 0.0 if self._strict else entry
         return number
+
+    def _round_cost(self, number: int, *, free: bool) -> float:
+        """Return the cost of a round in the rows that it is computed in."""
+        return self.costs.verify(self.rows(number + 1)) + self.costs.draft(number, free=free)
 
     def _plain_tokens_due(self) -> int:
         """Return how many plain tokens have to be timed before anything is drafted."""
@@ -341,19 +387,21 @@ class Policy:
             return 2
         return 0
 
-    def _probe(self, acceptance: float, entry: float, allowed: float, *, free: bool) -> int:
+    def _probe(self, acceptance: float, entry: float, budget: float, *, free: bool) -> int:
         """Return the number for a round that only probes the acceptance; 0 if it costs too much."""
         if self.hopeless:
             self._rest = _LONGEST
             return 0
+        if self._strict:
+            acceptance = 0.0
         loss, number = min(
-            (round_cost(self.costs, n, self.width, free=free) - mean_tokens(acceptance, n), n)
+            (self._round_cost(n, free=free) - mean_tokens(acceptance, n), n)
             for n in PROBES if n <= self._batches.limit or n == PROBES[0]
         )  # fmt: skip
-        price = entry + loss
-        if price <= allowed:
+        price = entry + loss + self._strict * self._switch_cost
+        if price <= budget:
             return min(number, self._batches.limit)
-        later = min(max(ceil((price - allowed) / LOSS), 1), _LONGEST)
+        later = min(max(ceil((price - budget) / LOSS), 1), _LONGEST)
         self._rest = 1 if self._mixed else later  # the other may draft behind the next token
         return 0
 

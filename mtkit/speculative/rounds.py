@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from statistics import median
 
 from mtkit.errors import UnsupportedError
 from mtkit.llm.runner import Choice
@@ -106,7 +107,9 @@ class Statistics:
         declined: Texts in which nothing was drafted from some token on; ``reason`` is the last's.
         tried: Place in a proposal -> how often the tokens in front of it were all accepted.
         accepted_at: Place in a proposal -> how often the token there was accepted, too.
-        verify_seconds: Of verifying drafted tokens, and of rounds without any.
+        verify_seconds: Of verifying drafted tokens, and of rounds without any; ``round_seconds``
+            of those that emitted ``round_tokens``, not of plain tokens, of which one takes
+            ``plain_seconds``.
         learning: What changes the draft's vocabulary; None for nothing.
     """
 
@@ -118,6 +121,9 @@ class Statistics:
         self.tried: list[int] = []
         self.accepted_at: list[int] = []
         self.draft_seconds = self.verify_seconds = 0.0
+        self.round_seconds = self.plain_seconds = 0.0
+        self.round_tokens = 0
+        self._plain: deque[float] = deque(maxlen=15)
 
     def count_refusal(self, reason: str) -> None:
         """Count a text in which nothing more is drafted, if there is a reason."""
@@ -131,9 +137,13 @@ class Statistics:
         self.drafted += drafted
         self.draft_seconds += draft_seconds
         self.verify_seconds += verify_seconds
+        self.round_seconds += verify_seconds
 
     def count_plain(self, count: int, seconds: float) -> None:
         """Count batches of one token."""
+        if count:
+            self._plain.append(seconds / count)
+            self.plain_seconds = median(self._plain)
         self.rounds += count
         self.plain += count
         self.emitted += count
@@ -143,6 +153,7 @@ class Statistics:
         """Count what became of a batch's tokens."""
         self.accepted += accepted
         self.emitted += emitted
+        self.round_tokens += emitted
         missing = drafted - len(self.tried)
         self.tried += [0] * missing
         self.accepted_at += [0] * missing
@@ -159,6 +170,22 @@ class Statistics:
     def per_round(self) -> float:
         """Mean number of tokens of a round."""
         return self.emitted / self.rounds if self.rounds else 0.0
+
+    @property
+    def balance(self) -> str:
+        """What drafting gave in the text, all its costs included, against plain tokens of it."""
+        if not self.plain_seconds:
+            return ""
+        saved = self.saved
+        return f"; {'saved' if saved >= 0 else 'cost'} {abs(saved):.3f} s"
+
+    @property
+    def saved(self) -> float:
+        """Seconds that the tokens would have taken longer one by one; 0 while none was timed."""
+        if not self.plain_seconds:
+            return 0.0
+        spent = self.draft_seconds + self.round_seconds + self.load_seconds + self.measure_seconds
+        return self.round_tokens * self.plain_seconds - spent
 
     def document(self) -> dict[str, object]:
         """Return them for JSON."""
@@ -183,6 +210,7 @@ class Statistics:
             "verify_seconds": self.verify_seconds,
             "load_seconds": self.load_seconds,
             "measure_seconds": self.measure_seconds,
+            "saved_seconds": self.saved,
             **learning,
         }
 
@@ -236,6 +264,8 @@ class Speculation:
             Matching(sampler) if self._random is None else Rejection(sampler, self._random)
         )
         n_prompt = len(ids)
+        # By the wall clock, which a busy machine makes longer; a library's process is older.
+        self.policy.began(min(time.process_time(), runner.load_seconds + runner.prompt_seconds))
         self.draft.begin(ids)
         self._decide(ids, limit)
         self._measuring.forget()
@@ -361,6 +391,7 @@ class Speculation:
         loaded = self._loading - loaded
         if loaded and self._lazy is not None:
             statistics.load_seconds += self._lazy.wall_seconds
+            self.policy.saw_load(loaded)
             statistics.reason = self._lazy.failed or statistics.reason
             start += self._lazy.wall_seconds
             statistics.learning = self.draft.learning

@@ -1,8 +1,9 @@
 """Settings of drafting: checked, completed from a profile, and opened.
 
 A profile is a file of schema ``mtkit.draft-profile/1`` that ``mtkit sx tune`` writes for a target:
-settings of drafting, and costs. ``--draft-profile FILE`` applies its settings where no option says
-otherwise. Paths in it are relative to the file, or absolute.
+settings of drafting, costs, and what it was made with: processor, threads, llama.cpp and the files.
+``--draft-profile FILE`` applies its settings where no option says otherwise; with anything else, it
+changes nothing, which is said. Paths in it are relative to the file, or absolute.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from contextlib import ExitStack
 from mtkit.base.binary import map_file
 from mtkit.base.files import write_files
 from mtkit.base.record import replace
+from mtkit.base.watch import say
 from mtkit.errors import FormatError, UsageError, wording
+from mtkit.sources.locate import MODEL, locate
 from mtkit.speculative import exactness
 from mtkit.speculative.costs import Costs, choose_clock, costs_path
 from mtkit.speculative.draft_model import DraftLoader, check_can_cut
@@ -41,10 +44,38 @@ _PROFILE_SETTINGS = (
 )  # fmt: skip
 
 
+_ENDS = 1 << 20
+"""Bytes at the beginning and at the end of a file that tell it from others."""
+
+
+def describe_origin(model: str | None, draft: str | None, threads: int | None) -> dict[str, object]:
+    """Return what costs depend on."""
+    from hashlib import sha256
+
+    from mtkit.llama import library_file
+    from mtkit.llm.threads import cores
+    from mtkit.llm.trial import processor
+
+    def stamp(path: str) -> str:
+        data = map_file(path)
+        ends = sha256(data[:_ENDS])
+        ends.update(data[-_ENDS:])
+        return f"{len(data)} bytes, {ends.hexdigest()[:16]}"
+
+    name, flags = processor()
+    return {
+        "processor": f"{name}, {sha256(flags.encode()).hexdigest()[:8]}",
+        "threads": threads or (1 if cores() == 1 else None),
+        "llama.cpp": stamp(library_file()),
+        "model": stamp(locate(model, MODEL).path),
+        **({} if draft is None else {"draft model": stamp(draft)}),
+    }
+
+
 def write_profile(
     path: str, drafting: DraftSettings, costs: Costs, about: dict[str, object]
 ) -> None:
-    """Write a profile."""
+    """Write a profile; ``about`` has its ``origin`` (``describe_origin``)."""
     folder = os.path.dirname(os.path.abspath(path))
     settings = {
         name: getattr(drafting, name)
@@ -71,26 +102,50 @@ def read_profile(path: str) -> dict[str, Any]:
     return document
 
 
-def apply_profile(drafting: DraftSettings) -> DraftSettings:
-    """Return settings with those of their profile in place of defaults."""
+def apply_profile(drafting: DraftSettings, model: str | None, threads: int | None) -> DraftSettings:
+    """Return settings with those of their profile in place of defaults.
+
+    A profile that was made with another machine, library or file leaves them as they are.
+    """
     path = drafting.draft_profile
     if path is None:
         return drafting
-    settings, changes = read_profile(path).get("settings"), {}
+    document = read_profile(path)
+    settings, changes = document.get("settings"), {}
     if not isinstance(settings, dict) or not settings.keys() <= set(_PROFILE_SETTINGS):
         raise FormatError("has settings that are not known", source=path, field="settings")
     for name, value in settings.items():
         declared = drafting.declared[name]
-        if not declared.options or getattr(drafting, name) != declared.default:
-            continue
         if not isinstance(value, type(declared.default) if declared.default is not None else str):
             raise FormatError(f"is {value!r}", source=path, field=f"settings.{name}")
         if name in _FILES:
-            value = os.path.join(os.path.dirname(os.path.abspath(path)), value)
-        changes[name] = value
+            value = settings[name] = os.path.join(os.path.dirname(os.path.abspath(path)), value)
+        if declared.options and getattr(drafting, name) == declared.default:
+            changes[name] = value
+    if not settings:
+        return replace(drafting, draft_profile=None)
+    other = _other_origin(document.get("origin"), model, settings.get("draft"), threads)
+    if other:
+        say(f"{path}: {other}; not used: mtkit sx tune makes one for here")
+        return replace(drafting, draft_profile=None)
     if drafting.declared["exact"].default is False:  # a server's has another meaning
         changes.pop("exact", None)
     return replace(drafting, **changes)
+
+
+def _other_origin(origin: object, model: str | None, draft: str | None, threads: int | None) -> str:
+    """Return what is not as it was when a profile was made; empty if all is."""
+    if not isinstance(origin, dict):
+        return "does not say what it was made with"
+    for name, value in describe_origin(model, draft, threads).items():
+        if origin.get(name) == value:
+            continue
+        if name == "threads":
+            return f"was made for --threads {origin.get(name)}"
+        if name == "processor":
+            return f"was made on another processor ({origin.get(name)})"
+        return f"was made with another {name}"
+    return ""
 
 
 _LEAST_COST = 0.7
@@ -105,7 +160,8 @@ def is_drafting(settings: DraftSettings) -> bool:
 
 def prepare_settings(settings: S) -> S:
     """Return settings to open the target with."""
-    settings = replace(settings, drafting=apply_profile(settings.drafting))
+    drafting = apply_profile(settings.drafting, settings.model, settings.context.threads)
+    settings = replace(settings, drafting=drafting)
     check_settings(settings.drafting)
     if not is_drafting(settings.drafting):
         return settings
@@ -191,7 +247,7 @@ def open_speculation(
         policy = Policy(
             most, costs, width=width, auto=auto,
             mixed=drafting.draft_lookup and drafting.draft is not None,
-            checks=checks,
+            checks=checks, strict=drafting.draft_profile is not None,
         )  # fmt: skip
         lazy = None
         if auto and lazily and drafting.draft is not None:
@@ -225,18 +281,17 @@ def _check_bits(
 
 
 def open_costs(runner: Runner, context: Context, drafting: DraftSettings, width: int) -> Costs:
-    """Return the saved costs of a target and its draft on this machine, or those of the profile."""
+    """Return the costs of the profile, or else those of today on this machine."""
+    if drafting.draft_profile is not None:
+        costs = Costs()
+        costs.take(read_profile(drafting.draft_profile).get("known"))
+        return costs
     clock = choose_clock(context).__name__
-    path = costs_path(runner.header, context, [
+    return Costs(costs_path(runner.header, context, [
         drafting.draft, drafting.sx_static_vocab, drafting.sx_quant_embd,
         (drafting.draft_lookup, drafting.sx_seed_prompt or drafting.sx_learn),
         (width, drafting.exact), clock,
-    ])  # fmt: skip
-    costs = Costs(path)
-    if drafting.draft_profile is not None and len(costs.sizes) == 1:
-        costs.take(read_profile(drafting.draft_profile).get("known"))
-        costs.checked = 0  # bits are this machine's
-    return costs
+    ]))  # fmt: skip
 
 
 def _guess_cost(runner: Runner, loaded: DraftLoader) -> float:

@@ -1,27 +1,30 @@
 """Find the fastest drafting for a target, with given prompts on this machine.
 
-The target answers the prompts plainly. Every candidate then reads along with these answers and
-drafts one token at each place. That gives the cost of a drafted token and where it is right, hence,
-with the costs of the target's batches, the time of the answers with any number of drafted tokens.
-Half of the candidates go on to more prompts, until few are left (successive halving); the best ones
-then really write the answers, in turn with the target alone.
+The target answers some of the prompts plainly. Every candidate then reads along with these answers
+and drafts one token at each place. That gives the cost of a drafted token and where it is right,
+hence, with the costs of the target's batches, the time of the answers with any number of drafted
+tokens. Half of the candidates go on to more prompts, until few are left (successive halving).
+
+What counts is the time of whole processes: ``compare_processes`` generates behind the other
+prompts, with a profile and with the defaults.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from contextlib import suppress
 from hashlib import sha256
 from itertools import product
 
 from mtkit.base.files import write_files
+from mtkit.base.process import command_line
 from mtkit.base.record import Record, replace
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, ResourceError
 from mtkit.llm.runner import common_length
-from mtkit.speculative import exactness, setup
-from mtkit.speculative.bench import PLAIN
+from mtkit.speculative import exactness
 from mtkit.speculative.costs import BATCH_SIZES, Costs, choose_clock, measure_batches
 from mtkit.speculative.draft_model import DraftLoader
 from mtkit.speculative.drafts import Lookup
@@ -41,8 +44,8 @@ VOCABULARY_SIZES = (65536, 32768, 16384, 8192, 4096)
 """Sizes of static vocabularies to try, besides all ids."""
 DRAFT_TYPES = ("Q4_0",)
 """Types to quantize drafts to, besides the one that they have: the fastest."""
-_WORTH = 1.03
-"""Speed, in times plain decoding, from which on a draft is worth it."""
+LEAST, WORTH = 0.99, 1.1
+"""Speed that every kind of prompt has to reach with a profile, and one of them at least."""
 
 
 class Candidate(Record):
@@ -52,28 +55,43 @@ class Candidate(Record):
     drafting: DraftSettings
 
 
+class ReadAlong(Record):
+    """How a candidate reads along with some answers.
+
+    Attributes:
+        right: For each answer, whether it was right at each place.
+        cost: Of a drafted token, in plain tokens; ``reading``: of a token read; ``load``: of
+            loading the draft model.
+    """
+
+    right: list[list[bool]]
+    cost: float
+    reading: float
+    load: float = 0.0
+
+
 class CandidateResult(Record):
     """How fast a candidate is expected to be, and is.
 
     Attributes:
         drafting: The candidate's settings with its best numbers.
-        measured: Speed where it really wrote; None where it did not.
-        same: How many of its texts are those of plain decoding.
+        read_along: None without a draft model.
+        measured: Least and greatest speed of a kind of prompts; None where it was not measured.
+        same: How many of its texts are those of plain generation.
     """
 
     candidate: Candidate
     drafting: DraftSettings
-    cost: float
+    read_along: ReadAlong | None
     acceptance: float
     promised: float
-    measured: float | None = None
+    measured: tuple[float, float] | None = None
     same: int = 0
 
-
-def fastest_candidate(results: Sequence[CandidateResult], *, exact: bool) -> CandidateResult | None:
-    """Return the first result that is worth it, of those that wrote; None without one."""
-    good = (x for x in results if x.measured is not None and x.measured > _WORTH)
-    return next((x for x in good if x.drafting.exact or not exact), None)
+    @property
+    def cost(self) -> float:
+        """Cost of a drafted token, in plain tokens."""
+        return self.read_along.cost if self.read_along else 0.0
 
 
 def candidates_of(
@@ -101,19 +119,6 @@ def candidates_of(
         for candidate in candidates
     ]
     return candidates + inexact
-
-
-class ReadAlong(Record):
-    """How a candidate reads along with some answers.
-
-    Attributes:
-        right: For each answer, whether it was right at each place.
-        cost: Of a drafted token, in plain tokens; ``reading``: of a token read.
-    """
-
-    right: list[list[bool]]
-    cost: float
-    reading: float
 
 
 class Answers:
@@ -191,6 +196,8 @@ _RUNGS = (1, 3, 9)
 """Prompts to read along with before each halving."""
 _SURE = 50.0
 """Weight of the acceptance from reading along, in rounds."""
+_REPEATS, _NEAR = 3, 0.95
+"""Times that each is timed while its speed is less than ``LEAST``, but not by far."""
 
 
 class Tuner:
@@ -227,6 +234,9 @@ class Tuner:
 
         def costs() -> dict[str, object]:
             measure_batches(self._context, BATCH_SIZES, answers.known)
+            with suppress(MtkitError):  # it gives other bits: nothing is exact
+                exactness.check(self._context, prompts[0], max(BATCH_SIZES), 1)
+                answers.known.checked = max(BATCH_SIZES)
             return answers.known.document()
 
         answers.known.take(self.remember("costs", costs))
@@ -266,7 +276,9 @@ class Tuner:
         settings = replace(self._settings, drafting=alone)
         right, times, read, tokens = [], [], 0.0, 0
         with DraftLoader(self._runner, settings, self._context.n_ctx) as loaded:
+            start = self._now()
             draft = loaded.draft()
+            load = self._now() - start
             try:
                 for prompt, text in zip(answers.prompts, answers.texts[:count], strict=False):
                     draft.reset()
@@ -284,12 +296,12 @@ class Tuner:
                 draft.close()
         cost = sorted(times)[len(times) // 2] if times else 0.0
         reading = max(read - count * cost, 0.0) / max(tokens, 1)
-        return [right, cost / answers.plain, reading / answers.plain]
+        return [right, *(seconds / answers.plain for seconds in (cost, reading, load))]
 
     def best(
         self, candidate: Candidate, answers: Answers, read_along: ReadAlong | None
     ) -> CandidateResult:
-        """Return the fastest numbers and width of a candidate."""
+        """Return the fastest numbers of a candidate, in single rows (``policy``: width)."""
         drafting, best = candidate.drafting, None
         if read_along is not None:
             places = [
@@ -301,31 +313,21 @@ class Tuner:
         else:
             tried, right = lookup_acceptance(answers.hits)
             rate = right / max(tried, 1)
-        header, load = self._runner.header, self._settings.load
-        for width in (1, 4):
-            rows = max(BATCH_SIZES)
-            if drafting.exact:
-                exact = exactness.exact_rows(header.multiplied, load, header.path, width)
-                if width > 1 and exact.width != width:
-                    continue
-                rows = min(rows, exact.rows)
-                wide = exact.width
-            elif width > 1:
-                continue
-            else:
-                wide = 1
-            numbers = range(1, min(rows, self._context.n_batch))
-            drafted = numbers if read_along else range(1)
-            for number, most in product(drafted, numbers if drafting.draft_lookup else range(1)):
-                promised = expected_speed(answers, read_along, number, wide, lookup=most)
-                if best is None or promised > best.promised:
-                    # Lookups vary much: leave it to the policy how much of them to use.
-                    limit = numbers[-1] if drafting.draft_lookup else number
-                    settings = replace(drafting, draft_max=limit, draft_width=width)
-                    cost = read_along.cost if read_along else 0.0
-                    best = CandidateResult(candidate, settings, cost, rate, promised)
-        assert best is not None
-        return best
+        rows = max(BATCH_SIZES)
+        if drafting.exact:
+            header = self._runner.header
+            exact = exactness.exact_rows(header.multiplied, self._settings.load, header.path)
+            rows = min(rows, exact.rows, answers.known.checked) if exact.width == 1 else 0
+        numbers = range(1, min(rows, self._context.n_batch))
+        drafted = numbers if read_along else range(1)
+        for number, most in product(drafted, numbers if drafting.draft_lookup else range(1)):
+            promised = expected_speed(answers, read_along, number, 1, lookup=most)
+            if best is None or promised > best.promised:
+                # Lookups vary much: leave it to the policy how much of them to use.
+                limit = numbers[-1] if drafting.draft_lookup else number
+                settings = replace(drafting, draft_max=limit)
+                best = CandidateResult(candidate, settings, read_along, rate, promised)
+        return best or CandidateResult(candidate, drafting, read_along, rate, 0.0)
 
     def search(
         self,
@@ -357,50 +359,102 @@ class Tuner:
         progress(1)
         return sorted(results.values(), key=lambda candidate: -candidate.promised)
 
-    def confirm(
-        self, results: list[CandidateResult], answers: Answers, limit: int
-    ) -> tuple[list[CandidateResult], dict[str, Costs]]:
-        """Let the best ones write the answers in turn with the target alone.
 
-        Returns:
-            All results, those that wrote first, the fastest at the front; the costs of those, by
-            name.
+def finalists(results: Sequence[CandidateResult], *, exact: bool) -> list[CandidateResult]:
+    """Return the results to measure, the first one first; a model has to beat a lookup by far."""
+    good = [x for x in results if x.promised > 1 and (x.drafting.exact or not exact)]
+    model = (x.drafting.draft is not None for x in good)
+    keys = [
+        x.promised / (WORTH if is_model else 1) for x, is_model in zip(good, model, strict=True)
+    ]
+    order = sorted(range(len(good)), key=lambda at: -keys[at])
+    return [good[at] for at in order[:_CONFIRMED]]
+
+
+def profile_costs(result: CandidateResult, answers: Answers) -> Costs:
+    """Return what a policy has to know."""
+    costs, read_along = Costs(), result.read_along
+    tried, right = lookup_acceptance(answers.hits)
+    free = _SURE, _SURE * right / max(tried, 1)
+    costs.take({
+        **answers.known.document(),
+        "drafted": [read_along.cost] if read_along else [],
+        "read": [read_along.reading] if read_along else [],
+        "load": read_along.load if read_along else 0.0,
+        "tried": _SURE, "accepted": _SURE * result.acceptance, "free": free,
+    })  # fmt: skip
+    return costs
+
+
+def split_prompts(prompts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the prompts of a kind to choose by and those to measure with; of one, the same.
+
+    By length, every other one: a long prompt is often a file to edit.
+    """
+    ordered = sorted(prompts, key=len, reverse=True)
+    return ordered[::2], ordered[1::2] or ordered
+
+
+class Comparison:
+    """The time of whole processes with a profile, and of plain ones, in turn."""
+
+    def __init__(self, model: str, options: Sequence[str], *, alone: bool) -> None:
+        """Set up.
+
+        Args:
+            options: Of every process.
+            alone: It has one thread: CPU time counts, of which other programs take none.
         """
-        from mtkit.speculative.bench import Bench, summarize
+        self._model, self._options, self._alone = model, options, alone
 
-        exact = [result for result in results if result.drafting.exact and result.promised > 1]
-        inexact = [x for x in results if not x.drafting.exact and x.promised > 1][:1]
-        free = [result for result in exact[_CONFIRMED:] if result.drafting.draft is None]
-        finalists = [*exact[:_CONFIRMED], *free, *inexact]  # a model has to beat a lookup
-        tried, right = lookup_acceptance(answers.hits)
-        for result in finalists:  # the texts need not measure what is known already
-            costs = self._open_costs(result)
-            costs.take({
-                **answers.known.document(), "checked": costs.checked,
-                "drafted": [result.cost], "tried": _SURE, "accepted": _SURE * result.acceptance,
-                "free": (_SURE, _SURE * right / max(tried, 1)),
-            })  # fmt: skip
-            costs.save()
-        groups = {PLAIN: None, **{x.candidate.name: x.drafting for x in finalists}}
-        bench = Bench(self._runner, self._settings, groups)
-        prompts = [("prompts", number, ids) for number, ids in enumerate(answers.prompts)]
-        rows = {row["group"]: row for row in summarize(
-            list(bench.runs(prompts, 0.0, limit)), bench.wide or None, None)}  # fmt: skip
-        measured = [
-            replace(result, measured=rows[result.candidate.name]["speed"],
-                    same=rows[result.candidate.name]["identical"])
-            for result in finalists
-        ]  # fmt: skip
-        measured.sort(key=lambda result: -(result.measured or 0))
-        costs_of = {result.candidate.name: self._open_costs(result) for result in measured}
-        return [*measured, *(result for result in results if result not in finalists)], costs_of
+    def speed(self, paths: Sequence[str], profile: str, *more: str) -> tuple[float, int]:
+        """Return the speed behind the prompts of some files, and how many texts are the same.
 
-    def _open_costs(self, result: CandidateResult) -> Costs:
-        exact = exactness.exact_rows(
-            self._runner.header.multiplied, self._settings.load, self._runner.header.path,
-            result.drafting.draft_width,
-        ).width if result.drafting.exact else 1  # fmt: skip
-        return setup.open_costs(self._runner, self._context, result.drafting, exact)
+        Args:
+            more: Further options of the processes with the profile.
+        """
+        spent = {drafts: [0.0] * (1 if self._alone else 2) for drafts in (False, True)}
+        speed, same = 0.0, [0] * _REPEATS
+        for turn in range(_REPEATS):
+            for path in paths:
+                texts = []
+                for drafts, sums in spent.items():
+                    options = ("--draft-profile", profile, *more) if drafts else ()
+                    seconds, text = self._run(path, *options)
+                    sums[:] = map(sum, zip(sums, seconds, strict=True))
+                    texts.append(text)
+                same[turn] += texts[0] == texts[1]
+            speed = min(a / b for a, b in zip(spent[False], spent[True], strict=True))
+            if not _NEAR < speed < LEAST:
+                break
+        return speed, min(same[: turn + 1])
+
+    def _run(self, path: str, *more: str) -> tuple[list[float], str]:
+        """Return the seconds of a process, which are to be less, and its text."""
+        import resource
+        import subprocess
+
+        def used() -> float:
+            usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return usage.ru_utime + usage.ru_stime
+
+        line = ["generate", "-m", self._model, "-q", "--temp", "0", "-f", path, *self._options]
+        before, start = used(), time.perf_counter()
+        run = subprocess.run(  # noqa: S603  our own
+            command_line("mtkit.speculative.tune", (*line, *more)), capture_output=True, check=False
+        )
+        seconds = [used() - before, time.perf_counter() - start]
+        if run.returncode:
+            words = run.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise ResourceError((words or ["generate failed"])[-1])
+        return seconds[: 1 + (not self._alone)], run.stdout.decode("utf-8", "replace")
+
+
+def main(*arguments: str) -> None:
+    """Run a command of mtkit: in a process of ``Comparison``."""
+    from importlib import import_module
+
+    sys.exit(import_module("mtkit.cli").main(list(arguments)))
 
 
 def _digest(data: bytes) -> bytes:

@@ -152,6 +152,72 @@ def test_never_much_slower_than_plain(
     assert speed > (0.5 if began_in_vain else 0.93 if remembered else 0.83)
 
 
+def strict_text(seed: int) -> tuple[float, float]:
+    """Return the least speed at any end of a drawn text, and that at its last one.
+
+    Costs, acceptance and their noise are drawn, and so is how wrong the known costs are.
+    """
+    random = Random(seed)
+    true, profile = Costs(), Costs()
+    steep, draft = random.uniform(0.05, 1.1), random.choice((0.0, random.uniform(0.02, 1.5)))
+    wrong = random.choice((1.0, 1.0, random.uniform(0.7, 1.5)))  # the machine was busy
+    for size in (2, 3, 4, 5, 6, 8, 9, 12, 16):
+        cost = 1 + steep * (size - 1) * random.uniform(0.5, 1)
+        for _ in range(3):
+            true.saw_batch(size, cost)
+            profile.saw_batch(size, max(cost * wrong, 0.5))
+    if draft:
+        true.saw_draft(1, draft)
+        profile.saw_draft(1, draft * wrong)
+        true.saw_reading(1, draft / 4)
+        profile.saw_reading(1, draft / 4 * wrong)
+    profile.tried, profile.accepted, profile.free = 50.0, random.uniform(0, 50), (50.0, 45.0)
+    profile.checked, profile.load = 16, random.uniform(0, 30)
+    load, before = profile.load, random.uniform(0, 150)
+    policy = Policy(15, profile, mixed=bool(draft), checks=True, strict=True)
+    policy.began(before * UNIT)
+    policy.refusal(400, 100)
+    noise = random.uniform(0, 0.05)
+    tokens = spent = 0.0
+    least, unread, loaded = 1.0, int(before), not draft
+    chance = often = 0.0
+    while tokens < 400:
+        if random.random() < 0.05 or not tokens:
+            chance, often = random.choice((0.0, 0.3, 0.9, 0.99)), random.choice((0, 0.1, 0.95))
+        free = bool(draft) and random.random() < often
+        finds = not draft and random.random() < often
+        proposes = bool(draft) or finds
+        behind = 0 if free or not draft else unread
+        count = policy.count(400, behind, free=free) if proposes else 0
+        if not count:
+            rest = max(policy.rest(), 1) if proposes else 1
+            times = [UNIT * random.gauss(1, noise) for _ in range(min(rest, 8))]
+            policy.saw_plain(rest, times)
+            tokens, spent, unread = tokens + rest, spent + rest, unread + rest
+        else:
+            accepted = 0
+            while accepted < count and random.random() < chance:
+                accepted += 1
+            drafting = 0.0 if free or not draft else true.draft(count) + true.reading(unread)
+            if drafting and not loaded:
+                loaded, spent = True, spent + load
+                policy.saw_load(load * UNIT)
+            verifying = true.verify(policy.rows(count + 1)) * random.gauss(1, noise)
+            unread = unread + accepted + 1 if free else 0
+            policy.saw(count, accepted, UNIT * drafting, UNIT * verifying, free=free or not draft)
+            spent, tokens = spent + drafting + verifying, tokens + accepted + 1
+        least = min(least, (before + tokens) / (before + spent))
+    return least, (before + tokens) / (before + spent)
+
+
+def test_a_profile_never_loses_two_percent() -> None:
+    """Wherever a text ends: of the whole process, whose loading and prompt count."""
+    results = [strict_text(seed) for seed in range(24)]
+    assert min(least for least, _ in results) >= 0.98
+    assert max(speed for _, speed in results) > 1.5
+    assert sum(speed > 1.1 for _, speed in results) >= 4
+
+
 @pytest.mark.parametrize("remembered", [False, True])
 @pytest.mark.parametrize(
     ("costs", "chance", "least"), [("flat", 0.9, 2.7), ("middle", 0.8, 1.3), ("steep", 0.98, 1.15)]
@@ -435,6 +501,9 @@ def test_what_is_not_known_to_be_exact(load: LoadSettings, kind: str, what: str)
 def test_exact_context() -> None:
     found = exactness.exact_context(ContextSettings(kv_type="f16", flash_attention="auto"))
     assert (found.kv_type, found.flash_attention) == ("bf16", "on")
+    for threads, alone, kind in ((1, True, "f16"), (1, False, "bf16"), (2, True, "bf16")):
+        found = exactness.exact_context(ContextSettings(threads=threads), alone=alone)
+        assert found.kv_type == kind
     for wrong in (ContextSettings(kv_type="q4_0"), ContextSettings(flash_attention="off")):
         with pytest.raises(UsageError, match="add exact=False"):
             exactness.exact_context(wrong)

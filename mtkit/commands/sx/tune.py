@@ -10,16 +10,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from mtkit.settings import DraftSettings, GenerateSettings
-    from mtkit.speculative.costs import Costs
-    from mtkit.speculative.tune import Answers, CandidateResult
+    from mtkit.settings import GenerateSettings
+    from mtkit.speculative.tune import Answers, CandidateResult, Comparison
 
 
 OPTIONS = {
     "drafts": Option("", "Draft models to try.", "[DRAFT]..."),
-    "prompts": Option("--prompts", "Prompts: lines of text or of JSON.", "FILE"),
+    "prompts": Option(
+        "--prompts", "Prompts: lines of text or of JSON; repeatable, a file for each kind.", "FILE"
+    ),
     "out": Option("-o --output", "Profile to write (.json).", "FILE"),
-    "count": Option("-c --count", "Maximum number of prompts.", "N", low=1),
+    "count": Option("-c --count", "Maximum number of prompts per file.", "N", low=1),
     "tokens": Option(
         "-n --n-predict", "Maximum number of tokens per answer.", "N", "--predict --tokens", low=2
     ),
@@ -35,7 +36,7 @@ def tune(
     target: str,
     drafts: list[str] | None = None,
     *,
-    prompts: str,
+    prompts: list[str],
     out: str = "draft-profile.json",
     count: int = 9,
     tokens: int = 64,
@@ -53,26 +54,30 @@ def tune(
 
     Candidates: prompt lookup; each draft model as it is, requantized to Q4_0, and with its
     vocabulary cut to the 65,536, 32,768, 16,384, 8,192 or 4,096 most frequent ids of TARGET's
-    answers; and lookup combined with each of these. Each is tried in the exact configuration
-    (docs/speculation.md), with one and with four rows per step, and in the inexact one. All are
-    scored on one of TARGET's answers, the better half on three, and the better half of those on
-    nine. The two best exact ones, prompt lookup and the best inexact one are then timed. The
-    fastest exact one (with --no-exact, the fastest of all) becomes the profile, if it pays off.
+    answers; and lookup combined with each of these. Half of the prompts are for choosing: all
+    candidates are scored on one of TARGET's answers, the better half on three, and the better half
+    of those on nine. With the other half, the two best generate in processes of their own, in turn
+    with plain generation and its defaults; loading and reading the prompt count. The first one with
+    which each kind of prompt runs at 0.99 times the speed of plain generation or more, and one kind
+    at 1.1 or more, becomes the profile. If there is none, the profile changes nothing.
     Measurements are cached: to resume, repeat the command.
 
-    Columns: candidate, milliseconds per drafted token, acceptance rate, maximum draft length, rows
-    per step, expected speed against plain decoding, measured speed, texts identical to plain
-    decoding.
+    Columns: candidate, milliseconds per drafted token, acceptance rate, maximum draft length,
+    expected speed against plain decoding, measured speed against plain generation (slowest and
+    fastest kind of prompts), texts identical to plain generation.
 
     \b
     Examples:
       mtkit sx tune model.gguf small.gguf --prompts prompts.jsonl -o model.json
       mtkit generate -m model.gguf --draft-profile model.json -f code.py
     """
+    import os
     import time
+    from itertools import zip_longest
 
     from mtkit.base import plotting
     from mtkit.base.files import check_target
+    from mtkit.base.record import replace
     from mtkit.commands import output
     from mtkit.commands.arguments import read_prompts
     from mtkit.commands.inputs import find_model
@@ -81,23 +86,34 @@ def tune(
     from mtkit.llm.runner import open_model
     from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
     from mtkit.speculative import plots, setup
-    from mtkit.speculative.tune import Tuner, candidates_of, fastest_candidate
+    from mtkit.speculative.costs import Costs
+    from mtkit.speculative.tune import (
+        LEAST,
+        WORTH,
+        Comparison,
+        Tuner,
+        candidates_of,
+        finalists,
+        split_prompts,
+    )
 
     until = time.monotonic() + seconds
     check_target(out, force=force)
     if plot is not None:
         plotting.require()
-    texts = list(read_prompts(prompts))[:count]
-    if not texts:
-        raise UsageError("has no prompts", source=prompts)
+    kinds = {name: list(read_prompts(name))[:count] for name in prompts}
+    for name, texts in kinds.items():
+        if not texts:
+            raise UsageError("has no prompts", source=name)
+    split = {name: split_prompts(texts) for name, texts in kinds.items()}
     path, small = find_model(target), [find_model(name) for name in drafts or ()]
-    drafting = DraftSettings(draft_lookup=True)
-    settings = setup.prepare_settings(
-        GenerateSettings(path, ContextSettings(threads=threads), drafting=drafting)
-    )
-    folder = _folder([path, *small], (texts, tokens, threads))
+    plain = GenerateSettings(path, ContextSettings(threads=threads))
+    settings = setup.prepare_settings(replace(plain, drafting=DraftSettings(draft_lookup=True)))
+    chosen = [text for pair in zip_longest(*(first for first, _ in split.values()))
+              for text in pair if text is not None]  # fmt: skip
+    folder = _folder([path, *small], (chosen, tokens, threads))
     with open_model(settings, Progress("loading").show) as runner:
-        ids = [runner.model.tokenize(text) for text in texts]
+        ids = [runner.model.tokenize(text) for text in chosen]
         n_ctx = min(max(map(len, ids)) + tokens, max(runner.model.n_ctx_train, tokens + 2))
         runner.open_context(n_ctx + 2)
         tuner = Tuner(runner, settings, f"{folder}/state.json", until)
@@ -108,15 +124,69 @@ def tune(
         vocabularies = _vocabularies(runner, answers, folder) if small else {}
         table = candidates_of(DraftSettings(draft_lookup=False), small, vocabularies)
         results = tuner.search(table, answers, Progress("reading along").show)
-        results, costs = tuner.confirm(results, answers, tokens)
-    best = fastest_candidate(results, exact=not no_exact)
-    _write(out, path, settings, best, costs, folder)
+    held_out = {
+        name: [_write_text(f"{folder}/{kind}-{at}.txt", text) for at, text in enumerate(texts)]
+        for kind, (name, (_, texts)) in enumerate(split.items())
+    }
+    comparison = Comparison(
+        path, ["-n", str(tokens), "--threads", str(threads)], alone=threads == 1
+    )
+    best = None
+    try:
+        for result in finalists(results, exact=not no_exact):
+            _write(out, path, settings, result, answers, folder)
+            measured = _measure(comparison, held_out, out, costly=settings.context != plain.context)
+            speeds, same = (
+                [speed for speed, _ in measured.values()],
+                sum(n for _, n in measured.values()),
+            )
+            new = replace(result, measured=(min(speeds), max(speeds)), same=same)
+            results[results.index(result)] = new
+            is_same = same == sum(map(len, held_out.values())) or not new.drafting.exact
+            if min(speeds) >= LEAST and max(speeds) >= WORTH and is_same:
+                best = new
+                break
+        if best is None:
+            setup.write_profile(out, DraftSettings(), Costs(), {"target": os.path.basename(path)})
+    except BaseException:  # what was not measured is no profile
+        os.unlink(out)
+        raise
+    results.sort(key=lambda x: (x is not best, x.measured is None, -x.promised))
     if plot is not None:
         plots.plot_tuning(answers.known, results, plot)
+    n_texts = sum(map(len, held_out.values()))
     if as_json:
-        output.write_json(_document(out, best, results, answers))
+        output.write_json(_document(out, best, results, answers, n_texts))
     else:
-        _show(out, path, best, results, answers)
+        _show(out, path, threads, best, results, answers, n_texts)
+
+
+def _write_text(path: str, text: str) -> str:
+    from mtkit.base.files import write_files
+
+    write_files({path: text.encode("utf-8", "surrogateescape")}, force=True)
+    return path
+
+
+def _measure(
+    comparison: Comparison, held_out: dict[str, list[str]], profile: str, *, costly: bool
+) -> dict[str, tuple[float, int]]:
+    """Return the speed of each kind of prompts, and of the first where nothing is drafted.
+
+    Args:
+        costly: The profile changes the context, which costs texts without drafts something, too.
+    """
+    from mtkit.commands.terminal import Progress
+
+    measured, progress = {}, Progress("generating")
+    for number, (kind, paths) in enumerate(held_out.items(), 1):
+        measured[kind] = comparison.speed(paths, profile)
+        progress.show(number / (len(held_out) + costly))
+    if costly:
+        first = next(iter(held_out.values()))[:1]
+        measured["drafting nothing"] = comparison.speed(first, profile, "--draft-max", "0")[0], 0
+        progress.show(1)
+    return measured
 
 
 command = Command(tune, OPTIONS)
@@ -130,7 +200,7 @@ def _folder(files: Sequence[str], more: object) -> str:
     from mtkit.base.process import cache_folder
 
     stamps = [(os.path.abspath(path), os.stat(path).st_mtime_ns) for path in files]
-    name = hashlib.sha256(repr((stamps, more, 1)).encode()).hexdigest()
+    name = hashlib.sha256(repr((stamps, more, 2)).encode()).hexdigest()
     folder = os.path.join(cache_folder("tune"), name)
     os.makedirs(folder, exist_ok=True)
     return folder
@@ -194,50 +264,56 @@ def _write(
     out: str,
     target: str,
     settings: GenerateSettings,
-    best: CandidateResult | None,
-    costs: dict[str, Costs],
+    result: CandidateResult,
+    answers: Answers,
     folder: str,
 ) -> None:
-    """Write the profile, and beside it the files that were made for it."""
+    """Write a profile, and beside it the files that were made for it, as they are used."""
     import os
     import shutil
 
     from mtkit.base.record import replace
-    from mtkit.speculative import setup
-    from mtkit.speculative.costs import Costs
+    from mtkit.llm import frequencies
+    from mtkit.speculative import draft_file, setup
+    from mtkit.speculative.tune import profile_costs
 
+    drafting, stem = result.drafting, out.removesuffix(".json")
+    draft, vocabulary = drafting.draft, drafting.sx_static_vocab
+    if draft is not None and (vocabulary is not None or os.path.dirname(draft) == folder):
+        # A pruned model needs beside it what it was made of.
+        shutil.copyfile(draft, f"{stem}-draft.gguf")
+        draft = f"{stem}-draft.gguf"
+    if draft is not None and vocabulary is not None:
+        ids = frequencies.read_vocabulary(vocabulary, 0)
+        draft_file.prune(draft, ids, f"{stem}-pruned.gguf", force=True)
+        draft = f"{stem}-pruned.gguf"
+    drafting = replace(drafting, draft=draft, sx_static_vocab=None)
     about: dict[str, object] = {
         "target": os.path.basename(target), "threads": settings.context.threads,
-        "speed": best.measured if best else 1.0,
+        "origin": setup.describe_origin(target, draft, settings.context.threads),
     }  # fmt: skip
-    if best is None:
-        plain = replace(settings.drafting, draft_lookup=False)
-        setup.write_profile(out, plain, Costs(), about)
-        return
-    drafting: DraftSettings = best.drafting
-    stem = out.removesuffix(".json")
-    for name, end in (("draft", "-draft.gguf"), ("sx_static_vocab", "-vocab.txt")):
-        path = getattr(drafting, name)
-        if path is not None and os.path.dirname(path) == folder:
-            shutil.copyfile(path, stem + end)
-            drafting = replace(drafting, **{name: stem + end})
-    setup.write_profile(out, drafting, costs[best.candidate.name], about)
+    setup.write_profile(out, drafting, profile_costs(result, answers), about)
 
 
 def _document(
-    out: str, best: CandidateResult | None, results: Sequence[CandidateResult], answers: Answers
+    out: str,
+    best: CandidateResult | None,
+    results: Sequence[CandidateResult],
+    answers: Answers,
+    n_texts: int,
 ) -> dict[str, object]:
     return {
-        "schema": "mtkit.sx-tune/1",
+        "schema": "mtkit.sx-tune/2",
         "profile": out,
         "best": best.candidate.name if best else None,
-        "speed": best.measured if best else 1.0,
+        "speed": best.measured if best else None,
         "token_ms": 1000 * answers.plain,
         "batches": {str(size): cost for size, cost in sorted(answers.known.sizes.items())},
+        "texts": n_texts,
         "candidates": [
             {
                 "name": result.candidate.name, "exact": result.drafting.exact,
-                "draft_max": result.drafting.draft_max, "width": result.drafting.draft_width,
+                "draft_max": result.drafting.draft_max,
                 "draft_ms": 1000 * answers.plain * result.cost, "acceptance": result.acceptance,
                 "expected": result.promised, "measured": result.measured,
                 "identical": result.same if result.measured is not None else None,
@@ -250,19 +326,21 @@ def _document(
 def _show(
     out: str,
     target: str,
+    threads: int,
     best: CandidateResult | None,
     results: Sequence[CandidateResult],
     answers: Answers,
+    n_texts: int,
 ) -> None:
     from mtkit.commands import output
+    from mtkit.speculative.tune import LEAST, WORTH
 
     rows = [
         (
             result.candidate.name, f"{1000 * answers.plain * result.cost:.1f}",
-            f"{result.acceptance:.0%}", str(result.drafting.draft_max),
-            str(result.drafting.draft_width), f"{result.promised:.2f}",
-            "" if result.measured is None else f"{result.measured:.2f}",
-            "" if result.measured is None else f"{result.same}/{len(answers.texts)}",
+            f"{result.acceptance:.0%}", str(result.drafting.draft_max), f"{result.promised:.2f}",
+            "" if result.measured is None else "{:.2f} to {:.2f}".format(*result.measured),
+            "" if result.measured is None else f"{result.same}/{n_texts}",
         )
         for result in results
     ]  # fmt: skip
@@ -274,10 +352,14 @@ def _show(
     screen = Screen()
     costs = ", ".join(f"{n}: {cost:.2f}" for n, cost in sorted(answers.known.sizes.items()))
     screen.line(f"a token takes {1000 * answers.plain:.1f} ms; batches, in tokens: {costs}")
-    screen.table(("candidate", "draft ms>", "accepted>", "drafted>", "rows>", "expected>",
-                  "measured>", "as plain>"), rows)  # fmt: skip
-    if best is None:
-        screen.line(f"plain decoding is the fastest; {out} says so")
+    screen.table(("candidate", "draft ms>", "accepted>", "drafted>", "expected>", "measured>",
+                  "as plain>"), rows)  # fmt: skip
+    if best is None or best.measured is None:
+        screen.line(
+            f"no draft reaches {LEAST} times the speed of plain generation with each kind of"
+        )
+        screen.line(f"prompts, and {WORTH} with one: {out} drafts nothing and changes nothing")
         return
-    screen.line(f"{best.candidate.name}: {best.measured:.2f} times plain decoding")
-    screen.line(f"mtkit generate -m {target} --draft-profile {out}")
+    low, high = best.measured
+    screen.line(f"{best.candidate.name}: {low:.2f} to {high:.2f} times as fast as plain generation")
+    screen.line(f"mtkit generate -m {target} --threads {threads} --draft-profile {out}")
