@@ -219,6 +219,8 @@ _STRETCH = 4
 """Plain steps of a text without drafts, after which to look whether a batch is to be measured."""
 _TIMED = 8
 """Plain steps in a row that are timed."""
+_QUIET = 0.7
+"""Part of its threads' time that a process gets at least where no other program disturbs it."""
 _INEXACT = "a batch gives other bits than single tokens on this machine"
 
 
@@ -252,6 +254,8 @@ class Speculation:
         self._measuring = Measuring(policy, clock, checks=checks)
         self.statistics = Statistics(draft.learning)
         self._refusal = ""
+        self._wall_seconds = self._cpu_seconds = 0.0  # of plain tokens
+        self._threads = 1
         # The first text of a session: later ones that go on from it keep to its decision.
         self._first_ids: list[int] = []
 
@@ -338,7 +342,7 @@ class Speculation:
         assert context is not None
         emitted: list[int] = []
         times: list[float] = []
-        nothing, seconds = Proposal([]), 0.0
+        nothing, seconds, cpu = Proposal([]), 0.0, time.process_time()
         keeps = self._measuring.keeps()
         try:
             while len(emitted) < count and not runner.stop_requested:
@@ -357,6 +361,9 @@ class Speculation:
                     break
         finally:
             # Also when the caller stops in the middle.
+            self._wall_seconds += seconds
+            self._cpu_seconds += time.process_time() - cpu
+            self._threads = context.settings.threads or 1
             self.statistics.count_plain(len(emitted), seconds)
             self.policy.saw_plain(len(emitted), times)
             self.draft.saw(Outcome([], 0, emitted, -1))
@@ -439,16 +446,25 @@ class Speculation:
         """Return the seconds that loading the draft has taken."""
         return 0.0 if self._lazy is None else self._lazy.spent
 
+    def _save(self) -> None:
+        """Save the costs, unless other programs took the processors: they are kept for a day.
+
+        CPU time, the clock of one thread, has nothing of theirs.
+        """
+        share = self._cpu_seconds / (self._threads * self._wall_seconds or 1.0)
+        if self._clock is time.process_time or not self._wall_seconds or share >= _QUIET:
+            self.policy.costs.save()
+
     def reset(self) -> None:
         """Begin another session: forget texts, learned ids and counts, but not the costs."""
         self.draft.reset()
         self._first_ids = []
-        self.policy.costs.save()
+        self._save()
         self.statistics = Statistics(self.draft.learning)
 
     def close(self) -> None:
         """Save the costs, and close the draft."""
-        self.policy.costs.save()
+        self._save()
         self.draft.close()
         if self._loaded is not None:
             self._loaded.close()

@@ -15,7 +15,7 @@ from mtkit.base.process import Closeable
 from mtkit.speculative import exactness, setup
 from mtkit.speculative.costs import measure_batches, measure_draft
 from mtkit.speculative.draft_model import DraftLoader, check_can_cut
-from mtkit.speculative.policy import shared_number
+from mtkit.speculative.policy import LOSS, shared_number
 from mtkit.speculative.rounds import Statistics
 from mtkit.speculative.verification import Proposal
 
@@ -36,6 +36,8 @@ READ_TOKENS = 128
 """Tokens that a draft reads before a batch at most: the other sequences wait for it."""
 _MEMORY, _EXPECTED, _WEIGHT = 0.95, 0.6, 4.0
 """Weight of a round against the next one; acceptance before any round, and its weight."""
+_LENT = 16.0
+"""Tokens that earlier gains allow drafting to lose at most."""
 
 
 class Seat:
@@ -46,7 +48,7 @@ class Seat:
         self.draft = draft
         self._tried, self._accepted = _WEIGHT, _WEIGHT * _EXPECTED
         self.statistics = Statistics(draft.learning)
-        self._fired = 0
+        self._fired = self.emitted = 0
 
     def begin(self, ids: Sequence[int], *, goes_on: bool) -> None:
         """Begin a text; unless it goes on from the one before, forget all that was learned."""
@@ -76,6 +78,7 @@ class Seat:
     def saw(self, tokens: Round, logits: Any) -> None:
         """Learn how a round went; ``logits`` are those of its end."""
         drafted, accepted = len(tokens.drafted), tokens.accepted
+        self.emitted += len(tokens.emitted)
         self.statistics.count_round(drafted, 0.0, 0.0)
         self.statistics.count_outcome(drafted, accepted, len(tokens.emitted))
         if drafted:
@@ -112,6 +115,10 @@ class SharedDrafting(Closeable):
         self._most = min(drafting.draft_max, max(rows // count - 1, 0))
         self._costs: Costs | None = None
         self._rest = 0  # batches until drafting is considered again
+        # Tokens computed plainly or worth as much; of these, lost by drafting; the last batch that
+        # drafted: its cost in plain batches, its tokens without drafts, and those emitted before.
+        self._tokens = self._loss = 0.0
+        self._last: tuple[float, int, int] | None = None
         with ExitStack() as stack:
             loaded = stack.enter_context(DraftLoader(runner, settings, context.n_slot, count))
             self.seats: list[Seat] = []
@@ -141,6 +148,7 @@ class SharedDrafting(Closeable):
         self, requests: Sequence[tuple[Seat, list[int], int]], others: int
     ) -> list[Proposal]:
         """Let the seats propose for the next batch."""
+        self._settle(len(requests) + others)
         behind = [seat.draft.behind(ids) if most > 0 else None for seat, ids, most in requests]
         ready = [at for at, count in enumerate(behind) if count is not None]
         proposals = [Proposal([])] * len(requests)
@@ -167,7 +175,35 @@ class SharedDrafting(Closeable):
         number, self._rest = shared_number(
             self._costs, acceptances, others, behind, left, self._most
         )
+        size, plain = len(acceptances) + others, self._costs.verify(len(acceptances) + others)
+        budget, cost = LOSS * self._tokens - self._loss, 1.0
+        while number:  # as many as can all be wrong
+            rows = len(acceptances) * (number + (not others))
+            cost = self._costs.verify(rows) / plain + (others > 0)
+            cost += (
+                len(acceptances) * self._costs.draft(number) + self._costs.reading(behind)
+            ) / plain
+            if (cost - 1) * size <= budget:
+                self._last = cost, size, self._emitted
+                break
+            number -= 1
         return number
+
+    @property
+    def _emitted(self) -> int:
+        return sum(seat.emitted for seat in self.seats)
+
+    def _settle(self, size: int) -> None:
+        """Count what the last batch gave, which drafted or not."""
+        self._tokens = min(self._tokens, (max(self._loss, 0.0) + _LENT) / LOSS)
+        if self._last is None:
+            self._tokens += size
+            return
+        cost, plain, before = self._last
+        emitted = self._emitted - before
+        self._tokens += emitted
+        self._loss = max(self._loss + cost * plain - emitted, -_LENT)
+        self._last = None
 
     def close(self) -> None:
         """Free all drafts, and their model."""

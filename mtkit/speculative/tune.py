@@ -361,8 +361,13 @@ class Tuner:
 
 
 def finalists(results: Sequence[CandidateResult], *, exact: bool) -> list[CandidateResult]:
-    """Return the results to measure, the first one first; a model has to beat a lookup by far."""
-    good = [x for x in results if x.promised > 1 and (x.drafting.exact or not exact)]
+    """Return the results to measure, the first one first; a model has to beat a lookup by far.
+
+    A lookup always is: it costs nothing to load, and what it loses in one kind of prompts, which
+    the mean shows, is left to the policy.
+    """
+    good = [x for x in results if x.promised > (x.drafting.draft is not None)]
+    good = [x for x in good if x.drafting.exact or not exact]
     model = (x.drafting.draft is not None for x in good)
     keys = [
         x.promised / (WORTH if is_model else 1) for x, is_model in zip(good, model, strict=True)

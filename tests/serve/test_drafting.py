@@ -285,7 +285,8 @@ def test_what_cannot_draft(given: dict[str, Any], what: str) -> None:
 def test_a_profile(tmp_path: Path) -> None:
     """What sx tune wrote says what drafts; answers are those of generate."""
     model, path = own(TARGET), str(tmp_path / "p.json")
-    setup.write_profile(path, DraftSettings(draft=str(own(DRAFT)), draft_max=3), Costs(), {})
+    about = {"origin": setup.describe_origin(str(model), str(own(DRAFT)), 1)}
+    setup.write_profile(path, DraftSettings(draft=str(own(DRAFT)), draft_max=3), Costs(), about)
     with serving(model, exact=True, draft_auto=False, draft_profile=path) as (runner, scheduler):
         for text in prompts():
             ids = runner.model.tokenize(text)

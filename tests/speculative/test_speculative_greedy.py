@@ -81,7 +81,7 @@ def test_a_text_that_is_not_drafted_is_that_of_plain_decoding(
     model, draft = own("target", kind), own("draft", kind)
     texts = [text for name in ("en", "zh", "code") for text in prompts(name, 2)]
     common: dict[str, Any] = {"model": model, "n_predict": 48, "threads": 1}
-    plain = [generate(text, kv_type="bf16", **common).ids for text in texts]
+    plain = [generate(text, **common).ids for text in texts]
     costing(monkeypatch, 30.0)
     for given in ({"draft": draft}, {"draft_lookup": True, "draft_max": 1}):
         for text, expected in zip(texts, plain, strict=True):
@@ -104,7 +104,7 @@ def test_random_choices_that_are_not_drafted_are_those_of_plain_decoding() -> No
         common: dict[str, Any] = {
             "model": model, "temperature": 0.8, "seed": 7, "n_predict": 60, "threads": 1, **more,
         }  # fmt: skip
-        plain = generate("The option", kv_type="bf16", **common)
+        plain = generate("The option", **common)
         found = generate("The option", draft=draft, draft_max=0, **common)
         assert found.ids == plain.ids
 
@@ -134,7 +134,7 @@ def test_same_seed_same_text() -> None:
     """With draft_match, random choices are those of plain decoding."""
     model, draft = own("target", "q8_0"), own("draft", "q8_0")
     common: dict[str, Any] = {"model": model, "temperature": 0.8, "seed": 7, "n_predict": 60}
-    plain = generate("The option", kv_type="bf16", threads=1, **common)
+    plain = generate("The option", threads=1, **common)
     found = generate(
         "The option", threads=1, draft=draft, draft_match=True, draft_auto=False, **common
     )
@@ -160,7 +160,7 @@ def test_penalties_and_a_grammar() -> None:
     model = own("target", "q8_0")
     for given in ({"repeat_penalty": 1.3}, {"grammar": 'root ::= "a" [a-z ]+ "."'}):
         common: dict[str, Any] = {"model": model, "n_predict": 40, "threads": 1, **given}
-        plain = generate("The option", kv_type="bf16", **common)
+        plain = generate("The option", **common)
         found = generate("The option", draft=model, draft_auto=False, **common)
         assert found.ids == plain.ids
         assert found.drafting
@@ -170,7 +170,7 @@ def test_penalties_and_a_grammar() -> None:
 def test_logprobs() -> None:
     model = own("target", "q8_0")
     common: dict[str, Any] = {"model": model, "n_predict": 20, "threads": 1, "logprobs": True}
-    plain = generate("The option", kv_type="bf16", **common)
+    plain = generate("The option", **common)
     found = generate("The option", draft=model, draft_auto=False, **common)
     assert found.logprobs == plain.logprobs
 
@@ -191,7 +191,7 @@ def test_bits_that_differ_in_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = exactness.ExactRows(16, 1)
     monkeypatch.setattr(exactness, "exact_rows", lambda *_: profile)
     common: dict[str, Any] = {"model": str(tiny()), "threads": 1, "n_predict": 60}
-    plain = generate([1, 5, 6] * 9, kv_type="bf16", **common)
+    plain = generate([1, 5, 6] * 9, **common)
     for measured in (True, False):
         found = generate([1, 5, 6] * 9, draft=str(tiny()), **common)
         assert found.ids == plain.ids
@@ -223,7 +223,7 @@ def test_what_is_found_while_text_is_written_is_remembered(kind: str) -> None:
     """The first text measures and loads, if at all; a pair that cannot pay is not loaded again."""
     model, draft = own("target", kind), own("draft", kind)
     common: dict[str, Any] = {"model": model, "threads": 1, "n_predict": 64}
-    plain = generate("The option", kv_type="bf16", **common)
+    plain = generate("The option", **common)
     first = generate("The option", draft=draft, **common)
     assert first.drafting
     assert first.drafting.measure_seconds > 0
@@ -242,23 +242,27 @@ def test_what_is_found_while_text_is_written_is_remembered(kind: str) -> None:
 @pytest.mark.parametrize("sizes", [(1024, 2048), (2048, 1024)])
 def test_a_draft_padded_to_another_size(sizes: tuple[int, int], temperature: float) -> None:
     target, draft = (str(tiny(n_vocab=size, wtype="Q8_0", seed=size)) for size in sizes)
-    common: dict[str, Any] = {"n_predict": 30, "threads": 1, "temperature": temperature, "seed": 1}
+    common: dict[str, Any] = {"n_predict": 30, "threads": 1, "temperature": temperature, "seed": 3}
     found = generate([1, 5, 6], model=target, draft=draft, draft_auto=False, **common)
     assert len(found.ids) == 30
     if sizes[0] < sizes[1]:  # the other draft does not know what was chosen
         assert found.drafting
         assert found.drafting.drafted > 30
     if not temperature:
-        assert found.ids == generate([1, 5, 6], model=target, kv_type="bf16", **common).ids
+        assert found.ids == generate([1, 5, 6], model=target, **common).ids
 
 
 def test_a_session_in_another_type(tmp_path: Path) -> None:
-    saved, common = str(tmp_path / "s"), {"threads": 1, "n_predict": 4}
+    saved = str(tmp_path / "s")
+    common: dict[str, Any] = {"threads": 1, "n_predict": 4}
     model, draft = own("target", "q8_0"), own("draft", "q8_0")
     generate("The", model=model, save_session=saved, **common)
+    plain = generate(" option", model=model, load_session=saved, **common)
+    found = generate(" option", model=model, draft=draft, load_session=saved, **common)
+    assert found.ids == plain.ids
+    common["threads"] = 2
     with pytest.raises(UsageError, match=r"keys and values in F16.*exact=False"):
         generate(" option", model=model, draft=draft, load_session=saved, **common)
-    plain = generate(" option", model=model, load_session=saved, **common)
     found = generate(" option", model=model, draft=draft, load_session=saved, exact=False, **common)
     assert len(found.ids) == len(plain.ids)
 
@@ -304,7 +308,7 @@ def test_the_command(mtkit: Run) -> None:
 def test_a_conversation(mtkit: Run) -> None:
     model, draft = own("target", "q8_0"), own("draft", "q8_0")
     ask = ("chat", "How do I list files?", "-m", model, "-n", "30", "--threads", "1", "--json")
-    plain = mtkit(*ask, "--kv-type", "bf16")
+    plain = mtkit(*ask)
     found = mtkit(*ask, "--draft", draft)
     assert found.returncode == 0
     assert json.loads(found.stdout)["ids"] == json.loads(plain.stdout)["ids"]

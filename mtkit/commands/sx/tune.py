@@ -56,11 +56,11 @@ def tune(
     vocabulary cut to the 65,536, 32,768, 16,384, 8,192 or 4,096 most frequent ids of TARGET's
     answers; and lookup combined with each of these. Half of the prompts are for choosing: all
     candidates are scored on one of TARGET's answers, the better half on three, and the better half
-    of those on nine. With the other half, the two best generate in processes of their own, in turn
-    with plain generation and its defaults; loading and reading the prompt count. The first one with
-    which each kind of prompt runs at 0.99 times the speed of plain generation or more, and one kind
-    at 1.1 or more, becomes the profile. If there is none, the profile changes nothing.
-    Measurements are cached: to resume, repeat the command.
+    of those on nine. With the other half, the two best generate answers twice as long in processes
+    of their own, in turn with plain generation and its defaults; loading and reading the prompt
+    count. The first one with which each kind of prompt runs at 0.99 times the speed of plain
+    generation or more, and one kind at 1.1 or more, becomes the profile. If there is none, the
+    profile changes nothing. Measurements are cached: to resume, repeat the command.
 
     Columns: candidate, milliseconds per drafted token, acceptance rate, maximum draft length,
     expected speed against plain decoding, measured speed against plain generation (slowest and
@@ -129,13 +129,15 @@ def tune(
         for kind, (name, (_, texts)) in enumerate(split.items())
     }
     comparison = Comparison(
-        path, ["-n", str(tokens), "--threads", str(threads)], alone=threads == 1
+        path, ["-n", str(2 * tokens), "--threads", str(threads)], alone=threads == 1
     )
     best = None
     try:
         for result in finalists(results, exact=not no_exact):
             _write(out, path, settings, result, answers, folder)
-            measured = _measure(comparison, held_out, out, costly=settings.context != plain.context)
+            measured = _measure(
+                comparison, held_out, out, costly=settings.context.kv_type != plain.context.kv_type
+            )
             speeds, same = (
                 [speed for speed, _ in measured.values()],
                 sum(n for _, n in measured.values()),
