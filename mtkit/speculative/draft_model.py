@@ -193,6 +193,7 @@ class DraftLoader(Closeable):
     ) -> None:
         """Find the draft model, and check that it fits the target."""
         self._target, self._settings, self._count = runner, settings, count
+        self.is_ahead: Callable[[], bool] = lambda: True  # of lookups
         self.context: Context | None = None
         self.file: GgufFile | None = None
         self._small: Runner | None = None
@@ -271,7 +272,7 @@ class DraftLoader(Closeable):
             seed: For drawing tokens; None to propose the most likely ones.
         """
         if self.file is None:
-            return Lookup()
+            return Lookup(is_ahead=self.is_ahead)
         return self.before(self._make(seed))
 
     def lazy(self, seed: int | None, pays: Callable[[], bool], clock: Callable[[], float]) -> Lazy:
@@ -280,7 +281,9 @@ class DraftLoader(Closeable):
 
     def before(self, draft: Draft) -> Draft:
         """Return a draft with a lookup in front of it, if settings say so."""
-        return FirstOf(Lookup(), draft) if self._settings.drafting.draft_lookup else draft
+        if not self._settings.drafting.draft_lookup:
+            return draft
+        return FirstOf(Lookup(is_ahead=self.is_ahead), draft)
 
     def _make(self, seed: int | None) -> Draft:
         small = self._load()

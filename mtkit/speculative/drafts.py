@@ -66,20 +66,26 @@ if TYPE_CHECKING:
             ...
 
 
+_LONG = 8
+"""Tokens that agree before a lookup is nearly sure: an edit copies lines."""
+
+
 class Lookup:
     """Proposes what followed the last tokens at their latest earlier occurrence."""
 
     free = False
     learning = None
 
-    def __init__(self, shortest: int = 4) -> None:
+    def __init__(self, shortest: int = 4, is_ahead: Callable[[], bool] = lambda: True) -> None:
         """Begin without tokens.
 
         Args:
             shortest: Least tokens that have to agree. What follows two or three is wrong half of
                 the time, in code and in prose.
+            is_ahead: Whether drafting has gained anything that may be lost; until then, ``_LONG``
+                tokens have to agree.
         """
-        self._shortest = shortest
+        self._shortest, self._is_ahead = shortest, is_ahead
         self.reset()
 
     def reset(self) -> None:
@@ -89,8 +95,8 @@ class Lookup:
         # another state, the length of its longest string, and where an occurrence of it ended.
         self._next: list[dict[int, int]] = [{}]
         self._suffix, self._length, self._end = [-1], [0], [0]
-        # The state of the whole text, and the end of the earlier occurrence; 0 for none.
-        self._whole = self._match_end = 0
+        # The state of the whole text, and the end and length of its last tokens' occurrence before.
+        self._whole = self._match_end = self._match_length = 0
 
     def begin(self, ids: Sequence[int]) -> None:
         """Take the tokens of a prompt; they are read with the first proposal."""
@@ -99,8 +105,7 @@ class Lookup:
 
     def behind(self, ids: Sequence[int]) -> int | None:
         """Return 0 where the last tokens occurred before."""
-        self._read(ids)
-        return 0 if self._match_end else None
+        return 0 if self._match(ids) else None
 
     def read(self, ids: Sequence[int], most: int) -> None:  # noqa: ARG002  it takes no time
         """Take all tokens."""
@@ -108,9 +113,16 @@ class Lookup:
 
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
         """Return what followed the longest suffix that occurred before."""
-        self._read(ids)
-        end = self._match_end
+        end = self._match(ids)
         return Proposal(list(ids[end : end + most]) if end else [])
+
+    def _match(self, ids: Sequence[int]) -> int:
+        """Return where the occurrence to go on from ended; 0 for none."""
+        self._read(ids)
+        long = self._match_length >= self._shortest
+        if long and not self._is_ahead():
+            long = self._match_length >= _LONG
+        return self._match_end if long else 0
 
     def _read(self, ids: Sequence[int]) -> None:
         for token_id in ids[len(self._ids) :]:
@@ -134,7 +146,7 @@ class Lookup:
             suffix[state] = target
         self._whole = state
         before = suffix[state]
-        self._match_end = self._end[before] if length[before] >= self._shortest else 0
+        self._match_end, self._match_length = self._end[before], length[before]
         self._end[before] = len(self._ids)
 
     def _split(self, at: int, token_id: int, state: int) -> int:

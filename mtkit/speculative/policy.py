@@ -39,7 +39,7 @@ PROBES = (2, 3)
 """Tokens of a probe: whichever costs less."""
 LOSS = 0.02
 """Part of the text's time that drafting may lose."""
-_PLANNED = 0.012
+_PLANNED = 0.013
 """Part of it that is planned with where nothing more may be lost: costs can be 1.4 times those that
 are known, if these were measured while the machine was busy."""
 AHEAD = 256
@@ -271,6 +271,10 @@ class Policy:
         if self._strict:
             return _PLANNED * (self._n_tokens + before) - self._loss
         return _GRACE + LOSS * self._n_tokens - self._loss
+
+    def is_ahead(self) -> bool:
+        """Whether more may be lost than what is planned with."""
+        return not self._strict or self._loss < 0
 
     def refusal(self, left: int, behind: int) -> str:
         """Begin a text; return why to draft nothing in it, empty where drafting may pay."""

@@ -249,6 +249,7 @@ def open_speculation(
             mixed=drafting.draft_lookup and drafting.draft is not None,
             checks=checks, strict=drafting.draft_profile is not None,
         )  # fmt: skip
+        loaded.is_ahead = policy.is_ahead
         lazy = None
         if auto and lazily and drafting.draft is not None:
             lazy = loaded.lazy(draft_seed, policy.pays, clock)

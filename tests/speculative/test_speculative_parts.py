@@ -62,6 +62,16 @@ def test_lookup_begins_anew_with_another_text() -> None:
     assert lookup.propose([7, 8, 7], 4).ids == [8, 7]
 
 
+def test_lookup_that_may_lose_nothing_waits_for_more_tokens() -> None:
+    ahead = [False]
+    lookup, ids = Lookup(is_ahead=lambda: ahead[0]), [*range(20), 99, *range(7)]
+    assert lookup.behind(ids) is None
+    assert not lookup.propose(ids, 2).ids
+    assert lookup.propose([*ids, 7], 2).ids == [8, 9]
+    ahead[0] = True
+    assert Lookup(is_ahead=lambda: ahead[0]).propose(ids, 2).ids == [7, 8]
+
+
 def test_lookup_is_linear() -> None:
     """Whatever repeats: the states are at most two a token."""
     lookup = Lookup()
