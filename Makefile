@@ -52,7 +52,7 @@ fuzz-files: $(VENV)/tests native
 
 ## Mutants of what the GGUF workbench reads: files with tensors, headers, manifests, servers.
 fuzz-workbench: $(VENV)/tests native
-	for kind in gguf safetensors folders manifests answers; do \
+	for kind in gguf safetensors folders manifests records answers; do \
 	  $(BIN)/python -m tools.fuzz_files --kind $$kind --cases 200000 $(FUZZ) || exit 1; done
 
 ## Ten thousand truncations of a file that is in use; see tools/truncations.py.

@@ -65,7 +65,7 @@ def main() -> int:
     parser.add_argument(
         "--file", help="name of the file that is changed (see tests/support/mutants)"
     )
-    kinds = "gguf, safetensors, folders, manifests or answers, not tokenizers"
+    kinds = "gguf, safetensors, folders, manifests, records or answers, not tokenizers"
     parser.add_argument("--kind", help=kinds)
     parser.add_argument("--shared", action="store_true", help="change the shared folder's files")
     asked = parser.parse_args()

@@ -188,12 +188,14 @@ class WholeFiles(Closeable):
         # unique among the threads of this process, too: its number is followed by a count
         part = f"{target}.{os.getpid()}.{next(_counter)}.part"
         _live_parts.add(part)
+        self._parts[part] = target, -1  # before it is there: a signal may end this at any place
         try:
             _remove_dead_parts(target)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
             file = os.open(part, flags, 0o666)
         except OSError as error:
             _live_parts.discard(part)
+            del self._parts[part]
             raise _unwritable(error, path) from None
         self._parts[part] = target, file
         tell("part", os.path.abspath(part))

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from mtkit.chat.probes import Probe, Turns
 
 
+_UNREADABLE = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
+"""What json and ast raise of a text that is no value, or one that nests too deep."""
 _SPELLINGS = {"boolean": ("true", "True"), "null": ("null", "None")}
 
 
@@ -166,7 +168,7 @@ def _reads_back(text: str, value: Any) -> bool:
         try:
             if read(text) == value:
                 return True
-        except (ValueError, SyntaxError):
+        except _UNREADABLE:
             continue
     return False
 
@@ -404,7 +406,7 @@ def _find_object(
     while at >= after:
         try:
             call, end = json.JSONDecoder().raw_decode(turn, at)
-        except ValueError:
+        except _UNREADABLE:
             call, end = None, at
         keys = _call_keys(call, probe)
         if keys is not None:
@@ -428,7 +430,7 @@ def _is_probe(value: Any, arguments: dict[str, Any]) -> bool:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except _UNREADABLE:
             return False
     return bool(value == arguments)
 
@@ -442,13 +444,13 @@ def _find_arguments(turn: str, probe: Probe, after: int) -> tuple[int, int] | No
         at = turn.rfind(opening, after, key_at - (opening == '"' and turn[key_at - 1] == '"'))
         try:
             value, end = json.JSONDecoder().raw_decode(turn, at) if at >= 0 else (None, 0)
-        except ValueError:
+        except _UNREADABLE:
             continue
         if _is_probe(value, probe.arguments):
             return at, end
     at, end = turn.rfind("{", after, key_at), turn.find("}", key_at)
     try:
         is_dict = 0 <= at < end and ast.literal_eval(turn[at : end + 1]) == probe.arguments
-    except (ValueError, SyntaxError):
+    except _UNREADABLE:
         is_dict = False
     return (at, end + 1) if is_dict else None

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 MOST_JSON_DEPTH = 100
+_MOST_WORD = 1000
+"""Characters of a number or a literal."""
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _WORD = re.compile(r"-?[\w.+-]*")
@@ -154,10 +156,10 @@ def _read_word(source: IncomingText, tell: Callable[[str], None]) -> Waiting[boo
     while True:
         match = _WORD.match(source.text, source.at)
         end = match.end() if match else source.at
+        if end - source.at > _MOST_WORD:
+            return False
         if end < len(source.text) or not (yield from source.more()):
             break
-        if end - source.at > 1000:
-            return False
     word = source.text[source.at : end]
     if word in LITERAL_WORDS:
         tell(json.dumps(LITERAL_WORDS[word]))

@@ -229,7 +229,10 @@ def read(path: str, *, is_merged: bool = False) -> AdapterFolder:
     if config.get("use_dora") is True and not all(pair.magnitude for pair in pairs.values()):
         layer = next(layer for layer, pair in pairs.items() if not pair.magnitude)
         raise FormatError(f"has no lora_magnitude_vector of {quoted(layer)}", source=weights)
-    for module in config.get("modules_to_save") or ():
+    modules = config.get("modules_to_save") or ()
+    if not isinstance(modules, (list, tuple)):
+        raise FormatError("is not a list of names", source=source, field="modules_to_save")
+    for module in modules:
         if not any(_is_in(name, str(module)) for name in parts.whole):
             what = f"has no tensor of {quoted(str(module))}, which {CONFIG} says was trained"
             raise FormatError(what, source=weights)
@@ -425,7 +428,7 @@ def _pattern(text: str) -> re.Pattern[str] | None:
         return None
     try:
         return re.compile(rf"(?:.*\.)?(?:{text})$")
-    except (re.error, RecursionError, OverflowError):
+    except (re.error, RecursionError, OverflowError, ValueError):  # 5,000 digits
         return None
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 _BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
+_DIGITS = 18
+"""More than any size has; int() takes no more than 4,300."""
 _UNITS = {"k": 1 << 10, "K": 1 << 10, "m": 1 << 20, "M": 1 << 20}
 """After a number of tokens; those of a context are powers of two."""
 
@@ -120,8 +122,9 @@ def parse_bytes(text: str, option: str) -> int:
 
     digits = text.rstrip("KMGBiIkmgb")
     unit = text[len(digits) :].upper().removesuffix("B")
-    if not digits.isascii() or not digits.isdigit() or unit not in _BYTES or int(digits) == 0:
-        raise UsageError(f"{option} {text!r} is not a size", hint="write 2G, 500M or 1Gi")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS
+    if not is_number or unit not in _BYTES or int(digits) == 0:
+        raise UsageError(f"{option} {text[:40]!r} is not a size", hint="write 2G, 500M or 1Gi")
     return int(digits) * _BYTES[unit]
 
 

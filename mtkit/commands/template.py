@@ -228,6 +228,8 @@ def _setting(text: str) -> tuple[str, Any]:
     value = {"True": "true", "False": "false", "None": "null"}.get(value, value)  # as in Jinja
     try:
         return name, json.loads(value)
+    except RecursionError:
+        raise UsageError(f"--set {name}: is nested too deeply") from None
     except ValueError:
         return name, value
 

@@ -179,7 +179,7 @@ def _named_tokens(folder: str, name: str) -> Iterator[tuple[str, int | None]]:
         return
     decoder = document.get("added_tokens_decoder")
     for number, token in decoder.items() if isinstance(decoder, dict) else ():
-        yield from _token(token, int(number) if number.isdecimal() else None)
+        yield from _token(token, int(number) if number.isdecimal() and len(number) < 10 else None)
     for role, value in document.items():
         if role.endswith("_token") and not role.startswith("add_"):
             yield from _token(value, None)

@@ -407,10 +407,33 @@ def _read_rows(unit: Unit, reading: Reading, file: BinaryIO) -> Iterator[Block]:
     at = 0
     with open_parquet(unit.path, file) as table:
         for batch in table.iter_batches(_BLOCK_ROWS, row_groups=groups, columns=[reading.field]):
-            rows = list(enumerate(batch.column(0).to_pylist(), at))
+            rows = list(enumerate(_values(batch.column(0)), at))
             texts = {row: value for row, value in rows if isinstance(value, str)}
-            other = f"column {reading.field!r} is not a text"
-            bad = [(row, "is null" if value is None else other)
-                   for row, value in rows if row not in texts]  # fmt: skip
+            bad = [(row, _fault(value, reading.field)) for row, value in rows if row not in texts]
             yield Block(list(texts), list(texts.values()), bad)
             at += len(rows)
+
+
+def _values(column: Any) -> list[Any]:
+    """Return the values of a column; what Python cannot hold is an error in its place.
+
+    That is a text that is not UTF-8, which pyarrow does not check, or a date beyond the year 9999.
+    """
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except (ValueError, OverflowError):
+        return [_value(scalar) for scalar in column]
+
+
+def _value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError) as error:
+        return error
+
+
+def _fault(value: object, name: str) -> str:
+    if value is None:
+        return "is null"
+    what = "valid UTF-8" if isinstance(value, UnicodeDecodeError) else "a text"
+    return f"column {name!r} is not {what}"

@@ -17,7 +17,7 @@ from mtkit.base.files import lock, write_files
 from mtkit.base.process import Closeable
 from mtkit.base.record import Record, fields
 from mtkit.corpus.documents import Reading
-from mtkit.errors import ResourceError, UsageError
+from mtkit.errors import FormatError, ResourceError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,7 +156,12 @@ class Parts(Closeable):
     def tally(self, number: int) -> Tally | None:
         """Return the tally of a unit; None if its part is not complete."""
         path = self._path(number, "json")
-        return Tally(**_read_json(path)) if os.path.exists(path) else None
+        if not os.path.exists(path):
+            return None
+        counts = _read_json(path)
+        if {*counts} != {*fields(Tally)} or not all(type(n) is int for n in counts.values()):
+            raise FormatError("is damaged", source=path, hint="--restart starts over")
+        return Tally(**counts)
 
     def content(self, number: int, name: str) -> Buffer:
         """Return a file of a part, mapped."""
@@ -167,9 +172,15 @@ class Parts(Closeable):
         return os.path.join(self.folder, f"{number:06}.{name}")
 
 
-def _read_json(path: str) -> Any:
-    with open(path, "rb") as file:
-        return json.load(file)
+def _read_json(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            document = json.load(file)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise FormatError("is damaged", source=path, hint="--restart starts over")
+    return document
 
 
 def _describe_job(job: Job, units: Sequence[Unit]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ _NAME = re.compile(r"[a-zA-Z0-9-]+")
 _PART = re.compile(
     r"""(?P<name>[a-zA-Z0-9-]+) | "(?P<text>(?:[^"\\]|\\.)*)"
     | \[(?P<not>\^?)(?P<set>(?:[^\]\\]|\\.)*)\] | (?P<other>!?)<(?P<token>[^>]*>) | (?P<any>\.)
-    | (?P<times>[*+?]|\{[ \t]*\d+[ \t]*(?:,[ \t]*\d*[ \t]*)?\})""",
+    | (?P<times>[*+?]|\{[ \t]*[0-9]+[ \t]*(?:,[ \t]*[0-9]*[ \t]*)?\})""",
     re.DOTALL | re.VERBOSE,
 )
 _CHARACTER = re.compile(

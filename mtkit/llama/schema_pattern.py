@@ -68,7 +68,7 @@ _MOST_REPEATS = 100_000
 """Times that a repetition may say."""
 _PATTERN_PART = re.compile(
     r"\\(?P<escape>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)|\[(?P<not>\^?)(?P<set>(?:\\.|[^\]\\])*)\]"
-    r"|(?P<times>\*|\+|\?|\{(?P<low>\d+)(?:,(?P<high>\d*))?\})\??|\(\?:|\(\?|.",
+    r"|(?P<times>\*|\+|\?|\{(?P<low>[0-9]+)(?:,(?P<high>[0-9]*))?\})\??|\(\?:|\(\?|.",
     re.DOTALL,
 )
 _SET_PART = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)|(.)", re.DOTALL)
@@ -126,7 +126,7 @@ def _compile(pattern: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
+    except (re.error, RecursionError, OverflowError, ValueError) as error:  # 5,000 digits
         if str(error).startswith("bad escape"):
             raise _pattern_error(pattern, str(error).split()[2]) from None
         raise UsageError(str(error), field=f"pattern {pattern}") from None

@@ -75,7 +75,7 @@ class TensorKinds(Record):
             pattern = _halves(text)[0].lower()
             try:
                 matches = [tensor for tensor in file.tensors if re.search(pattern, tensor.name)]
-            except re.error:
+            except (re.error, RecursionError, OverflowError, ValueError):
                 continue  # llama.cpp has regular expressions of its own
             if not matches:
                 yield f"no tensor's name has {pattern!r}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mtkit.gguf import GgufFile
 
 
-_LAYER = re.compile(r"blk\.(\d+)\.")
+_LAYER = re.compile(r"blk\.([0-9]{1,9})\.")
 _MOST_BYTES = 127
 """Of the name of a key and of a text in llama.cpp's structure."""
 _MOST_LAYER = 1 << 16
@@ -97,7 +97,8 @@ class Choices(Record):
 def parse_layers(text: str) -> tuple[int, ...]:
     """Return the layers of ``--prune-layers``: 3,4,17."""
     words = text.split(",")
-    if not all(word.isascii() and word.isdigit() and int(word) < _MOST_LAYER for word in words):
+    are_numbers = all(re.fullmatch("[0-9]{1,9}", word) for word in words)
+    if not are_numbers or max(map(int, words)) >= _MOST_LAYER:
         hint = "write them like 20,21"
         raise UsageError(f"{text[:40]!r} is no list of layers", field="--prune-layers", hint=hint)
     return tuple(sorted({int(word) for word in words}))

@@ -40,7 +40,7 @@ def read() -> dict[str, str]:
         import tomli as tomllib
     try:
         table = tomllib.loads(text.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(f"is not TOML: {error}", source=path(), hint="fix or delete it") from None
     settings = {}
     for key, value in table.items():

@@ -123,7 +123,8 @@ def _skips(name: str, config: Config) -> bool:
         return True
     parts = name.split(".")  # experts that are looked up are not weighed
     is_bias = parts[:1] == ["layers"] and parts[2:] == ["ffn", "gate", "bias"]
-    return is_bias and parts[1].isdecimal() and int(parts[1]) < config.count("num_hash_layers")
+    is_bias = is_bias and parts[1].isdecimal() and len(parts[1]) < 10
+    return is_bias and int(parts[1]) < config.count("num_hash_layers")
 
 
 def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:

@@ -69,7 +69,8 @@ def _of_full(field: str, inner: str) -> Callable[[Config], int | None]:
         slides = _PATTERN.value(config)
         for name in layers.fields if number is None else ():
             layer = layers.table(name)
-            if name.isdigit() and int(name) < len(slides) and not slides[int(name)]:
+            is_number = name.isdecimal() and len(name) < 10
+            if is_number and int(name) < len(slides) and not slides[int(name)]:
                 number = layer.whole(inner)
                 break
         return number

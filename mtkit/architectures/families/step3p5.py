@@ -89,7 +89,8 @@ def _base(number: int) -> Callable[[Config], float | None]:
 
 def _first_sparse(config: Config) -> int:
     layers = config.text("moe_layers_enum") or ""
-    numbers = [int(part) for part in layers.split(",") if part.strip().isdecimal()]
+    parts = (part.strip() for part in layers.split(","))
+    numbers = [int(part) for part in parts if part.isdecimal() and len(part) < 10]
     return min(numbers, default=0)
 
 

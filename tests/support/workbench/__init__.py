@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from file_uses import printed
 
-from workbench import answers, folders, gguf_files, manifests, safetensors_files
+from workbench import answers, folders, gguf_files, manifests, records, safetensors_files
 
 if TYPE_CHECKING:
     from typing import Any
@@ -22,10 +22,11 @@ KINDS: dict[str, Any] = {
     "safetensors": safetensors_files,
     "folders": folders,
     "manifests": manifests,
+    "records": records,
     "answers": answers,
 }
 """Name -> what is fuzzed: GGUF files with tensors, headers, model folders, Ollama's manifests,
-servers."""
+what lies beside models, servers."""
 
 
 def drawn(kind: str, seed: int, number: int) -> tuple[str, Any]:

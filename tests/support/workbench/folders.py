@@ -80,11 +80,11 @@ def mutant(rng: Random) -> tuple[str, Mutant]:
         if rng.random() < 0.25:
             data = level(rng, data)
     else:
-        data = _header(rng, data)
+        data = mutate_header(rng, data)
     return f"{whole.name} {name}", Mutant(whole, {name: data})
 
 
-def _header(rng: Random, data: bytes) -> bytes:
+def mutate_header(rng: Random, data: bytes) -> bytes:
     length = int.from_bytes(data[:8], "little")
     if rng.random() < 0.2:
         return byte_level.mutate(rng, data)

@@ -100,7 +100,7 @@ def mutant(rng: Random) -> tuple[str, Source]:
     data = wholes()[name]
     done = []
     for _ in range(1 + (rng.random() < 0.3)):
-        change = rng.choice((gguf_level.mutate, _table, _table, _head, _head))
+        change = rng.choice((gguf_level.mutate, mutate_tensors, mutate_tensors, _head, _head))
         data = change(rng, data)
         done.append(change.__name__)
     return f"{name} {' '.join(done)}", Source("", data)
@@ -120,7 +120,7 @@ def _head(rng: Random, data: bytes) -> bytes:
     return byte_level.mutate(rng, data[:start]) + data[start:]
 
 
-def _table(rng: Random, data: bytes) -> bytes:
+def mutate_tensors(rng: Random, data: bytes) -> bytes:
     """Change the entry of a tensor, drop it or have it twice."""
     try:
         file = _opened(data)
