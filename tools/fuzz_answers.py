@@ -50,8 +50,9 @@ VALUES = (
 )  # fmt: skip
 TEXTS = (
     " ", "\n", "\n\n", "x", "Hi there. ", "\u4f60\u597d", "\U0001f600", "e\u0301", "\ufffd", "\0",
-    "\r\n", "\x1b[2J", "\u2028", "<", ">", "{", "}", "[", "]", '"', "'", "`", "```", "```json\n", "|",
-    "\\", ":", ",", "&lt;", "<b>", "</b>", "<think>", "</think>", "<tool_call>", "[TOOL_CALLS]",
+    "\r\n", "\x1b[2J", "\u2028", "<", ">", "{", "}", "[", "]", '"', "'", "`", "```", "```json\n",
+    "|", "\\", ":", ",", "&lt;", "<b>", "</b>", "<think>", "</think>", "<tool_call>", 
+    "[TOOL_CALLS]",
     "\xa0", "\u200b", "\ue000", "\ue001", "\ue003", "\ue004", " " * 300, "\t" * 90, "#", "<|",
     "|>", "<\uff5c", "functions.", " to=functions.f", "name", "arguments", "parameters",
 )  # fmt: skip

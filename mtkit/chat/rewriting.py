@@ -77,7 +77,7 @@ from mtkit.chat.tool_definitions import (
     leave_out_types,
     split_types,
 )
-from mtkit.errors import FormatError, MtkitError
+from mtkit.errors import FormatError, MtkitError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -326,6 +326,8 @@ class Rewriter:
     def rewrite(self, messages: Sequence[Any], tools: Sequence[Any] | None) -> Chat:
         """Return messages and tools as the template shows them."""
         chat = Chat(list(messages), list(tools) if tools else None)
+        for place, message in enumerate(messages):
+            _check_ids(message, f"messages[{place}]")
         if not all(map(_is_plain, messages)):
             return chat
         with self._lock:
@@ -391,6 +393,18 @@ class Rewriter:
 
 def _has_order(text: str, marks: Sequence[str]) -> bool:
     return re.search(".*".join(map(re.escape, marks)), text, re.DOTALL) is not None
+
+
+def _check_ids(message: Any, field: str) -> None:
+    """Refuse ids of calls and results that are lists or objects: they are looked up."""
+    if not isinstance(message, dict):
+        return
+    calls = message.get("tool_calls")
+    calls = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    for name, value in [("tool_call_id", message.get("tool_call_id")),
+                        *(("tool_calls.id", call.get("id")) for call in calls)]:  # fmt: skip
+        if isinstance(value, (list, dict)):
+            raise UsageError("is not a text", field=f"{field}.{name}")
 
 
 def _is_plain(message: Any) -> bool:

@@ -112,6 +112,8 @@ class UnknownFields:
         self._count(name if name in self._names else "others", 1)
 
 
+_DIGITS = 18
+"""More than any length has; int() takes no more than 4,300."""
 MOST_BODY = 4 << 20
 """Bytes of a body."""
 MOST_MEDIA_BODY = 64 << 20
@@ -195,7 +197,7 @@ async def read_bytes(request: Request) -> bytes:
     most = getattr(request.state, "most_body", MOST_BODY)
     too_long = Problem(413, f"the body has more than {most} bytes")
     length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > most:
+    if not length.isdecimal() or len(length) > _DIGITS or int(length) > MOST_BODY:
         raise too_long
     parts, size = [], 0
     try:

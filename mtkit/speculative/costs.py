@@ -19,6 +19,9 @@ import time
 from contextlib import suppress
 from statistics import median
 
+from mtkit.base.files import write_files
+from mtkit.errors import MtkitError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -170,12 +173,9 @@ class Costs:
         text = json.dumps(self.document())
         if self._path is None or text == self._saved_text:
             return
-        with suppress(OSError):
+        with suppress(OSError, MtkitError):
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            part = f"{self._path}.{os.getpid()}"
-            with open(part, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(part, self._path)
+            write_files({self._path: text.encode()}, force=True)
             self._saved_text = text
 
     @property

@@ -9,50 +9,10 @@ import random
 from pathlib import Path
 from typing import Any
 
-from route_cases import drive
+from route_cases import ASK, BODIES, SAMPLER, VALUES, changed, drive
 from serving_http import application, client, server
 
 from mtkit.sources.locate import MODEL, shipped
-
-ASK = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
-BODIES: dict[str, dict[str, Any]] = {
-    "/v1/completions": {"prompt": "Hi", "max_tokens": 2, "logprobs": 1, "stop": ["x"], "n": 2},
-    "/v1/chat/completions": {
-        **ASK, "logprobs": True, "top_logprobs": 2, "response_format": {"type": "json_object"},
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
-    },
-    "/v1/messages": {**ASK, "system": "Be.", "stop_sequences": ["x"],
-                     "tools": [{"name": "f", "input_schema": {}}]},
-    "/v1/messages/count_tokens": {"messages": ASK["messages"], "system": [{"text": "x"}]},
-    "/tokenize": {"content": "Hi", "add_special": True, "with_pieces": True},
-    "/detokenize": {"tokens": [1, 2, 3], "special": True},
-    "/apply-template": {"messages": ASK["messages"], "tools": []},
-}  # fmt: skip
-SAMPLER = (
-    "temperature", "top_k", "top_p", "min_p", "typical", "seed", "dry", "dry_last", "mirostat",
-    "repeat_penalty", "penalty_last", "grammar", "json_schema", "logit_bias", "xtc", "stream",
-    "ignore_eos", "stream_options", "tool_choice", "thinking", "explain_cache", "speculative",
-)  # fmt: skip
-VALUES: tuple[Any, ...] = (
-    None, True, False, 0, 1, 2, -1, 0.5, 1e308, -1e308, 2**31, 2**63, 10**30, "", "x", "\0", "你😀",
-    "<|im_end|>", "x" * 5000, [], {}, [[]], [{}], ["x"], [1], [None], {"x": 1}, {"5": -100},
-    {"type": "object"}, {"type": "tool_use", "name": "f", "input": 3}, {"$ref": "#"},
-    {"properties": {"a": {"$ref": "#"}}}, 'root ::= "a"*', "root ::= root", "root ::= [", "{{",
-)  # fmt: skip
-
-
-def changed(value: Any, chance: random.Random, depth: int = 0) -> Any:
-    """Return a JSON value of which some part is another."""
-    if depth and chance.random() < 0.25:
-        return chance.choice(VALUES)
-    if isinstance(value, dict) and value:
-        name = chance.choice(list(value))
-        kept = {key: part for key, part in value.items() if key != name or chance.random() > 0.2}
-        return {**kept, name: changed(value[name], chance, depth + 1)} if name in kept else kept
-    if isinstance(value, list) and value:
-        at = chance.randrange(len(value))
-        return [*value[:at], changed(value[at], chance, depth + 1), *value[at + 1 :]]
-    return chance.choice(VALUES)
 
 
 def test_drawn_bodies(capfd: Any) -> None:
@@ -90,3 +50,35 @@ def test_requests_drawn_from_the_description() -> None:
         assert not [line for line in started.said if "mtkit: serve:" in line]
     assert statuses[200] > 20
     assert statuses[400] > 100
+
+
+def test_ids_that_are_no_text_and_lengths_of_many_digits() -> None:
+    """Ids are looked up, and int() takes no more than 4,300 digits: both were a 500."""
+    odd: tuple[Any, ...] = (["1"], {"a": 1}, [])
+    requests: list[tuple[str, Any]] = []
+    for odd_id in odd[:2]:
+        call = {"id": odd_id, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        result = {"role": "tool", "tool_call_id": odd_id, "content": "5"}
+        for more in ([result], [{"role": "assistant", "tool_calls": [call]}]):
+            requests.append(
+                ("/v1/chat/completions", {**ASK, "messages": [*ASK["messages"], *more]})
+            )
+        block = {"type": "tool_result", "tool_use_id": odd_id, "content": "5"}
+        requests.append(
+            ("/v1/messages", {**ASK, "messages": [{"role": "user", "content": [block]}]})
+        )
+        item = {"type": "function_call_output", "call_id": odd_id, "output": "5"}
+        requests.append(("/v1/responses", {"input": [item], "max_output_tokens": 2}))
+
+    async def send(app: Any) -> None:
+        async with client(app) as http:
+            for path, body in requests:
+                answer = await http.post(path, json=body)
+                assert answer.status_code == 400, (path, body, answer.text)
+                assert "is not a text" in answer.json()["error"]["message"], answer.text
+            heads = {"content-length": "9" * 5000}
+            answer = await http.post("/v1/completions", content=b"{}", headers=heads)
+            assert answer.status_code == 413
+
+    with application(Path(shipped(MODEL)), n_ctx=256) as (app, _):
+        asyncio.run(send(app))
