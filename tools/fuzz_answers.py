@@ -51,7 +51,7 @@ VALUES = (
 TEXTS = (
     " ", "\n", "\n\n", "x", "Hi there. ", "\u4f60\u597d", "\U0001f600", "e\u0301", "\ufffd", "\0",
     "\r\n", "\x1b[2J", "\u2028", "<", ">", "{", "}", "[", "]", '"', "'", "`", "```", "```json\n",
-    "|", "\\", ":", ",", "&lt;", "<b>", "</b>", "<think>", "</think>", "<tool_call>", 
+    "|", "\\", ":", ",", "&lt;", "<b>", "</b>", "<think>", "</think>", "<tool_call>",
     "[TOOL_CALLS]",
     "\xa0", "\u200b", "\ue000", "\ue001", "\ue003", "\ue004", " " * 300, "\t" * 90, "#", "<|",
     "|>", "<\uff5c", "functions.", " to=functions.f", "name", "arguments", "parameters",

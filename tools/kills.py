@@ -1,4 +1,4 @@
-"""Kill each command that writes GGUF files at random moments; see tests/support/kills.py.
+"""End each command that writes files at random moments, by four signals; see tests/support/kills.
 
 python -m tools.kills --kills 200 --seed 1 [--only split]
 """
@@ -28,7 +28,7 @@ def main() -> int:
     kills = importlib.import_module("kills")
     model = Path(package_file("default-model.gguf"))
     wrong = 0
-    for work in kills.WORKS:
+    for work in (*kills.WORKS, *kills.FAST_WORKS, *kills.MORE_WORKS):
         if asked.only not in (None, work.name):
             continue
         rng, counts = Random(f"{asked.seed} {work.name}"), Counter[str]()
@@ -36,7 +36,7 @@ def main() -> int:
             trials = kills.Trials(work, model, Path(folder, "work"))
             for _ in range(asked.kills):
                 try:
-                    counts[trials.run(rng)] += 1
+                    counts[trials.run(rng, kills.SIGNALS)] += 1
                 except AssertionError as error:
                     wrong += 1
                     sys.stdout.write(f"{work.name}: {str(error)[:300]}\n")

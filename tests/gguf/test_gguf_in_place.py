@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kills import WORKS, Trials, Work
+from kills import FAST_WORKS, SIGNALS, WORKS, Trials, Work
 from support import reference
 
 import mtkit
@@ -269,13 +269,13 @@ KILLS = 4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
+@pytest.mark.parametrize("work", [*WORKS, *FAST_WORKS], ids=lambda work: work.name)
 def test_old_new_or_nothing(tmp_path: Path, work: Work) -> None:
     if work.name == "quantize":  # in a child, which ends with the command even while it starts
         reference("llama_cpp")
     trials = Trials(work, KILLED_MODEL, tmp_path / "work")
     rng = Random(work.name)
-    assert {trials.run(rng) for _ in range(KILLS)} <= {"old", "new", "neither", "journal"}
+    assert {trials.run(rng, SIGNALS) for _ in range(KILLS)} <= {"old", "new", "neither", "journal"}
 
 
 @pytest.mark.slow

@@ -1,9 +1,10 @@
-"""Commands that write GGUF files, ended by SIGKILL at any moment.
+"""Commands that write files, ended by a signal at any moment.
 
 Each command runs in a fork and is ended after a part of the time that it takes. What it was to
 write is then the old file, the new one or not there; of several files the last one stands with all
-others or not at all; what lies beside has a name that says so. The next run of the command gives
-the new files and leaves nothing else.
+others or not at all; what SIGKILL leaves beside has a name that says so, and other signals leave
+nothing. No process goes on. The next run of the command gives the new files and leaves nothing
+else.
 """
 
 from __future__ import annotations
@@ -11,18 +12,26 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import time
 from typing import TYPE_CHECKING
 
+from mtkit.base.binary import package_file
 from mtkit.base.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from random import Random
 
 LEFT = (".part",)
 IN_PLACE = (".part", ".journal")
+PARTS = ".parts/"
+"""In the name of what a corpus job goes on with, whatever ended it."""
+SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDS = (0, 130, -signal.SIGKILL, *(end for n in SIGNALS[1:] for end in (-n, 128 + n)))
+SECONDS = 20.0
+"""After which a process that should have ended goes on."""
 
 
 class Work(Record):
@@ -33,12 +42,14 @@ class Work(Record):
         args: What follows ``mtkit``.
         out: What it writes, the file last without which nobody looks at the others.
         force: Whether ``--force`` replaces files that are there.
+        computes: llama.cpp computes in this process, which is no longer to be forked then.
     """
 
     name: str
     args: tuple[str, ...]
     out: tuple[str, ...]
     force: bool = True
+    computes: bool = False
 
     @property
     def in_place(self) -> bool:
@@ -65,6 +76,22 @@ WORKS = (
     Work("quantize", ("quantize", "m.gguf", "--type", "Q8_0", "--allow-requantize", "-o", "o.gguf"),
          ("o.gguf",)),
 )  # fmt: skip
+FAST_WORKS = (
+    Work("corpus count", ("corpus", "count", "c.txt", "--lines", "-o", "o.json"), ("o.json",)),
+    Work("corpus encode", ("corpus", "encode", "c.txt", "--lines", "-o", "o.bin"), ("o.bin",)),
+)
+MORE_WORKS = (
+    Work("report", ("report", "m.gguf", "-o", "o.html"), ("o.html",)),
+    Work("convert a tokenizer", ("convert", "t.mtok", "o.json", "--to", "hf"),
+         ("generation_config.json", "tokenizer_config.json", "o.json")),
+    Work("explain", ("explain", "hello", "-t", "t.mtok", "--svg", "o.svg"), ("o.svg",)),
+    Work("sx prune", ("sx", "prune", "m.gguf", "--vocab", "keep.txt", "-o", "o.gguf"), ("o.gguf",)),
+    Work("imatrix", ("imatrix", "c.txt", "-m", "m.gguf", "-o", "o.gguf", "--chunks", "1"),
+         ("o.gguf",), computes=True),
+    Work("logits", ("logits", "hello", "-m", "m.gguf", "-o", "o.npy"), ("o.npy",), computes=True),
+    Work("save a session", ("generate", "hi", "-m", "m.gguf", "-n", "2", "--temp", "0",
+                            "--save-session", "o.session"), ("o.session",), computes=True),
+)  # fmt: skip
 
 
 class Trials:
@@ -80,6 +107,10 @@ class Trials:
         self._inputs.mkdir()
         shutil.copy(model, self._inputs / "m.gguf")
         (self._inputs / "keep.txt").write_text("5\n6\n7\n")
+        if work.name in ("convert a tokenizer", "explain"):
+            shutil.copy(package_file("default.mtok"), self._inputs / "t.mtok")
+        if "c.txt" in work.args:
+            (self._inputs / "c.txt").write_text("once upon a time there was a cat\n" * 300)
         if work.name == "merge":
             assert ended(_mtkit(self._inputs, "split", "m.gguf", "--max-tensors", "20")) == 0
             for path in self._inputs.glob("m-*"):
@@ -91,8 +122,9 @@ class Trials:
         if work.in_place:
             self.old = {"m.gguf": (self._inputs / "m.gguf").read_bytes()}
         self._fresh(old=False)
-        self._warm()
-        self._fresh(old=False)
+        if not work.computes:
+            self._warm()
+            self._fresh(old=False)
         began = time.monotonic()
         assert ended(self._begin()) == 0, work
         self.seconds = time.monotonic() - began
@@ -100,7 +132,7 @@ class Trials:
         assert all(self.new.values()), work
         self._all = self._names()
 
-    def run(self, rng: Random) -> str:
+    def run(self, rng: Random, signals: Sequence[signal.Signals] = SIGNALS[:1]) -> str:
         """Kill once; return what was there then: ``old``, ``new``, ``neither`` or ``journal``.
 
         Raises:
@@ -110,13 +142,19 @@ class Trials:
         self._fresh(old=old)
         pid = self._begin()
         time.sleep(self.seconds * rng.random())
-        os.kill(pid, signal.SIGKILL)
-        ended(pid)
+        number = rng.choice(signals)
+        end = os.killpg if number == signal.SIGINT else os.kill  # Ctrl-C is for all of them
+        end(pid, number)
+        code = _ended(pid)
+        assert code in ENDS, (self.work, number, code)
+        _await_end(pid)
         if self.work.name == "quantize":  # until its child's exec the child has the lock, too
             time.sleep(0.05)
         found, names = self._found(), self._names()
         left = {name for name in names - self._all if not (old and name in self.old)}
-        assert all(name.endswith(IN_PLACE if self.work.in_place else LEFT) for name in left), left
+        left = {name for name in left if PARTS not in name}
+        ends = IN_PLACE if self.work.in_place else LEFT if number == signal.SIGKILL else ("/",)
+        assert all(name.endswith(ends) for name in left), (number, left)
         before = self.old if old else dict.fromkeys(self.old, b"")
         state = self._state(found, before, journal="m.gguf.journal" in left)
         assert ended(self._begin()) == 0, (self.work, state)
@@ -180,12 +218,26 @@ def _mtkit(folder: Path, *args: str) -> int:
         os.dup2(sink, 1)
         if "MTKIT_KILLS_SHOWN" not in os.environ:
             os.dup2(sink, 2)
-        return cli.main([*args])
+        os.setsid()
+        sys.argv = ["mtkit", *args]
+        return cli.run()
 
     return forked(work)
 
 
-def forked(work: Callable[[], int]) -> int:
+def _await_end(group: int) -> None:
+    """Wait until no process of a group is left."""
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.005)
+    raise AssertionError("a child goes on")
+
+
+def _forked(work: Callable[[], int]) -> int:
     pid = os.fork()
     if pid:
         return pid
