@@ -198,8 +198,10 @@ def open_parquet(path: str, file: BinaryIO) -> Iterator[Any]:
     try:
         with parquet.ParquetFile(file) as table:
             yield table
-    except pyarrow.ArrowException as error:
-        raise FormatError(f"is damaged: {error}", source=path) from None
+    except (pyarrow.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and (error.errno or is_url(path)):  # pyarrow's has no number
+            raise
+        raise FormatError(f"is damaged: {_line(error)}", source=path) from None
 
 
 class _Unpacked:
@@ -265,7 +267,12 @@ def _missing(package: str, path: str) -> MissingExtra:
 def _unreadable(path: str, error: Exception) -> MtkitError:
     if isinstance(error, FileNotFoundError):
         return UsageError("no such file", source=path)
-    return ResourceError(f"cannot be read: {error}", source=path)
+    return ResourceError(f"cannot be read: {_line(error)}", source=path)
+
+
+def _line(error: Exception) -> str:
+    """Return what an error of another library says, as one line."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 _LONGEST = 1 << 30
@@ -326,7 +333,9 @@ def read_documents(unit: Unit, reading: Reading) -> Iterator[Block]:
         except Exception as error:
             if not unit.compression:
                 raise
-            what = f"is damaged or not {unit.compression}: {error}"  # zlib.error, LZMAError …
+            what = (
+                f"is damaged or not {unit.compression}: {_line(error)}"  # zlib.error, LZMAError …
+            )
             raise FormatError(what, source=unit.path) from None
 
 

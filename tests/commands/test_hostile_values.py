@@ -152,3 +152,21 @@ def test_values_of_parquet_that_python_cannot_hold(tmp_path: Path) -> None:
     assert (blocks["text"].texts, blocks["text"].places) == (["ab", "c"], [0, 2])
     assert blocks["text"].bad == [(1, "column 'text' is not valid UTF-8")]
     assert [place for place, _ in blocks["date"].bad] == [0, 1, 2]
+
+
+def test_what_pyarrow_says_of_damage_is_one_line(tmp_path: Path) -> None:
+    from mtkit.corpus.documents import Reading, read_documents, units_of
+
+    pyarrow, parquet = reference("pyarrow"), reference("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"text": ["a", "b"]}), path)
+    whole, errors = path.read_bytes(), []
+    for at in range(4, len(whole) - 8):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x7F]) + whole[at + 1 :])
+        try:
+            for unit in units_of([str(path)], Reading())[0]:
+                list(read_documents(unit, Reading()))
+        except MtkitError as error:
+            errors.append(str(error))
+    assert errors
+    assert not any("\n" in error for error in errors)

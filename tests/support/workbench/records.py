@@ -148,11 +148,14 @@ def _mutate_zip(rng: Random, data: bytes) -> bytes:
     if data[:4] != b"PK\3\4" or rng.random() < 0.5:
         at = len(data) - rng.randrange(min(len(data), 500))
         return data[:at] + BYTES(rng, data[at:])
-    with zipfile.ZipFile(io.BytesIO(data)) as file:
-        entries = {name.partition("/")[2]: file.read(name) for name in file.namelist()}
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            entries = {name.partition("/")[2]: file.read(name) for name in file.namelist()}
+    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, OSError):
+        return BYTES(rng, data)
     name = rng.choice((*entries, "data.pkl", "data.pkl", "data.pkl"))
     entries[name] = BYTES(rng, entries[name])
-    entries.pop("version")
+    entries.pop("version", b"")
     return torch_files.zipped(entries)
 
 
