@@ -18,7 +18,7 @@ watched = { $(1) & pid=$$!; n=0; while kill -0 $$pid 2>/dev/null; do sleep 1; n=
   done; if [ -t 2 ]; then printf '\r\033[K' >&2; fi; wait $$pid; }
 
 .PHONY: demo test lint format fuzz fuzz-exact fuzz-files fuzz-workbench fuzz-truncations fuzz-models fuzz-templates \
-  fuzz-histories fuzz-native matrix docs screens sanitize sanitize-threads wheel native bench clean
+  fuzz-histories fuzz-answers fuzz-routes kills fuzz-native matrix docs screens sanitize sanitize-threads wheel native bench clean
 
 ## Show the main job on the files that ship with mtkit.
 demo: $(VENV)/installed
@@ -73,6 +73,18 @@ fuzz-templates: $(VENV)/tests
 ## Long sessions of agents, in the chat templates of an archive; see tools/fuzz_histories.py.
 fuzz-histories: $(VENV)/tests
 	$(BIN)/python -m tools.fuzz_histories --templates $(MTKIT_SHARED)/templates.tar.xz $(FUZZ)
+
+## Hostile answers in the published chat templates, whole and in pieces; see tools/fuzz_answers.py.
+fuzz-answers: $(VENV)/tests
+	$(BIN)/python -m tools.fuzz_answers $(FUZZ)
+
+## Hostile requests on all routes of a server; see tools/fuzz_routes.py.
+fuzz-routes: $(VENV)/tests
+	$(BIN)/python -m tools.fuzz_routes --hostile $(FUZZ)
+
+## Signals at any moment to all commands that write; see tools/kills.py.
+kills: $(VENV)/tests
+	$(BIN)/python -m tools.kills $(FUZZ)
 
 ## Every stored tokenizer in every format, run by the format's own library; see tools/matrix.py.
 matrix: $(VENV)/tests native

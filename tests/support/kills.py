@@ -143,8 +143,12 @@ class Trials:
         pid = self._begin()
         time.sleep(self.seconds * rng.random())
         number = rng.choice(signals)
-        end = os.killpg if number == signal.SIGINT else os.kill  # Ctrl-C is for all of them
-        end(pid, number)
+        try:
+            if number != signal.SIGINT:
+                raise ProcessLookupError
+            os.killpg(pid, number)  # Ctrl-C is for all of them
+        except ProcessLookupError:  # it has no group of its own yet
+            os.kill(pid, number)
         code = _ended(pid)
         assert code in ENDS, (self.work, number, code)
         _await_end(pid)
