@@ -143,12 +143,8 @@ class Trials:
         pid = self._begin()
         time.sleep(self.seconds * rng.random())
         number = rng.choice(signals)
-        try:
-            if number != signal.SIGINT:
-                raise ProcessLookupError
-            os.killpg(pid, number)  # Ctrl-C is for all of them
-        except ProcessLookupError:  # it has no group of its own yet
-            os.kill(pid, number)
+        is_group = number == signal.SIGINT and os.getpgid(pid) == pid  # Ctrl-C is for all of them
+        (os.killpg if is_group else os.kill)(pid, number)
         code = _ended(pid)
         assert code in ENDS, (self.work, number, code)
         _await_end(pid)
