@@ -220,9 +220,17 @@ def _mtkit(folder: Path, *args: str) -> int:
             os.dup2(sink, 2)
         os.setsid()
         sys.argv = ["mtkit", *args]
-        return cli.run()
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            return cli.run()
+        except KeyboardInterrupt:  # before it began
+            return 130
 
-    return forked(work)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS[1:])  # a fork is to have begun
+    try:
+        return _forked(work)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _await_end(group: int) -> None:
