@@ -165,7 +165,7 @@ def module_notes(path: str) -> Iterator[str]:
 
 def _is_beside(place: str) -> bool:
     leaves = os.path.isabs(place) or ".." in place.split("/")
-    return not leaves and is_utf8(place) and "\0" not in place
+    return not leaves and is_utf8(place) and place.isprintable()
 
 
 def _entries(file: str) -> list[dict[str, Any]]:

@@ -170,3 +170,14 @@ def test_what_pyarrow_says_of_damage_is_one_line(tmp_path: Path) -> None:
             errors.append(str(error))
     assert errors
     assert not any("\n" in error for error in errors)
+
+
+@pytest.mark.parametrize("place", ["\n", "a\n", "\0", "\x1b[2J", "\u2028", "a\rb"])
+def test_places_of_modules_that_a_terminal_obeys(tmp_path: Path, place: str) -> None:
+    from mtkit.checkpoints import sentence_modules
+
+    module = {"idx": 0, "path": place, "type": "sentence_transformers.models.Dense"}
+    (tmp_path / "modules.json").write_text(json.dumps([module]))
+    with pytest.raises(MtkitError) as caught:
+        list(sentence_modules.read_dense(str(tmp_path)))
+    assert str(caught.value).isprintable(), str(caught.value)
