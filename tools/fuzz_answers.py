@@ -180,7 +180,7 @@ def main() -> int:
         name = rng.choice(list(forms))
         form = forms[name]
         opening = form.thinking.text if form.thinking is not None else ""
-        options = {
+        options: dict[str, Any] = {
             "tools": rng.choice((TOOLS, TOOLS, TOOLS[:1], [], None)),
             "prompt": rng.choice((form.header, form.header + opening, form.opening, "", "x")),
             "several": rng.random() < 0.8, "calls": rng.random() < 0.9,

@@ -32,7 +32,8 @@ from mtkit.sources.locate import MODEL, shipped
 
 SECONDS = 10.0
 STATUSES = (200, 400, 401, 403, 404, 405, 413, 415, 501)
-HEADS = (*({},) * 20, {"content-type": "text/plain"}, {"content-length": "9" * 5000},
+NO_HEADS: dict[str, str] = {}
+HEADS = (*(NO_HEADS,) * 20, {"content-type": "text/plain"}, {"content-length": "9" * 5000},
          {"authorization": "Bearer \xff"}, {"host": "x" * 300}, {"origin": "null"}, {"host": ""},
          {"accept-encoding": "\x00"}, {"content-encoding": "gzip"})  # fmt: skip
 PATHS = ("/slots/{}?action=erase", "/slots/0?action={}", "/v1/models/{}", "/v1/responses/{}", "/{}",
