@@ -211,11 +211,13 @@ class MappedFile(mmap.mmap):
 
     Attributes:
         guard: Makes an error of what would otherwise end the process; ends before the mapping.
+        others: All files of the ``guard_all`` in which it was mapped.
     """
 
     path: str
     status: os.stat_result
     guard: native.Guard | None = None
+    others: list[ref[MappedFile]] | None = None
 
     def close(self) -> None:
         """Unmap the file."""
@@ -229,7 +231,7 @@ class MappedFile(mmap.mmap):
     def note_cut(self) -> None:
         """Remember for ``require_whole`` whether the file was truncated."""
         try:
-            if _guarded is not None and self.guard is not None:
+            if self.guard is not None and self.others is not None and self.others is _guarded:
                 self.guard.require_whole()
         except FormatError:
             _cut.append(self.path)
@@ -357,6 +359,7 @@ def map_file(path: str, *, guard: bool = False) -> Buffer:
             mapped.status = os.fstat(file.fileno())
             if mapped.guard and mapped.status.st_size < len(mapped):  # it took what is left for all
                 raise FormatError("is being truncated", source=path)
+            mapped.others = _guarded
             if _guarded is not None:
                 _guarded.append(ref(mapped))
             return mapped

@@ -224,7 +224,7 @@ def convert(
     name = to or target_format(dst)
     if not name:
         what = f"{str(dst)!r} does not say a format" if dst else "no format is given"
-        hint = f"one of {', '.join(written_formats())}"
+        hint = f"one of {', '.join(written_formats())}; hf-model for safetensors"
         raise UsageError(what, field="to", hint=hint)
     module = get_format(name)
     if not hasattr(module, "write"):

@@ -160,6 +160,14 @@ def test_without_a_guard_nothing_is_asked(mtok: Path) -> None:
 
 
 @guarded
+def test_a_command_answers_for_the_files_that_it_mapped(mtok: Path) -> None:
+    before = map_file(str(mtok), guard=True)
+    os.truncate(mtok, 100)
+    with binary.guard_all():
+        del before
+
+
+@guarded
 def test_neighbors_that_truncate(mtok: Path) -> None:
     """Ten thousand cases: ``python -m tools.truncations``."""
     tool = ROOT / "tools" / "truncations.py"

@@ -64,12 +64,11 @@ def projectors() -> dict[str, Projector]:
 
 
 def class_of_projector(document: Mapping[str, Any]) -> str:
-    """Return the class that names the projector: that of the vision_config, else of the model."""
-    inner = document.get("vision_config")
-    own = inner.get("architectures") if isinstance(inner, dict) else None
-    names = own or document.get("architectures")
-    if isinstance(names, list) and names and isinstance(names[0], str):
-        return names[0]
+    """Return the class that names the projector: the vision_config's, the model's or the text's."""
+    parts = (document.get("vision_config"), document, document.get("text_config"))
+    for names in (part.get("architectures") for part in parts if isinstance(part, dict)):
+        if isinstance(names, list) and names and isinstance(names[0], str):
+            return names[0]
     raise FormatError("names no architecture", field="architectures")
 
 
