@@ -277,8 +277,8 @@ def _text_part(
     names = text_names(tensors)
     left = [name for name in tensors if name not in names]
     if left:
-        count = format_count(len(left), "tensor")
-        what = f"{count} for pictures or sound are left out, from {quoted(left[0])} on"
+        count, verb = format_count(len(left), "tensor"), "is" if len(left) == 1 else "are"
+        what = f"{count} for pictures or sound {verb} left out, from {quoted(left[0])} on"
         findings.add(Finding(TEXT_PART, TEXT_PART.field, what, source=path))
     return {new: tensors[name] for name, new in names.items()}
 

@@ -277,7 +277,7 @@ def conversion_findings(survey: Survey) -> Iterator[Finding]:
         return
     reported = {finding.what for finding in survey.findings}
     for note in plan.folder_notes:
-        if not any(note.endswith(what) for what in reported):
+        if not any(what in note for what in reported):
             yield Finding(REMAINDER, REMAINDER.field, note, source=survey.path)
 
 

@@ -29,8 +29,8 @@ _DRAFT = "mtkit converts no draft heads (MTP); convert_hf_to_gguf.py does"
 _AS_IS = "mtkit writes the tensors that the model has; convert_hf_to_gguf.py can fuse them"
 _BY_SIZE = "mtkit does not choose types by size; --tensor-type PATTERN=TYPE sets them"
 _SET = "edit has --set KEY=VALUE, as in --set "
-_NO_IMAGES = "mtkit does not support images: it runs the part of the model for text"
-_NO_SOUND = "mtkit does not support audio or video: it runs the part of the model for text"
+_NO_VIDEO = "mtkit takes pictures and sounds, and no videos"
+_TOKENS = "a picture has the number of tokens that its projector gives it (mtkit explain --image)"
 _LAYERS = "mtkit places whole layers: --gpu-layers N"
 _ONE_GPU = "--device NAME picks a GPU (mtkit generate --devices lists them)"
 _ROPE = (
@@ -54,8 +54,9 @@ _RUN: dict[str, str] = {
     "-lm --load-mode --direct-io -dio": "--mmap, --no-mmap and --mlock say how a file is loaded",
     "--numa": "numactl places a process: numactl --interleave=all mtkit …",
     "--rpc": "mtkit runs models on this machine alone",
-    "-mm --mmproj -mmu --mmproj-url --image --image-min-tokens --image-max-tokens": _NO_IMAGES,
-    "--audio --video --mtmd-batch-max-tokens --video-fps": _NO_SOUND,
+    "-mmu --mmproj-url": "fetch the file (curl -LO URL), then: --mmproj FILE.gguf",
+    "--image-min-tokens --image-max-tokens --mtmd-batch-max-tokens": _TOKENS,
+    "--video --video-fps": _NO_VIDEO,
     "-mu --model-url": "fetch the file (curl -LO URL), then: -m FILE.gguf",
     "-dr --docker-repo": "-m ORG/NAME:QUANT --download fetches a model from HuggingFace",
     "-hff --hf-file": "write the file behind the repository: -hf ORG/NAME:FILE.gguf",
@@ -137,6 +138,7 @@ _HABITS: dict[str, dict[str, str]] = {
         _RUN,
         {
             "-p --prompt -f --file -bf --binary-file": "requests have the texts: POST /completion",
+            "--image --audio": "messages of requests have them (docs/serve.md)",
             "-sys --system --system-prompt -sysf --system-prompt-file": (
                 'requests have it: {"role": "system", "content": …}'
             ),
@@ -238,8 +240,8 @@ _SHORT = """
 """Short options of several letters, none of which is one letter with a value."""
 _OF_ALL = {
     "--jinja": 0, "--warmup": 0, "--no-warmup": 0, "--repack": 0, "-kvo": 0, "--kv-offload": 0,
-    "--mmproj-auto": 0, "--no-mmproj": 0, "--no-mmproj-auto": 0, "--offline": 0, "--log-disable": 0,
-    "--log-prefix": 0, "--no-log-prefix": 0, "--log-timestamps": 0, "--no-log-timestamps": 0,
+    "--mmproj-auto": 0, "--offline": 0, "--log-disable": 0, "--log-prefix": 0,
+    "--no-log-prefix": 0, "--log-timestamps": 0, "--no-log-timestamps": 0,
     "--log-colors": 1, "--no-escape": 0, "--no-host": 0, "--op-offload": 0, "--simple-io": 0,
     "--no-context-shift": 0, "-dt": 1, "--defrag-thold": 1, "--prio": 1, "--prio-batch": 1,
     "--poll": 1, "--poll-batch": 1,
@@ -270,6 +272,8 @@ _VALUES: dict[str, dict[str, str]] = {
 """Setting -> llama.cpp's words for its values."""
 _BARE = {"flash_attention": "on"}
 """Setting -> value where none follows."""
+_WORDS = dict.fromkeys(("--no-mmproj", "--no-mmproj-auto"), ("--mmproj", "none"))
+"""Option of llama.cpp -> an option here with its value."""
 _CACHE_TYPES = {"-ctk": "K", "--cache-type-k": "K", "-ctv": "V", "--cache-type-v": "V"}
 _NUMBER = re.compile(r"[-+]?[0-9.]")
 _LEAST_RATIO = 0.8
@@ -330,6 +334,8 @@ class _Line:
                 self._cache_types[_CACHE_TYPES[option]] = value
             elif option in self._options:
                 words += self._own(word, rest)
+            elif word in _WORDS and _WORDS[word][0] in self._options:
+                words += _WORDS[word]
             else:
                 words += self._other(word)
         return [*words, *self._cache_type()]

@@ -104,6 +104,7 @@ def test_values_may_be_glued(seed: int, read: Any) -> None:
         ("--jinja -n 3", {"n_predict": 3}),
         ("--spec-draft-n-max 3 -md d.gguf", {"draft_max": 3, "draft": "d.gguf"}),
         ("-dt 0.1 -n 3", {"n_predict": 3}),
+        ("--no-mmproj -n 3", {"mmproj": "none", "n_predict": 3}),
     ],
 )
 def test_llama_cpp_s_values(line: str, expected: dict[str, Any], read: Any) -> None:
@@ -121,7 +122,8 @@ def test_llama_cpp_s_values(line: str, expected: dict[str, Any], read: Any) -> N
         ("generate -cnv", "mtkit chat -m MODEL.gguf"),
         ("chat -no-cnv", "mtkit generate continues a text"),
         ("chat -mg 0", "--device NAME"),
-        ("serve --mmproj x.gguf", "images"),
+        ("serve --mmproj-url x", "--mmproj FILE.gguf"),
+        ("chat --video x", "no videos"),
         ("serve --slots --port 0", "--slots N is how many answers"),
         ("serve --models-dir x", "-m NAME=FILE"),
         ("generate -n -p x", "-n requires a value"),
