@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -50,6 +51,11 @@ def pytest_configure() -> None:
     if os.environ.get("MTKIT_REQUIRE_NATIVE") and "native" not in version():
         where = os.path.dirname(package.__file__)
         pytest.exit(f"no native core in {where} (MTKIT_REQUIRE_NATIVE is set)", 1)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is imported by now out of garbage collections, of which tests ask for hundreds."""
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:
