@@ -235,8 +235,8 @@ class Projector(Closeable):
             lib.mtmd_input_chunks_free(chunks)
 
     def _around(self, ids: list[int]) -> list[int]:
-        """Return the ids of text around a picture; a vocabulary without them gives -1."""
-        if min(ids) < 0:
+        """Return the ids of text around a picture; llama.cpp has -1 for one that is missing."""
+        if min(ids, default=0) < 0:
             what = "the vocabulary has no tokens for what stands around a picture"
             raise UnsupportedError(what, source=self.model.path)
         return ids

@@ -149,7 +149,7 @@ def read_media(settings: AnswerSettings, kinds: frozenset[Kind]) -> list[bytes]:
 
 
 def read_medium(path: str) -> bytes:
-    """Return the bytes of a file, as far as one can have them."""
+    """Return the bytes of a file, or refuse one that is too large."""
     from mtkit.base.binary import open_input
     from mtkit.llama.media import MOST_BYTES
 

@@ -89,8 +89,7 @@ async def prompt_ids(
     if not any(isinstance(part, str) for part in prompt):
         return [part for part in prompt if isinstance(part, int)]
     size = sum(len(part) if isinstance(part, str) else 1 for part in prompt)
-
-    pictures = media.media or None
+    pictures = media.media or None  # also None while it is empty
 
     def work() -> list[int]:
         ids: list[int] = []

@@ -493,6 +493,9 @@ class Slot:
         if self.job is not None:
             (self._grammar or self._sampler).close()
             self.job, self._grammar, self.proposal = None, None, _NO_PROPOSAL
+        if self.encoding is not None:
+            self.encoding.cancel()  # it may wait behind those of others, for seconds each
+            self.encoding = None
         del self.ids[self.past :]
 
     def put_off(self) -> None:

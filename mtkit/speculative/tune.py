@@ -5,8 +5,8 @@ and drafts one token at each place. That gives the cost of a drafted token and w
 hence, with the costs of the target's batches, the time of the answers with any number of drafted
 tokens. Half of the candidates go on to more prompts, until few are left (successive halving).
 
-What counts is the time of whole processes: ``compare_processes`` generates behind the other
-prompts, with a profile and with the defaults.
+What counts is the time of whole processes: ``Comparison`` generates behind the other prompts,
+with a profile and with the defaults.
 """
 
 from __future__ import annotations
