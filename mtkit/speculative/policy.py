@@ -176,7 +176,7 @@ _HALF = 8.0
 """Tokens that a lookup is assumed to have written of twice as many, before a text begins."""
 _FEAR = 0.4
 """Assumed acceptance, if unknown, where a text is drafted as a whole or not at all."""
-_GRACE, _LENT = 2.0, 16.0
+_GRACE, LENT = 2.0, 16.0
 """Tokens that drafting may lose at once where somebody asked for it; that earlier gains allow it
 to lose at most."""
 _LISTEN, _OFTEN = 4, 64
@@ -278,8 +278,8 @@ class Policy:
 
     def refusal(self, left: int, behind: int) -> str:
         """Begin a text; return why to draft nothing in it, empty where drafting may pay."""
-        self._loss = max(self._loss, -_LENT)  # one text may not lose all that long texts earned
-        self._n_tokens = min(self._n_tokens, (max(self._loss, 0.0) + _LENT) / LOSS)
+        self._loss = max(self._loss, -LENT)  # one text may not lose all that long texts earned
+        self._n_tokens = min(self._n_tokens, (max(self._loss, 0.0) + LENT) / LOSS)
         self._begin_text()
         if not self._auto or not self._most:
             return ""
@@ -464,7 +464,7 @@ class Policy:
         self._text_tokens += accepted + 1
         self._lookup_tokens += free * (accepted + 1)
         cost = max(drafting - self._investment, 0.0) + verifying
-        self._loss, self._investment = max(self._loss + cost - (accepted + 1), -_LENT), 0.0
+        self._loss, self._investment = max(self._loss + cost - (accepted + 1), -LENT), 0.0
 
     def _learn_costs(
         self, drafted: int, size: int, drafting: float, verifying: float, *, free: bool

@@ -15,7 +15,7 @@ from mtkit.base.process import Closeable
 from mtkit.speculative import exactness, setup
 from mtkit.speculative.costs import measure_batches, measure_draft
 from mtkit.speculative.draft_model import DraftLoader, check_can_cut
-from mtkit.speculative.policy import LOSS, shared_number
+from mtkit.speculative.policy import LENT, LOSS, shared_number
 from mtkit.speculative.rounds import Statistics
 from mtkit.speculative.verification import Proposal
 
@@ -36,8 +36,6 @@ READ_TOKENS = 128
 """Tokens that a draft reads before a batch at most: the other sequences wait for it."""
 _MEMORY, _EXPECTED, _WEIGHT = 0.95, 0.6, 4.0
 """Weight of a round against the next one; acceptance before any round, and its weight."""
-_LENT = 16.0
-"""Tokens that earlier gains allow drafting to lose at most."""
 
 
 class Seat:
@@ -195,14 +193,14 @@ class SharedDrafting(Closeable):
 
     def _settle(self, size: int) -> None:
         """Count what the last batch gave, which drafted or not."""
-        self._tokens = min(self._tokens, (max(self._loss, 0.0) + _LENT) / LOSS)
+        self._tokens = min(self._tokens, (max(self._loss, 0.0) + LENT) / LOSS)
         if self._last is None:
             self._tokens += size
             return
         cost, plain, before = self._last
         emitted = self._emitted - before
         self._tokens += emitted
-        self._loss = max(self._loss + cost * plain - emitted, -_LENT)
+        self._loss = max(self._loss + cost * plain - emitted, -LENT)
         self._last = None
 
     def close(self) -> None:
