@@ -235,6 +235,8 @@ class Runner(Closeable):
         chunks = media.chunks if media else {}
         if not ids:
             raise UsageError("the prompt is empty", hint="this model adds no BOS")
+        if not chunks and min(ids) < 0:
+            self.model.check_ids(ids)
         start = time.perf_counter()
         if self.model.has_encoder:
             context.clear()
@@ -251,7 +253,8 @@ class Runner(Closeable):
                 for at, end in runs(ids, n_reused, len(ids) - hold_last):
                     if ids[at] >= 0:
                         context.decode(ids[at:end])
-                    elif self._projector is not None:
+                    else:
+                        assert self._projector is not None
                         self._projector.encode(chunks[ids[at]])
                         sections = self._projector.sections
                         context.decode_chunk(chunks[ids[at]], sections, is_last=end == len(ids))
