@@ -32,7 +32,7 @@ from mtkit.serve.tool import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, ClassVar
 
     from starlette.requests import Request
@@ -372,7 +372,18 @@ async def models(request: Request, pool: ModelPool) -> Response:
     if _ANTHROPIC_VERSION in request.headers:
         ends = {"first_id": cards[0]["id"], "last_id": cards[-1]["id"], "has_more": False}
         return json_response({"data": cards, **ends})
-    return json_response({"object": "list", "data": cards})
+    return json_response({
+        "object": "list", "data": cards,
+        "models": [_ollamas_card(card) for card in cards],
+    })  # fmt: skip
+
+
+def _ollamas_card(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what llama-server says of a model besides its card, in the words of Ollama's list."""
+    sees_or_hears = len(card["architecture"]["input_modalities"]) > 1
+    capabilities = ["completion", *(["multimodal"] if sees_or_hears else ())]
+    name = card["id"]
+    return {"name": name, "model": name, "type": "model", "capabilities": capabilities}
 
 
 async def model(request: Request, pool: ModelPool) -> Response:

@@ -51,7 +51,7 @@ def prompt_of(value: Any, field: str, media: RequestMedia = NO_MEDIA) -> Prompt:
         if isinstance(part, dict):
             data = part.get(_MEDIA_FIELD)
             part = part.get(_TEXT_FIELD)
-            if data and isinstance(part, str):
+            if isinstance(part, str) and (data or (data is not None and media.media is not None)):
                 part = _place(part, data, f"{field}.{_MEDIA_FIELD}", media)
         if not isinstance(part, str) and not (type(part) is int and 0 <= part < _MOST_ID):
             raise UsageError("is not a text, ids, or a list of them", field=field)
@@ -62,8 +62,9 @@ def prompt_of(value: Any, field: str, media: RequestMedia = NO_MEDIA) -> Prompt:
 def _place(text: str, data: Any, field: str, media: RequestMedia) -> str:
     """Return a text with pictures and sounds, in base64, where it has libmtmd's marker."""
     if media.media is None:
-        raise UsageError("holds media; this model takes text", field=field)
-    parts = text.split(PLACE)
+        what = "pictures and sounds are not supported here; this model or route takes text"
+        raise UsageError(what, field=field)
+    parts, data = text.split(PLACE), [data] if isinstance(data, str) else data
     if not isinstance(data, list) or len(data) != len(parts) - 1:
         raise UsageError(f"is not a list of what {PLACE} stands for in the text", field=field)
     marks = [media.mark_data(value, field) for value in data]

@@ -214,7 +214,11 @@ BAD = [
     ("/v1/messages", {**ASK, "lora": [{"id": 1}]}, "lora: no adapter 1: there are 0"),
     ("/v1/completions", {"prompt": "x", "cache_prompt": 1}, "cache_prompt: is a whole number"),
     ("/completion", {"prompt": "x", "id_slot": 4}, "id_slot: no slot 4"),
-    ("/completion", {"prompt": {"multimodal_data": ["x"], "prompt_string": "x"}}, "holds media"),
+    (
+        "/completion",
+        {"prompt": {"multimodal_data": ["x"], "prompt_string": "x"}},
+        "pictures and sounds are not supported here",
+    ),
     ("/v1/completions", {"max_tokens": 3}, "prompt: is missing"),
     (
         "/v1/completions",

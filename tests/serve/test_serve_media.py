@@ -99,8 +99,34 @@ def test_the_server_says_what_it_takes(app: Any) -> None:
     props = run(app, ("GET", "/props", None))[0].json()
     assert props["modalities"] == {"vision": True, "audio": False, "video": False}
     assert props["media_marker"] == PLACE
-    card = run(app, ("GET", "/v1/models", None))[0].json()["data"][0]
-    assert card["architecture"]["input_modalities"] == ["text", "image"]
+    models = run(app, ("GET", "/v1/models", None))[0].json()
+    assert models["data"][0]["architecture"]["input_modalities"] == ["text", "image"]
+    assert models["models"][0]["name"] == models["data"][0]["id"]
+    assert models["models"][0]["capabilities"] == ["completion", "multimodal"]
+
+
+def test_completion_takes_pictures_as_llama_server_does(app: Any) -> None:
+    def status(text: str, data: Any) -> int:
+        prompt = {"prompt_string": text, "multimodal_data": data}
+        code: int = post(app, "/completion", {"prompt": prompt, "n_predict": 1}).status_code
+        return code
+
+    both = f"a {PLACE} b {PLACE}"
+    assert status(f"a {PLACE}", base(SLOPE)) == status(both, [base(SLOPE), base(TILES)]) == 200
+    for text, data in (
+        (f"a {PLACE}", [base(SLOPE)] * 2), (both, [base(SLOPE)]), ("a", [base(SLOPE)]),
+        ("a", [""]), (f"a {PLACE}", ["malformed"]), (f"a {PLACE}", [5]), (f"a {PLACE}", {}),
+        (f"a {PLACE}", []),
+    ):  # fmt: skip
+        assert status(text, data) == 400, (text, data)
+    assert status("a", []) == status("a", None) == 200
+
+
+def test_vectors_are_of_text_alone(app: Any) -> None:
+    prompt = {"prompt_string": f"a {PLACE}", "multimodal_data": [base(SLOPE)]}
+    answer = post(app, "/embeddings", {"content": [prompt]})
+    assert answer.status_code == 400
+    assert "pictures and sounds are not supported here" in answer.text
 
 
 @pytest.mark.parametrize(
