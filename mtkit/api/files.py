@@ -6,6 +6,7 @@ import json
 import os
 from typing import overload
 
+from mtkit.base.binary import expand_home
 from mtkit.base.idioms import explained
 from mtkit.base.notebook import Progress
 from mtkit.errors import UsageError
@@ -228,7 +229,7 @@ def _source_path(name: StrPath) -> str:
     """Return the path of a source, which is in the cache where no file has its name."""
     from mtkit.sources import hub
 
-    path = os.path.expanduser(os.fspath(name))
+    path = expand_home(name)
     return path if os.path.exists(path) else hub.find(path) or path
 
 
@@ -274,8 +275,8 @@ def edit(
     from mtkit.gguf.in_place import InPlace, write_ggufs
     from mtkit.gguf.shards import open_whole
 
-    path = os.path.expanduser(os.fspath(src))
-    target = None if dst is None else os.path.expanduser(os.fspath(dst))
+    path = expand_home(src)
+    target = None if dst is None else expand_home(dst)
 
     def draft_of(file: GgufFile) -> Draft:
         draft = Draft.of(file)
@@ -377,7 +378,7 @@ def quantize(
     from mtkit.llm.quantization import TensorKinds, file_type
     from mtkit.llm.quantization import quantize as run
 
-    path, target = (os.path.expanduser(os.fspath(name)) for name in (src, dst))
+    path, target = (expand_home(name) for name in (src, dst))
     quantization = run(
         path,
         target,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
-from mtkit.base.binary import Source
+from mtkit.base.binary import Source, expand_home
+from mtkit.base.idioms import explained
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import adapter_folder, kind_of, model_folder
 from mtkit.errors import MtkitError
@@ -14,6 +13,7 @@ from mtkit.tokenizer.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
     from typing import Any
 
@@ -85,7 +85,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
         UsageError: There is no such file.
         FormatError: The file is damaged, or its format is unknown.
     """
-    name = os.path.expanduser(os.fspath(path))
+    name = expand_home(path)
     if model_folder.sniff(name):
         from mtkit.conversion.folder_report import folder_document, folder_report, weight_rows
 
@@ -176,7 +176,7 @@ def diff(
 
 
 def _side(path: str | os.PathLike[str]) -> Side:
-    name = os.path.expanduser(os.fspath(path))
+    name = expand_home(path)
     if model_folder.sniff(name):
         from mtkit.conversion.folder_report import folder_side
 

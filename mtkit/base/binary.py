@@ -338,6 +338,15 @@ class _Input(io.FileIO):
         return first + super().readall()
 
 
+def expand_home(path: str | os.PathLike[str]) -> str:
+    """Return a path with the home folder in place of ``~``."""
+    name = os.fspath(path)
+    try:
+        return os.path.expanduser(name)
+    except ValueError:  # no user's name holds a NUL or half a character
+        return name
+
+
 def map_file(path: str, *, guard: bool = False) -> Buffer:
     """Map a file read-only (an empty file or a pipe is read instead)."""
     try:
@@ -365,6 +374,8 @@ def map_file(path: str, *, guard: bool = False) -> Buffer:
             return mapped
     except OSError as error:
         raise UsageError(system_message(error), source=path) from None
+    except ValueError:  # a NUL, or half a character
+        raise UsageError("no such file", source=path) from None
 
 
 _guarded: list[ref[MappedFile]] | None = None

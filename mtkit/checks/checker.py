@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from mtkit.architectures import may_be_packed
-from mtkit.base.binary import Source
+from mtkit.base.binary import Source, expand_home
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Rule
 from mtkit.checkpoints import (
@@ -418,7 +418,7 @@ def check(
             raise UsageError(what, source=path, hint="download it")
         source = open_remote(path, most=most)
     else:
-        at = os.path.expanduser(path)
+        at = expand_home(path)
         model = at if os.path.exists(at) else hub.find(path)
         options = CheckOptions(deep, other_spec, against or "", names)
         if model is not None and folder.is_model(model):

@@ -15,6 +15,7 @@ from math import prod
 from mtkit.architectures import describe_config
 from mtkit.architectures.changes import Transposed
 from mtkit.architectures.tensor_match import match_names
+from mtkit.base.binary import expand_home
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.checkpoints import adapter_folder, folder_files
@@ -216,7 +217,7 @@ def _base(folder: AdapterFolder, option: str | None) -> str:
         what = "does not say what its base model is"
         hint = wording("add --base FOLDER", "add base=FOLDER")
         raise UsageError(what, source=folder.path, hint=hint)
-    name = os.path.expanduser(name) if "\0" not in name else name
+    name = expand_home(name)
     path = name if os.path.isdir(name) else hub.find(name)
     if path is not None:
         return path

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from mtkit.base.binary import expand_home
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError, UsageError, wording
@@ -42,19 +43,19 @@ class Adapter(Record):
 
 def parse_adapter(text: str) -> tuple[str, float]:
     """Return file and scale of ``FILE``, ``FILE:SCALE`` or ``FILE=SCALE``."""
-    if os.path.exists(os.path.expanduser(text)):
-        return os.path.expanduser(text), 1.0
+    if os.path.exists(expand_home(text)):
+        return expand_home(text), 1.0
     path, colon, number = text.rpartition("=" if text.rfind("=") > text.rfind(":") else ":")
     try:
         scale = float(number)
     except ValueError:
         colon = ""
     if not colon or not path:
-        return os.path.expanduser(text), 1.0
+        return expand_home(text), 1.0
     if not abs(scale) <= _GREATEST_SCALE:
         what = f"is {number}, not a number up to {_GREATEST_SCALE:.0f}"
         raise UsageError(what, field=wording("--lora", "lora"))
-    return os.path.expanduser(path), scale
+    return expand_home(path), scale
 
 
 def read_adapters(

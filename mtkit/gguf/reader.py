@@ -13,6 +13,7 @@ Source: docs/gguf.md of ggml; gguf.cpp and llama-model-loader.cpp of llama.cpp.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from functools import cache
 from math import prod
@@ -31,7 +32,6 @@ from mtkit.gguf.types import ARRAY, BOOL, STRING, TENSOR_TYPES, VALUE_TYPES, Ten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable
     from typing import Any
 
@@ -143,7 +143,7 @@ def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -
         UsageError: The file does not exist or cannot be read.
     """
     if not isinstance(source, Source):
-        source = Source.open(source if isinstance(source, str) else source.__fspath__())
+        source = Source.open(os.fspath(source))
     file = GgufFile(source.name, memoryview(source.data).cast("B").toreadonly())
     findings = Findings(strict=strict)
     finished = findings.hold(rules.UNFINISHED, source.name, field="")

@@ -115,7 +115,7 @@ class Encoding(Idioms, Record):
         """Yield ids with their text; those that share a character are together."""
         sources = vars(self).get("_texts", ())
         try:
-            texts = [text if isinstance(text, str) else text.decode() for text in sources]
+            texts = [text if isinstance(text, str) else bytes(text).decode() for text in sources]
         except UnicodeDecodeError:  # what offsets count there is the reference's own
             texts = []
         ids: list[int] = []

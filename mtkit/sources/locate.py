@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from mtkit.base.binary import package_file, read_head
+from mtkit.base.binary import expand_home, package_file, read_head
 from mtkit.base.record import Record
 from mtkit.errors import UsageError, system_message, wording
 
@@ -128,13 +128,13 @@ def locate(
         if name is None:
             return Location(shipped(kind), None, f"the {kind.key} that ships with mtkit")
         hint = f"the settings name it: mtkit config {kind.key}, or MTKIT_{kind.key.upper()}"
-    path, overrides = os.path.expanduser(name), None
+    path, overrides = expand_home(name), None
     if name == "-" and kind.takes_pipe:
         path = name
     elif not os.path.exists(path):
         _check_access(path)
         path, overrides = _find_in_caches(path, kind, hint, download=download)
-    which = path if path != os.path.expanduser(name) else ""
+    which = path if path != expand_home(name) else ""
     is_folder = os.path.isdir(path)
     if is_folder:
         path = which = _of_folder(path, kind)
@@ -279,7 +279,7 @@ def models_of(name: str) -> list[str]:
     """
     import re
 
-    folder = os.path.expanduser(name)
+    folder = expand_home(name)
     if not os.path.isdir(folder):
         return [name]
     first = in_folder(folder, TOKENIZER.files)

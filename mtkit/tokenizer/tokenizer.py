@@ -587,12 +587,11 @@ class Tokenizer(Idioms):
 
     def piece_bytes(self, piece: bytes) -> bytes:
         """Return the bytes of text that a token, as the vocabulary spells it, stands for."""
-        return self._spelling().text_of(piece)
+        return self._spelling().text_of(_bytes_of(piece))
 
     def text_to_ids(self, text: str | bytes) -> list[int]:
         """Return the ids whose text is exactly this: ``" hello"``, not ``"Ġhello"``."""
-        raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-        return self._spelling().ids_of_text(raw)
+        return self._spelling().ids_of_text(_bytes_of(text))
 
     def token_to_id(self, token: str | bytes) -> int | None:
         """Return the id of a token as the vocabulary spells it, or None."""
@@ -666,6 +665,13 @@ class Tokenizer(Idioms):
             self._use(engine)
             assert self._calls is not None
         return self._calls
+
+
+def _bytes_of(text: str | bytes) -> bytes:
+    from mtkit.unicode.utf8 import check_type, to_bytes
+
+    check_type(text)
+    return to_bytes(text) if isinstance(text, str) else bytes(text)
 
 
 def _listed(texts: Iterable[_Text]) -> list[_Text]:

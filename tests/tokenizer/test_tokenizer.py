@@ -150,6 +150,27 @@ def test_a_token_and_its_id_name_each_other(name: str) -> None:
             ask("a")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "wrong", [None, 1 << 31, 1.5, [1 << 31], [True], range(1 << 40), {}, object()]
+)
+def test_what_is_no_text_has_no_ids(wrong: object) -> None:
+    tokenizer = mtkit.load(FIXTURES / NAMES[0])
+    for ask in (tokenizer.text_to_ids, tokenizer.piece_bytes):
+        with pytest.raises(TypeError, match=r"^a text is str or bytes, not "):
+            ask(wrong)  # type: ignore[operator]
+    assert tokenizer.text_to_ids("\ud800") == []
+    assert tokenizer.text_to_ids(memoryview(b"a")) == tokenizer.text_to_ids("a")  # type: ignore[arg-type]
+    assert "'a'" in repr(tokenizer.encode(memoryview(b"a")))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", ["~\0", "a\0b", "~\0/..", "\ud800", "~\ud800", "a/b\0c"])
+def test_paths_that_no_system_takes(path: str) -> None:
+    calls = (mtkit.load, mtkit.inspect, mtkit.open_gguf, lambda name: mtkit.diff(name, name))
+    for call in calls:
+        with pytest.raises(mtkit.UsageError):
+            call(path)
+
+
 @pytest.mark.parametrize("name", NAMES[:2])
 def test_the_bytes_of_the_tokens_are_those_of_the_text(name: str) -> None:
     tokenizer = mtkit.load(FIXTURES / name)
