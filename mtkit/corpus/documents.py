@@ -168,6 +168,9 @@ def _row_groups(path: str, modified: int, reading: Reading) -> Iterator[Unit]:
                 f"has no column {reading.field!r}", source=path,
                 hint=f"--field names one of: {', '.join(columns)}",
             )  # fmt: skip
+        if columns.count(reading.field) > 1:
+            what = f"has {columns.count(reading.field)} columns {reading.field!r}"
+            raise FormatError(what, source=path, hint="rename all but one of them")
         for at in range(metadata.num_row_groups):
             size = metadata.row_group(at).total_byte_size
             yield Unit(path, "parquet", "", at, at + 1, size, modified)

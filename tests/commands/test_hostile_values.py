@@ -154,6 +154,18 @@ def test_values_of_parquet_that_python_cannot_hold(tmp_path: Path) -> None:
     assert [place for place, _ in blocks["date"].bad] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_columns_of_one_name(tmp_path: Path, count: int) -> None:
+    from mtkit.corpus.documents import Reading, units_of
+
+    pyarrow, parquet = reference("pyarrow"), reference("pyarrow.parquet")
+    path = str(tmp_path / "a.parquet")
+    columns = [pyarrow.array([str(number)]) for number in range(count)]
+    parquet.write_table(pyarrow.table(columns, names=["text"] * count), path)
+    with pytest.raises(MtkitError, match=f"has {count} columns 'text'"):
+        units_of([path], Reading())
+
+
 def test_what_pyarrow_says_of_damage_is_one_line(tmp_path: Path) -> None:
     from mtkit.corpus.documents import Reading, read_documents, units_of
 
