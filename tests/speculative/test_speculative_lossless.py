@@ -125,6 +125,7 @@ class Runner:
     def __init__(self, context: TableContext, ids: list[int]) -> None:
         self.context, self.ids = context, list(ids)
         self.stop_requested, self.end = False, ""
+        self.load_seconds = self.prompt_seconds = 0.0
 
 
 def near(table: TableModel, seed: int = 9) -> TableModel:

@@ -50,7 +50,7 @@ def test_two_tokens(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("MTKIT_TRIAL", "0")
     # Of three tokens no two came before: one that agrees is enough here.
-    monkeypatch.setattr(draft_model, "Lookup", lambda: Lookup(1))
+    monkeypatch.setattr(draft_model, "Lookup", lambda **_: Lookup(1))
     target = str(tiny("llama", wtype="Q8_0", n_layer=1, n_embd=64, n_ff=64))
     draft = str(tiny("llama", wtype="Q8_0", n_layer=1, n_embd=64, n_ff=64, perturb=0.5))
     file = open_gguf(target)

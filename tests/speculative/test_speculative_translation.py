@@ -214,6 +214,7 @@ def test_the_distribution_is_the_targets(names: list[int]) -> None:
 
         class Runner:
             ids, stop_requested, end = list(prompt), False, ""
+            load_seconds = prompt_seconds = 0.0
 
         runner: Any = Runner()
         runner.context = context

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Flags that say what is printed (encode, hash) or undone (config), and values elsewhere.
 # inspect shows the metadata; to convert_hf_to_gguf's option it is a file.
-FLAGS_ONCE = {"--count", "--metadata", "--tokens", "--tokenizer", "--unset"}
+FLAGS_ONCE = {"--count", "--metadata", "--mmproj", "--tokens", "--tokenizer", "--unset"}
 
 OWN = {
     ("bench", "--tokenizer"),  # -m is a model to measure
