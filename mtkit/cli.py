@@ -350,9 +350,15 @@ def _module(name: str, args: list[str]) -> str:
 
 def _help_width() -> int:
     """Return the width of help: the terminal's, which typer alone takes as 50 or more."""
-    from shutil import get_terminal_size
-
-    return max(min(get_terminal_size().columns, 80) - 2, 30)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        width = int(columns)
+    else:  # shutil's function would import twenty modules
+        try:
+            width = os.get_terminal_size(1).columns or 80
+        except OSError:
+            width = 80
+    return max(min(width, 80) - 2, 30)
 
 
 def _system_error(error: OSError) -> tuple[str, int]:

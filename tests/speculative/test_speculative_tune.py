@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -15,7 +16,10 @@ from support import Run, reference
 
 from mtkit.api.generation import generate
 from mtkit.base.record import replace
+from mtkit.commands.sx.tune import tune
 from mtkit.errors import FormatError, UsageError
+from mtkit.gguf import open_gguf
+from mtkit.gguf.values import count_rows
 from mtkit.settings import (
     ContextSettings,
     DraftSettings,
@@ -243,6 +247,31 @@ def test_the_command(mtkit: Run, tmp_path: Path) -> None:
     assert same == {name: one["expected"] for name, one in names.items()}
     plain = generate("The option", model=target, n_predict=16, threads=1)
     made = generate("The option", model=target, n_predict=16, threads=1, draft_profile=out)
+    assert made.ids == plain.ids
+
+
+def test_a_draft_that_is_cut_is_written_beside_the_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_one(results: list[Any], *, exact: bool) -> list[Any]:
+        name = "mtkit-docs-draft-q8_0, 4096 ids"
+        return [
+            one for one in results if one.candidate.name == name and one.drafting.exact == exact
+        ]
+
+    monkeypatch.setattr("mtkit.speculative.tune.finalists", cut_one)
+    monkeypatch.setattr(
+        sys.modules[tune.__module__], "_measure", lambda *_, **__: {"code": (2.0, 1)}
+    )
+    target, out = own("target", "q4_0"), str(tmp_path / "p.json")
+    lines = ["", *(text[:200] for text in prompts("code", 2))]
+    (tmp_path / "prompts").write_text("".join(json.dumps({"prompt": one}) + "\n" for one in lines))
+    tune(target, [own("draft", "q8_0")], prompts=[str(tmp_path / "prompts")], out=out, tokens=16)
+    assert count_rows(open_gguf(str(tmp_path / "p-pruned.gguf"))) == 4096
+    plain, made = (
+        generate("The option", model=target, n_predict=16, threads=1, draft_profile=profile)
+        for profile in (None, out)
+    )
     assert made.ids == plain.ids
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mtkit.settings import ContextSettings
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -82,6 +84,7 @@ class TableContext:
 
     def __init__(self, table: TableModel, n_ctx: int = 64) -> None:
         self.table, self.n_ctx, self.is_open = table, n_ctx, True
+        self.settings = ContextSettings(threads=1)
         self.ids: list[int] = []
         self._rows: list[Any] = []
         self.batches: list[int] = []

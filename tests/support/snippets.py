@@ -16,6 +16,7 @@ import llama2c_models
 import pytest
 from adapters import linear_layers, write_adapter
 from importance import importance
+from model_folders import write_weights
 
 import mtkit
 
@@ -110,6 +111,18 @@ def run(script: str, folder: Path, **environment: str) -> subprocess.CompletedPr
     )  # fmt: skip
 
 
+def _write_seeing(folder: Path, tokenizer: Path) -> None:
+    """Write a small Gemma 3 with its encoder of pictures."""
+    cases = json.loads(lzma.decompress((ROOT / "tests/data/projector_cases.json.xz").read_bytes()))
+    case = cases["Gemma3ForConditionalGeneration"]
+    shutil.copytree(tokenizer, folder)
+    for name, fields in case["files"].items():
+        (folder / name).write_text(json.dumps(fields))
+    shapes = {name: tuple(shape) for name, (_, shape) in case["shards"][0].items()}
+    shapes["language_model.model.embed_tokens.weight"] = (8192, 64)  # the case has none
+    write_weights(folder / "model.safetensors", shapes, "BF16")
+
+
 def make_files(folder: Path) -> None:
     """Make the files that the documents' commands name, small ones all."""
     fixtures, data = ROOT / "tests" / "fixtures", ROOT / "mtkit" / "data"
@@ -124,6 +137,7 @@ def make_files(folder: Path) -> None:
     write_adapter(folder / "adapter", folder / "Qwen3-0.6B", layers)
     for name in ("old", "new", "folder", "qwen3", "gpt2", "cl100k_base", "models/qwen3"):
         shutil.copytree(hf, folder / name)
+    _write_seeing(folder / "gemma-3-4b-it", hf)
     repository = folder / "hub" / "models--ORG--NAME"
     shutil.copytree(hf, repository / "snapshots" / ("0" * 40))
     (repository / "refs").mkdir()

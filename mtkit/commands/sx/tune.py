@@ -101,7 +101,7 @@ def tune(
     check_target(out, force=force)
     if plot is not None:
         plotting.require()
-    kinds = {name: list(read_prompts(name))[:count] for name in prompts}
+    kinds = {name: list(filter(None, read_prompts(name)))[:count] for name in prompts}
     for name, texts in kinds.items():
         if not texts:
             raise UsageError("has no prompts", source=name)
@@ -275,6 +275,8 @@ def _write(
     import shutil
 
     from mtkit.base.record import replace
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.values import count_rows
     from mtkit.llm import frequencies
     from mtkit.speculative import draft_file, setup
     from mtkit.speculative.tune import profile_costs
@@ -286,7 +288,7 @@ def _write(
         shutil.copyfile(draft, f"{stem}-draft.gguf")
         draft = f"{stem}-draft.gguf"
     if draft is not None and vocabulary is not None:
-        ids = frequencies.read_vocabulary(vocabulary, 0)
+        ids = frequencies.read_vocabulary(vocabulary, count_rows(open_gguf(draft)))
         draft_file.prune(draft, ids, f"{stem}-pruned.gguf", force=True)
         draft = f"{stem}-pruned.gguf"
     drafting = replace(drafting, draft=draft, sx_static_vocab=None)
