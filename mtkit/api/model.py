@@ -9,6 +9,8 @@ from functools import cached_property
 from weakref import ref
 
 from mtkit.api.generation import Answer, open_files, prompt_ids
+from mtkit.api.reply import Reply, Stream, in_thread
+from mtkit.base.idioms import explained
 from mtkit.base.process import Closeable
 from mtkit.base.record import Idioms, replace
 from mtkit.base.turns import Turns
@@ -245,7 +247,7 @@ class Model(Idioms, Closeable):
         chat: list[dict[str, Any]] = (
             [{"role": "user", "content": messages}]
             if isinstance(messages, str)
-            else check_messages([dict(message) for message in messages])
+            else check_messages(_copied(messages))
         )
         header = self._runner.header.projector
         kinds = header.kinds if header is not None else frozenset()
@@ -611,6 +613,13 @@ for _call, _names in _KEYWORDS:
 def _sets(name: str, settings: Mapping[str, object]) -> bool:
     """Whether keywords set a setting, under any of its names."""
     return not settings.keys().isdisjoint(table(TextAnswerSettings)[name].names)
+
+
+def _copied(messages: Any) -> Any:
+    """Return messages as objects of one's own; what is none stays, and is refused."""
+    if isinstance(messages, dict):
+        return messages
+    return [dict(entry) if hasattr(entry, "keys") else entry for entry in messages]
 
 
 def _schema_text(schema: Any) -> str:

@@ -17,6 +17,7 @@ import msgspec
 from starlette.responses import Response
 
 from mtkit.gguf.adapters import parse_adapter
+from mtkit.llm.media import PLACE
 from mtkit.serve.answer import AnswerReply, send_reply
 from mtkit.serve.bodies import Complete, Detokenize, Infill, Saved, Tokenize
 from mtkit.serve.job import JobEnd, Terms

@@ -26,6 +26,7 @@ from mtkit.llm.reasoning import find_reasoning, prompt_tail
 from mtkit.llm.vectors import Pooler, own_pooling
 from mtkit.serve.conversation import Conversation, is_reasoning_alone, prompt_end
 from mtkit.serve.job import work_number
+from mtkit.serve.media import NO_MEDIA, RequestMedia
 from mtkit.serve.reply import Problem
 from mtkit.serve.request import grammars, long_texts
 from mtkit.serve.stop_text import CHANNEL_SIGNS, ReasoningSigns

@@ -58,9 +58,10 @@ async def chat(request: Request, served: ServedModel) -> Response:
     if not fields.messages:
         message = {"message": {"role": "assistant", "content": ""}}
         return json_response({**clock.head(), **message, **_loading(request)})
+    media = served.open_media()
     conversation = await translate(request, lambda: served.conversation(
-        messages_from_ollama(fields.messages), tools_from_openai(fields.tools), "auto",
-        variables_of(fields, served), several=True,
+        messages_from_ollama(fields.messages, media), tools_from_openai(fields.tools), "auto",
+        variables_of(fields, served), several=True, media=media,
     ))  # fmt: skip
     terms, schema = terms_of(fields, sampler, served), schema_of(fields)
     if fields.truncate:

@@ -10,7 +10,9 @@ Source: llama.cpp, tools/server/server-common.cpp (``tokenize_input_prompts``,
 from __future__ import annotations
 
 from mtkit.errors import UsageError
-from mtkit.serve.model import run_in_thread
+from mtkit.llm.media import PLACE
+from mtkit.serve.media import NO_MEDIA, RequestMedia
+from mtkit.serve.model import SHORT_TEXT, run_in_thread
 from mtkit.serve.reply import Problem
 
 TYPE_CHECKING = False
@@ -106,7 +108,7 @@ async def prompt_ids(
                 ids += served.model.tokenize(part, add_special=special, parse_special=parse_special)
         return ids
 
-    return await run_in_thread(work, size)
+    return await run_in_thread(work, max(size, SHORT_TEXT) if pictures else size)
 
 
 _MOST_AROUND = 2048

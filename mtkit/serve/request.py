@@ -197,7 +197,7 @@ async def read_bytes(request: Request) -> bytes:
     most = getattr(request.state, "most_body", MOST_BODY)
     too_long = Problem(413, f"the body has more than {most} bytes")
     length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > _DIGITS or int(length) > MOST_BODY:
+    if not length.isdecimal() or len(length) > _DIGITS or int(length) > most:
         raise too_long
     parts, size = [], 0
     try:

@@ -60,17 +60,19 @@ async def create(request: Request, served: ServedModel) -> Response:
     previous = store.previous(fields.previous_response_id)
     items = list(plain_items(new, store, served.unknown))
     past = list(plain_items(previous.items, store, served.unknown)) if previous else []
+    media = served.open_media()
 
     def conversation_of() -> Conversation:
         return served.conversation(
             [
-                *messages_from_responses(past, fields.instructions, origins),
-                *messages_from_responses(items, "", origins),
+                *messages_from_responses(past, fields.instructions, origins, media),
+                *messages_from_responses(items, "", origins, media),
             ],
             functions,
             choice,
             template_variables(fields.chat_template_kwargs, None, fields.reasoning.effort),
             several=fields.parallel_tool_calls,
+            media=media,
         )
 
     conversation = await translate(request, conversation_of)

@@ -396,10 +396,10 @@ class Scheduler:
         if self.context.settings.kv_unified:  # may put off slots that have no cells left
             busy = slots_with_cells(self.slots, self.context.n_cells)
         busy = slots_alike(busy)
-        plain = [slot for slot in busy if slot.waiting == 1 and not slot.is_costly]
+        plain = [slot for slot in busy if slot.most_rows == 1 and not slot.is_costly]
         own = sum(1 + len(slot.proposal.ids) for slot in plain)
         busy = slots_in_turn(busy, self._times.room(own))
-        rows = sum(1 + len(slot.proposal.ids) for slot in busy if slot.waiting == 1)
+        rows = sum(1 + len(slot.proposal.ids) for slot in busy if slot.most_rows == 1)
         left = self.context.n_batch - rows
         if rows or any(slot.waiting <= _LEAST_PROMPT_ROWS for slot in busy):
             own = own or max(rows, 1)

@@ -259,7 +259,8 @@ class Slot:
         self.generated = 0
         self._is_shortened = False
         self.scales: tuple[float, ...] = ()
-        self.turn = self._echoed = 0
+        self.turn = self._echoed = self._lag = 0
+        self.encoding: Future[None] | None = None
         self._work = work_cell()
 
     @property
@@ -278,6 +279,31 @@ class Slot:
     def is_costly(self) -> bool:
         """Whether plain answers go before its own."""
         return self.job is not None and self.job.is_costly
+
+    @property
+    def chunk(self) -> Chunk | None:
+        """The picture or sound whose rows come next; None where text does."""
+        if self.job is None or not self.waiting or self.ids[self.past] >= 0:
+            return None
+        return self.job.terms.chunks[first_of(self.ids[self.past])]
+
+    def compute_chunk(self, most: int, sections: int) -> int:
+        """Compute rows of its picture or sound, which has been encoded; returns how many."""
+        chunk, encoding = self.chunk, self.encoding
+        assert chunk is not None
+        assert encoding is not None
+        encoding.result()
+        start, size = row_of(self.ids[self.past]), len(chunk.ids)
+        end = min(start + most, size) if chunk.is_causal else size
+        self._context.compute_chunk(
+            chunk, range(start, end), self.past - start - self._lag, sections, self.number,
+            is_last=self.waiting == end - start,
+        )  # fmt: skip
+        if end == size:
+            self.encoding = None
+            self._lag += chunk.lag
+        self.computed(end - start, 0)
+        return end - start
 
     @property
     def may_draft(self) -> int:
@@ -322,7 +348,7 @@ class Slot:
         """Take a job."""
         context, ids, terms = self._context, job.ids, job.terms
         self._work[0] = job.work
-        context.model.check_ids(ids)
+        context.model.check_ids(text_ids(ids) if terms.chunks else ids)
         self._sampler = Sampler(context, terms.sampler, distributions=terms.sampled)
         common = self.common(job) if terms.cached else 0
         old = self.ids[: self.past]

@@ -7,7 +7,7 @@ then through the escaping of XML. Pictures are self-contained and without a scri
 from __future__ import annotations
 
 from mtkit.base.escape import printable, visible
-from mtkit.base.record import Record
+from mtkit.base.record import Idioms, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,16 +23,6 @@ from mtkit.sources.locate import MODEL, shipped
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "sigwaitinfo"), reason="no sigwaitinfo here")
 
-def die():
-    if how.startswith("SIG"):
-        libc, number = ctypes.CDLL(None), getattr(signal, how)
-        libc.signal(number, None)
-        getattr(libc, "raise")(number)  # in this thread: another would take its time
-    elif how == "exit":
-        ctypes.CDLL(None).exit(7)
-    elif how == "hang":
-        ctypes.CDLL(None).sleep(60)
-    os._exit(int(how))
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -145,7 +145,7 @@ class Trials:
         number = rng.choice(signals)
         is_group = number == signal.SIGINT and os.getpgid(pid) == pid  # Ctrl-C is for all of them
         (os.killpg if is_group else os.kill)(pid, number)
-        code = _ended(pid)
+        code = ended(pid)
         assert code in ENDS, (self.work, number, code)
         _await_end(pid)
         if self.work.name == "quantize":  # until its child's exec the child has the lock, too
@@ -228,7 +228,7 @@ def _mtkit(folder: Path, *args: str) -> int:
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS[1:])  # a fork is to have begun
     try:
-        return _forked(work)
+        return forked(work)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -245,7 +245,7 @@ def _await_end(group: int) -> None:
     raise AssertionError("a child goes on")
 
 
-def _forked(work: Callable[[], int]) -> int:
+def forked(work: Callable[[], int]) -> int:
     pid = os.fork()
     if pid:
         return pid

@@ -226,7 +226,7 @@ def _use_session(path: str) -> None:
 
 
 def _use_profile(path: str) -> None:
-    check_settings(apply_profile(DraftSettings(draft="a", draft_profile=path)))
+    check_settings(apply_profile(DraftSettings(draft="a", draft_profile=path), None, None))
     costs = Costs()
     costs.take(read_profile(path).get("known"))
     _use_costs(costs)
