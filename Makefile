@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 # One worker more than cores: tests that wait for a server or a program leave theirs to the others.
-PYTEST ?= -n $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+# Each begins with tests that follow one another, so that a module's fixtures are made once.
+PYTEST ?= -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
 BIN = $(VENV)/bin
 CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mtkit
 WHEELS = $(CACHE)/wheels/$(shell uname -m)

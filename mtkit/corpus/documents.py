@@ -201,7 +201,7 @@ def open_parquet(path: str, file: BinaryIO) -> Iterator[Any]:
     try:
         with parquet.ParquetFile(file) as table:
             yield table
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # the last of a name
         if isinstance(error, OSError) and (error.errno or is_url(path)):  # pyarrow's has no number
             raise
         raise FormatError(f"is damaged: {_line(error)}", source=path) from None

@@ -193,3 +193,14 @@ def test_places_of_modules_that_a_terminal_obeys(tmp_path: Path, place: str) -> 
     with pytest.raises(MtkitError) as caught:
         list(sentence_modules.read_dense(str(tmp_path)))
     assert str(caught.value).isprintable(), str(caught.value)
+
+
+def test_a_name_of_a_column_that_is_not_utf_8(tmp_path: Path) -> None:
+    from mtkit.corpus.documents import Reading, units_of
+
+    pyarrow, parquet = reference("pyarrow"), reference("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"text": ["a"], "body": ["b"]}), path)
+    path.write_bytes(path.read_bytes().replace(b"body", b"bod\xee"))
+    with pytest.raises(MtkitError, match="is damaged: 'utf-8'"):
+        units_of([str(path)], Reading("text"))
