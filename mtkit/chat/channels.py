@@ -74,6 +74,7 @@ class ChannelReader:
         self.called = self.reasoned = 0
         self._header: re.Match[str] | None = None
         self._last_header: re.Match[str] | None = None
+        self._n_read = 0
         for header in _HEADER.finditer(prompt):  # the last may be a message to continue
             is_over = any(sign in prompt[header.end() :] for sign in _ENDS)
             self._header = None if is_over else header
@@ -144,11 +145,11 @@ class ChannelReader:
     def _read_message(self, header: re.Match[str], ends: bool) -> list[Part] | None:
         """Return the parts of a message that are certain; None where there are none yet."""
         rest, signs = self._rest, _ENDS
-        at, sign = find_first(rest, signs)
+        at, sign = find_first(rest, signs, self._n_read)
         name = self._name_in(header)
         while name and sign and not _is_json(rest[:at]):  # a sign in a text of the arguments
-            further, sign = find_first(rest[at + 1 :], signs)
-            at += 1 + further
+            self._n_read = at + 1  # from here on with further text: each sign is judged once
+            at, sign = find_first(rest, signs, self._n_read)
         closes = ends or bool(sign)
         if name and not closes:
             return None
@@ -156,7 +157,7 @@ class ChannelReader:
             at = len(rest) - (0 if ends else incomplete_length(rest, signs))
         text, self._rest = rest[:at], rest[at + len(sign) :]
         if closes:
-            self._header = None
+            self._header, self._n_read = None, 0
         elif not text:
             return None
         if name:
@@ -197,9 +198,9 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def find_first(text: str, signs: Sequence[str]) -> tuple[int, str]:
+def find_first(text: str, signs: Sequence[str], start: int = 0) -> tuple[int, str]:
     """Return where the first of some signs stands in a text, and which; nothing where none does."""
-    places = [(text.find(sign), sign) for sign in signs]
+    places = [(text.find(sign, start), sign) for sign in signs]
     return min((place for place in places if place[0] >= 0), default=(0, ""))
 
 

@@ -776,3 +776,15 @@ def test_a_whole_call_at_the_end_of_an_open_reasoning_is_one(template_name: str)
         thoughts, said, calls = whole
         assert (said, calls) == wanted[1:], (text, whole)
         assert wanted[0] is None or thoughts.rstrip() == wanted[0].rstrip(), (text, whole)
+
+
+def test_a_sign_in_the_arguments_of_a_call_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes on without an end would take longer with each piece."""
+    from mtkit.chat.channels import ChannelReader
+
+    judged: list[str] = []
+    monkeypatch.setattr("mtkit.chat.channels._is_json", judged.append)
+    reader = ChannelReader(None, "<|start|>assistant")
+    for piece in (" to=functions.f<|channel|>commentary<|message|>", *('{"a": "<|end|>',) * 50):
+        reader.push(piece)
+    assert len(judged) == len(set(judged)) == 50
