@@ -94,7 +94,12 @@ def find_projector(
     if own == "none":
         return None
     if own is not None:
-        header = ProjectorHeader(own)
+        try:
+            header = ProjectorHeader(own)
+        except UsageError as error:  # there is no such file
+            option = wording("--mmproj", "mmproj")
+            error.hint = error.hint or f"{option} names the projector for pictures and sounds"
+            raise
         if not header.fits(metadata):
             raise UnsupportedError(
                 f"makes rows of {header.width} numbers, which {model} does not take",

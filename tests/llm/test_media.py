@@ -243,3 +243,8 @@ def test_paths_in_a_message(text: str, paths: list[str]) -> None:
     from mtkit.commands.chat.screen import _PICTURE, _unquoted
 
     assert [_unquoted(match[0]) for match in _PICTURE.finditer(text)] == paths
+
+
+def test_a_projector_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no such file.*projector for pictures"):
+        find_projector(str(tmp_path / "m.gguf"), {}, str(tmp_path / "x.gguf"))
