@@ -94,7 +94,7 @@ def measure(folder: str) -> Iterator[str]:
         rounds = [[seconds(*run) for run in runs] for _ in range(ROUNDS)]
         slow, fast = (min(column) for column in zip(*rounds, strict=True))
         unit, factor = ("µs", 1e6) if slow < 1e-3 else ("ms", 1e3)
-        own, theirs = (f"{value * factor:.3g} {unit}" for value in (fast, slow))
+        own, theirs = (f"{float(f'{value * factor:.3g}'):,g} {unit}" for value in (fast, slow))
         yield f"{name} | {own} | {theirs} | {slow / fast:.1f}"
 
 

@@ -228,8 +228,8 @@ _ELSEWHERE = {
     " that; llama.cpp's own program does",
     "llmexport llmexport.py mnnconvert": "mtkit writes tokenizers for MNN, not models:"
     " mtkit convert FOLDER --vocab-only --to mtok",
-    "llama-mtmd-cli llama-llava-cli llava-cli": "mtkit does not support images; mtkit chat -m"
-    " MODEL.gguf runs the part of a model for text",
+    "llama-mtmd-cli llama-llava-cli llava-cli": "mtkit chat -m MODEL.gguf --image FILE -p TEXT"
+    " shows a picture to a model",
     "llm_demo": "mtkit chat -m MODEL.gguf runs GGUF models",
     "transformers-cli": "mtkit --version -v shows the engine and Python",
     "rm delete remove cp copy": "mtkit does not manage files:"

@@ -49,7 +49,7 @@ class Mutant(Record):
 
 
 @cache
-def _root() -> Path:
+def root() -> Path:
     path = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
@@ -61,7 +61,7 @@ def _wholes() -> tuple[Path, ...]:
     made = []
     for number, name in enumerate(architectures()):
         try:
-            path = write_folder(_root() / name, name, tokenizer="", files=1 + number % 2)
+            path = write_folder(root() / name, name, tokenizer="", files=1 + number % 2)
         except MtkitError:  # it needs fields of its own; the cases of hf-models have them
             continue
         made.append(path)
@@ -95,7 +95,7 @@ def mutate_header(rng: Random, data: bytes) -> bytes:
 
 def use(made: Mutant, rng: Random) -> str:
     """Plan the conversion, and make every tensor of it."""
-    used = _root() / "used"
+    used = root() / "used"
     shutil.rmtree(used, ignore_errors=True)
     used.mkdir()
     for path in made.whole.iterdir():

@@ -6,7 +6,6 @@ reads them. Checksums are those of the changed content, so that it is looked at.
 
 from __future__ import annotations
 
-import atexit
 import bz2
 import gzip
 import hashlib
@@ -15,7 +14,6 @@ import io
 import json
 import lzma
 import os
-import shutil
 import struct
 import sys
 import tempfile
@@ -310,15 +308,8 @@ TALLY = {"documents": 1, "tokens": 2, "size": 3, "empty": 0, "bad": 0}
 
 
 @cache
-def _root() -> Path:
-    path = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
-
-
-@cache
 def _base() -> Path:
-    return write_folder(_root() / "base", "LlamaForCausalLM", tokenizer="")
+    return write_folder(folders.root() / "base", "LlamaForCausalLM", tokenizer="")
 
 
 @cache
@@ -329,7 +320,7 @@ def _adapter() -> dict[str, bytes]:
             "fan_in_fan_out": False,
             "lora_bias": False, "layers_pattern": None, "target_modules": ["q_proj"],
             "trainable_token_indices": None}  # fmt: skip
-    path = write_adapter(_root() / "adapter", None, layers, config=more)
+    path = write_adapter(folders.root() / "adapter", None, layers, config=more)
     return {one.name: one.read_bytes() for one in path.iterdir()}
 
 
@@ -396,7 +387,7 @@ def use(made: Mutant, _: Random) -> str:
     """Write the files and read them."""
     kind, changed, data = made
     files = {**wholes()[kind], changed: data}
-    with tempfile.TemporaryDirectory(dir=_root()) as folder:
+    with tempfile.TemporaryDirectory(dir=folders.root()) as folder:
         for name, content in files.items():
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
