@@ -222,8 +222,7 @@ def keyword_stub() -> str:
         "",
         "from typing import TypedDict",
         "",
-        "from mtkit.memory_plan.cache import KvType",
-        "from mtkit.settings import Flash, Waiting",
+        "from mtkit.settings import Flash, KvType, Waiting",
         "",
     ]
     names: set[str] = {"model"}

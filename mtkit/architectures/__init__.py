@@ -6,6 +6,7 @@ finds its row. Nothing is read or written: ``checkpoints`` has the folder, ``ggu
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 
@@ -40,6 +41,21 @@ _CLASSES = {"mistral4": "Mistral4ForCausalLM"}
 
 
 @cache
+def _sources() -> dict[str, bytes]:
+    """Return the source of each family's module by its name.
+
+    pkgutil, which lists modules, imports inspect: it would be a fifth of checking a file.
+    """
+    folder = os.path.join(os.path.dirname(__file__), "families")
+    sources = {}
+    for file in sorted(os.listdir(folder)):
+        if file.endswith(".py") and file != "__init__.py":
+            with open(os.path.join(folder, file), "rb") as source:
+                sources[file.removesuffix(".py")] = source.read()
+    return sources
+
+
+@cache
 def _table(name: str = "") -> tuple[Architecture, ...]:
     """Return the architectures of the families that name one; those with an ``accepts`` come first.
 
@@ -50,17 +66,13 @@ def _table(name: str = "") -> tuple[Architecture, ...]:
         name: Of a class or in a GGUF; "": the architectures of all families.
     """
     from importlib import import_module
-    from pkgutil import get_data, iter_modules
-
-    from mtkit.architectures import families
 
     values: dict[int, Architecture] = {}
     word = f'"{name}"'.encode("utf-8", "replace") if name else b""
-    for module in iter_modules(families.__path__):
-        if word not in (get_data(families.__name__, f"{module.name}.py") or word):
-            continue
-        family = import_module(f"{families.__name__}.{module.name}")
-        values.update((id(v), v) for v in vars(family).values() if isinstance(v, Architecture))
+    for family, source in _sources().items():
+        if word in source:
+            rows = vars(import_module(f"{__name__}.families.{family}")).values()
+            values.update((id(row), row) for row in rows if isinstance(row, Architecture))
     table = sorted(values.values(), key=lambda architecture: architecture.accepts is None)
     return tuple(map(with_loader_rows, table))
 

@@ -2,39 +2,19 @@
 
 ``FileCheck`` collects the findings, and what was skipped and why. A GGUF, or a set of shards, is
 checked as a container, a model, a tokenizer and data; a folder by its config.json, its weights, its
-tokenizer, and how they fit together.
+tokenizer, and how they fit together. Each kind imports the rules that are about it: all of them
+take longer than checking a file.
 """
 
 from __future__ import annotations
 
 import os
 
-from mtkit.architectures import may_be_packed
 from mtkit.base.binary import Source, expand_home
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Rule
-from mtkit.checkpoints import (
-    adapter_folder,
-    kind_of,
-    legacy_imatrix,
-    model_folder,
-    safetensors,
-    torch_file,
-)
-from mtkit.checkpoints.folder_files import tensors_in
-from mtkit.checks import (
-    folder,
-    gguf_keys,
-    loader,
-    programs,
-    projector,
-    special_ids,
-    tensors,
-    tokenizer_rules,
-)
+from mtkit.checkpoints import kind_of
 from mtkit.checks.report import Report, survey_findings
-from mtkit.checks.tensors import TYPE_RULES, UNFINISHED_RULES
-from mtkit.conversion.programs import PROGRAMS
 from mtkit.errors import (
     FormatError,
     MtkitError,
@@ -43,7 +23,6 @@ from mtkit.errors import (
     format_count,
     wording,
 )
-from mtkit.sources import hub
 from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
 
 TYPE_CHECKING = False
@@ -94,11 +73,11 @@ class FileCheck:
     """The check of one file or folder: its findings, and what was skipped.
 
     Attributes:
-        ids: How many ids its tokenizer has; None where it could not be read.
+        is_part: It is a file of a folder that is checked.
     """
 
-    def __init__(self, source: Source, options: CheckOptions) -> None:
-        self.source, self.options = source, options
+    def __init__(self, source: Source, options: CheckOptions, *, is_part: bool = False) -> None:
+        self.source, self.options, self.is_part = source, options, is_part
         self.findings: list[Finding] = []
         self.skipped: list[tuple[str, str]] = []
         self.has_run = False
@@ -106,12 +85,16 @@ class FileCheck:
 
     def report(self, kind: str) -> Report:
         """Return the report; a program that was not run counts as unknown, not as passed."""
-        if not self.has_run:
-            self.findings += map(programs.unread_finding, self.options.runs_on)
-            if self.options.against is not None:
-                (rule,) = tokenizer_rules.AGAINST_RULES
-                what = f"not compared with {self.options.other}: there is no tokenizer that runs"
-                self.findings.append(Finding(rule, rule.field, what, None))
+        if not self.has_run and self.options.runs_on:
+            from mtkit.checks.programs import unread_finding
+
+            self.findings += map(unread_finding, self.options.runs_on)
+        if not self.has_run and self.options.against is not None:
+            from mtkit.checks.tokenizer_rules import AGAINST_RULES
+
+            (rule,) = AGAINST_RULES
+            what = f"not compared with {self.options.other}: there is no tokenizer that runs"
+            self.findings.append(Finding(rule, rule.field, what, None))
         return Report(self.source.name, kind, tuple(self.findings), tuple(self.skipped))
 
     def hold(self, rule: Rule, error: MtkitError) -> None:
@@ -136,17 +119,13 @@ class FileCheck:
 
     def tokenizer(self, spec: TokenizerSpec, kind: str) -> None:
         """Check a specification and its chat templates."""
-        from mtkit.tokenizer.load import in_its_folder
+        from mtkit.checks import tokenizer_rules
         from mtkit.tokenizer.tokenizer import Tokenizer
 
         tokenizer = Tokenizer(spec, source=self.source.name, format_name=kind)
-        if isinstance(self.source, folder.WatchedSource):
-            try:
-                tokenizer = in_its_folder(tokenizer)
-            except MtkitError as error:
-                self.hold(SUPPORTED, error)
+        if self.is_part:
+            tokenizer = self._in_its_folder(tokenizer)
             spec = tokenizer.spec
-            self.source.read |= folder.BESIDE if kind == "spm" else set()
         self.whole = tokenizer
         self.findings += survey_findings(tokenizer_rules.VOCABULARY_RULES, spec.vocabulary)
         self.findings += survey_findings(tokenizer_rules.TOKENIZER_RULES, spec)
@@ -169,7 +148,22 @@ class FileCheck:
             )
         self.has_run = True
         for name in self.options.runs_on:
-            self.findings += programs.program_findings(PROGRAMS[name], tokenizer)
+            from mtkit.checks.programs import program_findings
+            from mtkit.conversion.programs import PROGRAMS
+
+            self.findings += program_findings(PROGRAMS[name], tokenizer)
+
+    def _in_its_folder(self, tokenizer: Tokenizer) -> Tokenizer:
+        from mtkit.checks.folder import BESIDE, WatchedSource
+        from mtkit.tokenizer.load import in_its_folder
+
+        assert isinstance(self.source, WatchedSource)
+        self.source.read |= BESIDE if tokenizer.format_name == "spm" else set()
+        try:
+            return in_its_folder(tokenizer)
+        except MtkitError as error:
+            self.hold(SUPPORTED, error)
+            return tokenizer
 
     def tables(self, spec: TokenizerSpec) -> None:
         """Compare the engine's tables in the file, if it has them, with its specification."""
@@ -190,6 +184,7 @@ def attribute_findings(path: str, findings: Iterable[Finding]) -> Iterator[Findi
 
 def check_gguf(source: Source, file_check: FileCheck) -> None:
     """Check a GGUF."""
+    from mtkit.checks import loader
     from mtkit.gguf import open_gguf
     from mtkit.gguf.shards import shard_set
 
@@ -221,6 +216,9 @@ def check_gguf(source: Source, file_check: FileCheck) -> None:
 
 
 def _check_model(file: GgufFile, shards: ShardSet | None, file_check: FileCheck) -> None:
+    from mtkit.checks import loader, projector
+    from mtkit.checks.tensors import UNFINISHED_RULES
+
     files = [shard.file for shard in shards.shards if shard.file] if shards else [file]
     tensors = tuple(tensor for part in files for tensor in part.tensors)
     is_model = loader.is_model(file, tensors)
@@ -242,11 +240,17 @@ def _check_model(file: GgufFile, shards: ShardSet | None, file_check: FileCheck)
         )
     if shards is None or shards.is_complete:
         _check_tensors(file, tensors, file_check)
-        if programs.MODEL_RUNNER in file_check.options.runs_on:
-            file_check.take(programs.try_model(file_check.source))
+        if file_check.options.runs_on:
+            from mtkit.checks.programs import MODEL_RUNNER, try_model
+
+            if MODEL_RUNNER in file_check.options.runs_on:
+                file_check.take(try_model(file_check.source))
 
 
 def _check_tensors(file: GgufFile, tensors: tuple[Tensor, ...], file_check: FileCheck) -> None:
+    from mtkit.checks import loader
+    from mtkit.checks.tensors import TYPE_RULES
+
     wrong = list(survey_findings(loader.MODEL_RULES, file, tensors))
     file_check.findings += wrong
     beside = (loader.NO_TOKENIZER, *TYPE_RULES)
@@ -264,6 +268,7 @@ def _check_vocabulary(file: GgufFile, file_check: FileCheck) -> None:
 
     Reading half a million merges takes seconds; looking at the columns does not.
     """
+    from mtkit.checks import gguf_keys, tokenizer_rules
     from mtkit.formats.contract import Reading
     from mtkit.formats.gguf.metadata import Keys
     from mtkit.formats.gguf.reader import read_parts, read_spec
@@ -313,45 +318,56 @@ def _check_data(files: Sequence[GgufFile], file_check: FileCheck) -> None:
     file_check.skip_unknown_data(unknown)
 
 
-RULES = (
-    *loader.CONTAINER_RULES,
-    *loader.OPENING_RULES,
-    *loader.ARCHITECTURE_RULES,
-    *loader.MODEL_RULES,
-    *loader.TENSOR_RULES,
-    *projector.RULES,
-    programs.RUNS_MODEL,
-    *tensors.UNFINISHED_RULES,
-    *gguf_keys.PARTS.values(),
-    *gguf_keys.KEYS,
-    *gguf_keys.MERGES,
-    READABLE,
-    SUPPORTED,
-    *tokenizer_rules.VOCABULARY_RULES,
-    *tokenizer_rules.TOKENIZER_RULES,
-    *tokenizer_rules.RUN_RULES,
-    TABLES,
-    *tokenizer_rules.CLASS_RULES,
-    *tokenizer_rules.TEMPLATE_RULES,
-    *tokenizer_rules.AGAINST_RULES,
-    *programs.PROGRAM_RULES,
-    *safetensors.RULES,
-    *safetensors.INDEX_RULES,
-    *torch_file.RULES,
-    *model_folder.RULES,
-    *folder.FOLDER_RULES,
-    *special_ids.RULES,
-)
-"""All rules of ``mtkit check`` except those of tensor data, which need ``--deep``."""
-
-
 def all_rules() -> Iterator[Rule]:
     """Yield every rule that a check can find broken."""
+    from mtkit.checkpoints import model_folder, safetensors, torch_file
+    from mtkit.checks import (
+        folder,
+        gguf_keys,
+        loader,
+        programs,
+        projector,
+        special_ids,
+        tensors,
+        tokenizer_rules,
+    )
     from mtkit.gguf import rules as gguf_rules
     from mtkit.gguf import shards
     from mtkit.spec.rules import RULES as SPEC_RULES
 
-    yield from (*gguf_rules.RULES, *shards.SHARD_RULES, *RULES, *SPEC_RULES, *tensors.DATA_RULES)
+    yield from (
+        *gguf_rules.RULES,
+        *shards.SHARD_RULES,
+        *loader.CONTAINER_RULES,
+        *loader.OPENING_RULES,
+        *loader.ARCHITECTURE_RULES,
+        *loader.MODEL_RULES,
+        *loader.TENSOR_RULES,
+        *projector.RULES,
+        programs.RUNS_MODEL,
+        *tensors.UNFINISHED_RULES,
+        *gguf_keys.PARTS.values(),
+        *gguf_keys.KEYS,
+        *gguf_keys.MERGES,
+        READABLE,
+        SUPPORTED,
+        *tokenizer_rules.VOCABULARY_RULES,
+        *tokenizer_rules.TOKENIZER_RULES,
+        *tokenizer_rules.RUN_RULES,
+        TABLES,
+        *tokenizer_rules.CLASS_RULES,
+        *tokenizer_rules.TEMPLATE_RULES,
+        *tokenizer_rules.AGAINST_RULES,
+        *programs.PROGRAM_RULES,
+        *safetensors.RULES,
+        *safetensors.INDEX_RULES,
+        *torch_file.RULES,
+        *model_folder.RULES,
+        *folder.FOLDER_RULES,
+        *special_ids.RULES,
+        *SPEC_RULES,
+        *tensors.DATA_RULES,
+    )
 
 
 def explain(code: str) -> list[tuple[str, str]]:
@@ -419,26 +435,39 @@ def check(
         source = open_remote(path, most=most)
     else:
         at = expand_home(path)
-        model = at if os.path.exists(at) else hub.find(path)
+        if not os.path.exists(at):
+            from mtkit.sources import hub
+
+            at = hub.find(path) or at
         options = CheckOptions(deep, other_spec, against or "", names)
-        if model is not None and folder.is_model(model):
-            return _check_folder(model, options)
-        if model is not None and adapter_folder.sniff(model):
-            return _check_adapter(model, options)
+        if os.path.isdir(at):
+            from mtkit.checkpoints import adapter_folder
+            from mtkit.checks import folder
+
+            if folder.is_model(at):
+                return _check_folder(at, options)
+            if adapter_folder.sniff(at):
+                return _check_adapter(at, options)
         source = Source.open(locate(path).path)
     return check_source(source, CheckOptions(deep, other_spec, against or "", names))
 
 
 def _check_adapter(path: str, options: CheckOptions) -> Report:
     """Check the folder of an adapter: its files, and whether it is converted."""
+    from mtkit.checks.folder import adapter_findings
+
     file_check = FileCheck(Source(path, b""), options)
-    file_check.findings += folder.adapter_findings(path)
+    file_check.findings += adapter_findings(path)
     file_check.skipped.append(("tensor data", "mtkit checks tensor data in GGUF files only"))
     return file_check.report("adapter")
 
 
 def _check_folder(path: str, options: CheckOptions) -> Report:
     """Check a model folder: config.json, weights and tokenizer, and how they fit together."""
+    from mtkit.architectures import may_be_packed
+    from mtkit.checkpoints import model_folder
+    from mtkit.checks import folder, special_ids
+
     survey = model_folder.survey_folder(path, may_be_packed)
     file_check = FileCheck(Source(path, b""), options)
     file_check.findings += (*survey.findings, *folder.folder_findings(survey))
@@ -446,7 +475,7 @@ def _check_folder(path: str, options: CheckOptions) -> Report:
     tokenizers = []
     for name in folder.tokenizer_files(path):
         source = folder.WatchedSource(name)
-        inner = FileCheck(source, options)
+        inner = FileCheck(source, options, is_part=True)
         _check_tokenizer(source, inner)
         file_check.findings += attribute_findings(name, inner.findings)
         file_check.skipped += inner.skipped
@@ -490,11 +519,15 @@ def check_source(source: Source, options: CheckOptions) -> Report:
         check_gguf(source, file_check)
         return file_check.report("gguf")
     if kind in ("index", "safetensors"):
+        from mtkit.checkpoints import safetensors
+
         _check_safetensors(
             source, file_check, safetensors.read_index if kind == "index" else safetensors.read
         )
         return file_check.report("safetensors")
     if kind == "imatrix":
+        from mtkit.checkpoints import legacy_imatrix
+
         legacy_imatrix.read(source)
         return file_check.report("imatrix")
     return file_check.report(_check_tokenizer(source, file_check))
@@ -526,6 +559,9 @@ def _check_tokenizer(source: Source, file_check: FileCheck) -> str:
 def _check_safetensors(
     source: Source, file_check: FileCheck, read: Callable[..., Index | Header]
 ) -> None:
+    from mtkit.checkpoints import safetensors
+    from mtkit.checkpoints.folder_files import tensors_in
+
     try:
         header = read(source, strict=False)
         file_check.findings += header.findings

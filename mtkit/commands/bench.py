@@ -191,15 +191,13 @@ def _measure_model(
     form: str | None,
     download: bool,
 ) -> None:
-    from typing import get_args
-
     from mtkit.commands import output
     from mtkit.commands.inputs import find_model
     from mtkit.commands.terminal import Progress
     from mtkit.errors import UsageError
     from mtkit.llm.runner import open_model
     from mtkit.llm.speed import measure_model
-    from mtkit.memory_plan.cache import KvType
+    from mtkit.memory_plan.cache import KV_TYPES
     from mtkit.settings import ModelSettings
     from mtkit.settings.declaration import settings_of
 
@@ -208,9 +206,9 @@ def _measure_model(
     if not tests:
         raise UsageError("there is nothing to measure", hint="-p 512 -n 128")
     path = find_model(model, download=download)
-    wrong = [kind for kind in kv_types if kind not in get_args(KvType)]
+    wrong = [kind for kind in kv_types if kind not in KV_TYPES]
     if wrong:
-        what = f"is {wrong[0]!r}, not one of {', '.join(get_args(KvType))}"
+        what = f"is {wrong[0]!r}, not one of {', '.join(KV_TYPES)}"
         raise UsageError(what, field="--kv-type")
     settings = settings_of(ModelSettings, {"model": path, "gpu_layers": gpu_layers})
     most = max(count for _, count in tests)

@@ -58,11 +58,9 @@ def diff(
       mtkit diff model-f16.gguf model-q4_0.gguf --values
       mtkit diff ./Qwen3-0.6B model.gguf --values
     """
-    from shlex import join
-
     from mtkit.inspection.difference import difference_document, find_difference
 
-    a, b = (_side(name, join((left, right))) for name in (left, right))
+    a, b = (_side(name, (left, right)) for name in (left, right))
     difference = find_difference(a, b, values=values, progress=_progress(a))
     if as_json:
         output.write_json(difference_document(difference))
@@ -77,7 +75,7 @@ def diff(
 command = Command(diff, OPTIONS)
 
 
-def _side(name: str, both: str) -> Side:
+def _side(name: str, both: Sequence[str]) -> Side:
     from mtkit.base.binary import Source
     from mtkit.checkpoints import kind_of
     from mtkit.errors import UsageError
@@ -92,7 +90,9 @@ def _side(name: str, both: str) -> Side:
         return folder_side(folder)
     source = Source.open(find_gguf(name))
     if kind_of(source) == "tokenizer" and is_tokenizer(source):
-        hint = f"tokenizers of any format: mtkit compare {both}"
+        from shlex import join
+
+        hint = f"tokenizers of any format: mtkit compare {join(both)}"
         raise UsageError("is not a GGUF", source=source.name, hint=hint)
     return side_of(open_whole(source))
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from shutil import get_terminal_size
 
 from mtkit.api.generation import Watcher
 from mtkit.chat.answer import Thought
 from mtkit.commands import output
 from mtkit.commands.arguments import finite_number
-from mtkit.commands.terminal import Progress
+from mtkit.commands.terminal import Progress, columns
 from mtkit.errors import format_count
 from mtkit.llama import log
 from mtkit.llama.media import text_ids
@@ -196,7 +195,7 @@ def write_note(text: str) -> None:
 
 def fold_line(line: str, indent: int) -> str:
     """Break a line between words where a terminal is too narrow for it."""
-    if not sys.stderr.isatty() or len(line) <= (width := get_terminal_size().columns):
+    if not sys.stderr.isatty() or len(line) <= (width := columns()):
         return line
     from textwrap import fill
 

@@ -59,27 +59,42 @@ def find_model(name: str | None, *, quiet: bool = False, download: bool | None =
 
 def find_folder(name: str | None) -> str | None:
     """Return the model folder, config.json and weights, that a name stands for; else None."""
-    if name is None:
+    folder = _folder_named(name)
+    if folder is None:
         return None
     from mtkit.checkpoints import model_folder
-    from mtkit.sources import hub
 
-    path = os.path.expanduser(name)
-    folder = path if os.path.exists(path) else hub.find(name)
-    return folder if folder is not None and model_folder.sniff(folder) else None
+    return folder if model_folder.sniff(folder) else None
 
 
 def find_adapter(name: str | None) -> str | None:
     """Return the folder of an adapter, without a model in it, that a name stands for; else None."""
-    if name is None:
+    folder = _folder_named(name)
+    if folder is None:
         return None
     from mtkit.checkpoints import adapter_folder
-    from mtkit.sources import hub
 
-    path = os.path.expanduser(name)
-    folder = path if os.path.exists(path) else hub.find(name)
-    is_adapter = folder is not None and adapter_folder.sniff(folder)
-    return folder if is_adapter and find_folder(name) is None else None
+    return folder if adapter_folder.sniff(folder) and find_folder(name) is None else None
+
+
+def _folder_named(name: str | None) -> str | None:
+    """Return the folder that a name stands for, also in the hub's cache; else None."""
+    path = None if name is None else os.path.expanduser(name)
+    if path is not None and not os.path.exists(path):
+        from mtkit.sources import hub
+
+        path = hub.find(name or "")
+    return path if path is not None and os.path.isdir(path) else None
+
+
+def undescribed_weights(path: str) -> str | None:
+    """Return the file that lists the weights of a folder without config.json; None: no such."""
+    path = os.path.expanduser(path)
+    if not os.path.isdir(path):
+        return None
+    from mtkit.checkpoints import model_folder
+
+    return model_folder.undescribed_weights(path)
 
 
 def find_models(names: Sequence[str]) -> list[str]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from shutil import get_terminal_size
 
 from mtkit.base.escape import printable, visible
 from mtkit.commands import output
@@ -98,7 +97,7 @@ class Screen:
     """Writes lines, facts and tables to a terminal."""
 
     def __init__(self, *, stderr: bool = False) -> None:
-        self.width = max(_columns(), 2 * _NARROWEST)
+        self.width = max(columns(), 2 * _NARROWEST)
         self._has_color = output.wants_color(sys.stderr if stderr else sys.stdout)
         self._write = sys.stderr.write if stderr else output.write
 
@@ -221,14 +220,20 @@ class Screen:
         return "".join(f"\x1b[{code}m{text}\x1b[0m" if code else text for code, text in pieces)
 
 
-def _columns() -> int:
-    """Return the terminal's width, also if stdout is a pipe to a pager."""
+def columns() -> int:
+    """Return the terminal's width, also if stdout is a pipe to a pager.
+
+    shutil, whose function does not ask stderr, would import twenty modules.
+    """
+    width = os.environ.get("COLUMNS", "")
+    if width.isdecimal() and int(width):
+        return int(width)
     for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
-        if stream is not None and stream.isatty() and "COLUMNS" not in os.environ:
-            columns = os.get_terminal_size(stream.fileno()).columns
-            if columns:
-                return columns
-    return get_terminal_size().columns
+        if stream is not None and stream.isatty():
+            count = os.get_terminal_size(stream.fileno()).columns
+            if count:
+                return count
+    return 80
 
 
 def _part_of(value: object, role: str) -> Part:
@@ -336,9 +341,9 @@ class Progress:
             return
         if not self._is_terminal or now - self._start < self._after:
             return
-        columns = get_terminal_size().columns - len(self._what) - _AROUND_BAR
-        note = f"  {note}" if note and len(note) + 2 < columns else ""
-        room = min(_PROGRESS_BAR, columns - len(note))
+        width = columns() - len(self._what) - _AROUND_BAR
+        note = f"  {note}" if note and len(note) + 2 < width else ""
+        room = min(_PROGRESS_BAR, width - len(note))
         filled = round(part * room)
         bar = f" [{'#' * filled}{'.' * (room - filled)}]" if room > 0 else ""
         sys.stderr.write(f"\r{self._what}{bar} {part:4.0%}{note}\x1b[K")

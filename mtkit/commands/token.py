@@ -42,12 +42,13 @@ def token(
       mtkit token "·hello" "<|im_end|>" -t model.gguf
     """
     import os
-    from shlex import join
 
     from mtkit.commands import output
     from mtkit.errors import AnswerNo, UsageError
 
     if tokenizer is None and len(words) > 1 and os.path.isfile(words[0]):
+        from shlex import join
+
         line = f"run: mtkit token {join([*words[1:], '-t', words[0]])}"
         raise UsageError("is a file, not a token", source=words[0], hint=line)
     source = load_tokenizer(tokenizer, reader=as_reader, download=download)

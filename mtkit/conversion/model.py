@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from mtkit.architectures.config import Config
     from mtkit.architectures.metadata import Dims
     from mtkit.architectures.tensor_match import Match
-    from mtkit.checkpoints import Checkpoint
     from mtkit.checkpoints.folder_files import StoredTensor
+    from mtkit.checkpoints.llama2c import Checkpoint
     from mtkit.checkpoints.model_folder import ModelFolder
     from mtkit.formats.contract import WriteOptions
     from mtkit.tokenizer.tokenizer import Tokenizer
@@ -527,8 +527,8 @@ def convert_checkpoint(
         LossError: Ordinary text would get different ids, and that is not allowed.
         AnswerNo: The converted tokenizer does not give the same ids; nothing was written.
     """
-    from mtkit import checkpoints
     from mtkit.base.record import replace
+    from mtkit.checkpoints import llama2c
     from mtkit.formats import gguf
     from mtkit.formats.contract import WriteOptions
 
@@ -538,7 +538,7 @@ def convert_checkpoint(
     names = [options.name, *(str(key.value) for key in about if key.name == NAME_KEY), stem]
     options = replace(options, name=next(filter(None, names)))
     try:
-        model = checkpoints.read(Source.open(path))
+        model = llama2c.read(Source.open(path))
     except MtkitError as error:
         raise error.located(path) from None
     if tokenizer.spec.vocab_size != model.n_vocab:

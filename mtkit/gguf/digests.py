@@ -7,7 +7,6 @@ Source: examples/gguf-hash/gguf-hash.cpp of llama.cpp; gguf/scripts/gguf_hash.py
 from __future__ import annotations
 
 import hashlib
-import uuid
 
 from mtkit.base.binary import pieces
 from mtkit.base.escape import printable, shown
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 ALGORITHMS = ("sha256", "sha1", "xxh64", "uuid")
 _PACKAGE = "xxhash"
-NAMESPACE = uuid.UUID("ef001206-dadc-5f6d-a15f-3359e577d4e5")
+NAMESPACE = "ef001206-dadc-5f6d-a15f-3359e577d4e5"
 """Namespace of the UUID (version 5) of a whole model's data."""
 _NO_WEIGHTS = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
 """Ends of names of tensors that carry no weights."""
@@ -56,7 +55,13 @@ def digests(
             yield name, state.hexdigest(), tensor.name
     for name, state in whole.items():
         digest = state.hexdigest()
-        yield name, str(uuid.UUID(digest[:32], version=5)) if name == "uuid" else digest, ""
+        yield name, _uuid(digest) if name == "uuid" else digest, ""
+
+
+def _uuid(digest: str) -> str:
+    from uuid import UUID  # imports a dozen modules
+
+    return str(UUID(digest[:32], version=5))
 
 
 def available() -> list[str]:
@@ -75,7 +80,8 @@ def _start(algorithm: str) -> Any:
             raise MissingExtra(what, hint=hint) from None
         return xxhash.xxh64()
     if algorithm == "uuid":
-        return hashlib.sha1(NAMESPACE.bytes, usedforsecurity=False)
+        namespace = bytes.fromhex(NAMESPACE.replace("-", ""))
+        return hashlib.sha1(namespace, usedforsecurity=False)
     return hashlib.new(algorithm, usedforsecurity=False)
 
 

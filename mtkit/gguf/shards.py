@@ -18,24 +18,22 @@ Source: tools/gguf-split/gguf-split.cpp of llama.cpp (cutting, joining).
 from __future__ import annotations
 
 import os
-import re
 
 from mtkit.base.record import Record
 from mtkit.base.rules import AGAIN, Finding, Findings, Rule
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
-from mtkit.gguf.draft import Draft, kept_keys
 from mtkit.gguf.file import MAGIC, GgufFile, Metadata, Tensors
 from mtkit.gguf.reader import open_gguf
 from mtkit.gguf.rules import ALIGNMENT, INTEGERS, LLAMA_CPP
-from mtkit.gguf.writer import Key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mtkit.base.binary import Source
+    from mtkit.gguf.draft import Draft
     from mtkit.gguf.file import Tensor
-    from mtkit.gguf.writer import NewTensor
+    from mtkit.gguf.writer import Key, NewTensor
 
 
 MAX_COUNT = 65535
@@ -271,7 +269,6 @@ def join_shards(first: GgufFile) -> GgufFile:
 
 
 NUMBER_KEY, COUNT_KEY, TENSORS_KEY = SPLIT_KEYS
-_SHARD_ENDING = re.compile(r"-[0-9]{5}-of-[0-9]{5}\Z")
 
 
 def split_model(
@@ -282,6 +279,8 @@ def split_model(
     first_without_tensors: bool = False,
 ) -> list[Draft]:
     """Cut a model into files."""
+    from mtkit.gguf.draft import Draft
+
     whole = Draft.of(join_shards(file))
     if not whole.tensors:
         raise UsageError("holds no tensors: there is nothing to split", source=file.name)
@@ -317,6 +316,8 @@ def cut_by_names(whole: Draft, names: Sequence[Sequence[str]]) -> list[Draft]:
 
 
 def _drafts(whole: Draft, groups: Sequence[Sequence[NewTensor]]) -> list[Draft]:
+    from mtkit.gguf.draft import Draft
+
     plain = [key for name, key in whole.keys.items() if name not in SPLIT_KEYS]
     aligned = [key for key in plain if key.name == ALIGNMENT]
     return [
@@ -350,6 +351,8 @@ def _group_tensors(
 
 
 def _shard_keys(number: int, count: int, tensors: int) -> Iterable[Key]:
+    from mtkit.gguf.writer import Key
+
     yield Key(NUMBER_KEY, "u16", number)
     yield Key(COUNT_KEY, "u16", count)
     yield Key(TENSORS_KEY, "i32", tensors)
@@ -357,6 +360,8 @@ def _shard_keys(number: int, count: int, tensors: int) -> Iterable[Key]:
 
 def merge_shards(first: GgufFile) -> Draft:
     """Join the files of a set."""
+    from mtkit.gguf.draft import Draft
+
     whole = join_shards(first)
     if whole is first and first.metadata.get(COUNT_KEY) != 1:
         raise UsageError("is not a shard of a model (NAME-00001-of-0000N.gguf)", source=first.name)
@@ -367,6 +372,8 @@ def merge_shards(first: GgufFile) -> Draft:
 
 def dropped_keys(part: GgufFile, first: GgufFile) -> list[str]:
     """Return the keys that only a later file of a set has, or has otherwise: joining drops them."""
+    from mtkit.gguf.draft import kept_keys
+
     known = {key.name: key.data for key in kept_keys(first)}
     return [
         key.name
@@ -382,12 +389,16 @@ def shard_file_names(name: str, count: int) -> list[str]:
 
 def is_first_shard(path: str) -> bool:
     """Tell whether a file has the name of the first of a set."""
+    import re
+
     return re.search(r"-00001-of-[0-9]{5}\.gguf\Z", path) is not None
 
 
 def model_stem(path: str) -> str:
     """Return the path of the model that a file of a set is named after, without .gguf."""
-    return _SHARD_ENDING.sub("", path.removesuffix(".gguf"))
+    import re
+
+    return re.sub(r"-[0-9]{5}-of-[0-9]{5}\Z", "", path.removesuffix(".gguf"))
 
 
 def _shard_place(file: GgufFile) -> tuple[int, int]:

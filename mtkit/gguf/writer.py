@@ -12,7 +12,6 @@ from array import array
 from math import prod
 
 from mtkit.base.escape import quoted, shown
-from mtkit.base.files import write_files
 from mtkit.base.packed import Numbers
 from mtkit.base.record import Record
 from mtkit.errors import UsageError
@@ -77,6 +76,8 @@ def write_gguf(
     path: str, keys: Iterable[Key], tensors: Iterable[NewTensor] = (), *, force: bool = False
 ) -> None:
     """Write a file; it appears whole or not at all."""
+    from mtkit.base.files import write_files
+
     write_files({path: gguf_chunks(keys, tensors)}, force=force)
 
 

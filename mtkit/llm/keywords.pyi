@@ -2,8 +2,7 @@
 
 from typing import TypedDict
 
-from mtkit.memory_plan.cache import KvType
-from mtkit.settings import Flash, Waiting
+from mtkit.settings import Flash, KvType, Waiting
 
 class AnswerKeywords(TypedDict, total=False):
     """Those of one answer; docs/settings.md says what they do."""

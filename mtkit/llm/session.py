@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from mtkit.llm.header import ModelHeader
     from mtkit.llm.runner import Runner
-    from mtkit.memory_plan.cache import KvType
-    from mtkit.settings import Flash
+    from mtkit.settings import Flash, KvType
 
 MAGIC = b"MTKITSES"
 VERSION = 2

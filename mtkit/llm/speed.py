@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mtkit.llama import Context
     from mtkit.llm.runner import Runner
-    from mtkit.memory_plan.cache import KvType
+    from mtkit.settings import KvType
 
 
 class ModelSpeed(Record):

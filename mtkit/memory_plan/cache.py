@@ -10,8 +10,6 @@ llama-model.cpp ``load_hparams`` and llama-kv-cache.cpp of llama.cpp.
 
 from __future__ import annotations
 
-from typing import Literal, get_args  # at run time: settings read their choices from it
-
 from mtkit.base.record import Record
 from mtkit.errors import UsageError, wording
 
@@ -22,7 +20,8 @@ if TYPE_CHECKING:
     from mtkit.gguf.types import TensorType
 
 
-KvType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
+KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+"""Those of ``settings.KvType``; reading them from it would import typing, a tenth of a look."""
 
 
 def element_type(kv_type: str) -> TensorType:
@@ -30,9 +29,9 @@ def element_type(kv_type: str) -> TensorType:
     from mtkit.gguf.types import TENSOR_TYPES
 
     for kind in TENSOR_TYPES.values():
-        if kind.name.lower() == kv_type and kv_type in get_args(KvType):
+        if kind.name.lower() == kv_type and kv_type in KV_TYPES:
             return kind
-    what = f"{kv_type!r} is not one of {', '.join(get_args(KvType))}"
+    what = f"{kv_type!r} is not one of {', '.join(KV_TYPES)}"
     raise UsageError(what, field=wording("--kv-type", "kv_type"))
 
 

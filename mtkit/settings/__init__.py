@@ -10,7 +10,6 @@ from typing import Literal  # at run time: choices are read from it, and llama.c
 
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
-from mtkit.memory_plan.cache import KvType  # noqa: TC001  read from the annotations
 from mtkit.settings.declaration import Settings, setting
 
 TYPE_CHECKING = False
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 Flash = Literal["on", "off", "auto"]
+KvType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
 Pooling = Literal["mean", "cls", "last", "rank"]
 Thinking = Literal["auto", "on", "off"]
 Waiting = Literal["auto", "active", "passive", "default"]

@@ -10,8 +10,8 @@ import pytest
 from llama2c_models import SIZES, VOCAB, checkpoint, vocabulary
 from support import Run, reference, shared
 
-from mtkit import checkpoints
 from mtkit.base.binary import Source
+from mtkit.checkpoints import llama2c
 from mtkit.cli import main
 from mtkit.conversion.model import convert_checkpoint
 from mtkit.errors import FormatError, UnsupportedError, UsageError
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("shared_head", [True, False])
 def test_tensors_fill_the_file_in_order(shared_head: bool) -> None:
     data = checkpoint(shared=shared_head)
-    model = checkpoints.read(memory(data))
+    model = llama2c.read(memory(data))
     assert [
         model.n_embd,
         model.n_ff,
@@ -55,7 +55,7 @@ def test_tensors_fill_the_file_in_order(shared_head: bool) -> None:
 
 
 def test_same_tensors_as_the_exported_gguf() -> None:
-    model = checkpoints.read(Source.open(str(shared("models/stories260K/stories260K.bin"))))
+    model = llama2c.read(Source.open(str(shared("models/stories260K/stories260K.bin"))))
     other = open_gguf(str(shared("models/stories260K/stories260K-f32.gguf")))
     assert {(t.name, t.shape, bytes(t.data)) for t in model.tensors} == {
         (t.name, t.shape, bytes(other.tensor_data(t))) for t in other.tensors
@@ -69,18 +69,18 @@ def test_same_tensors_as_the_exported_gguf() -> None:
 
 def test_sniff_knows_whole_files_only() -> None:
     data = checkpoint()
-    assert checkpoints.sniff(memory(data))
+    assert llama2c.sniff(memory(data))
     for other in (b"", data[:27], data[:-1], data + b"\0", vocabulary(), b"GGUF" + data[4:]):
-        assert not checkpoints.sniff(memory(other))
+        assert not llama2c.sniff(memory(other))
 
 
 def test_damage_is_told() -> None:
     data = checkpoint()
     for length in [*range(32), 1000, len(data) - 4, len(data) - 1]:
         with pytest.raises(FormatError):
-            checkpoints.read(memory(data[:length]))
+            llama2c.read(memory(data[:length]))
     with pytest.raises(FormatError, match="the header says"):
-        checkpoints.read(memory(data + bytes(4)))
+        llama2c.read(memory(data + bytes(4)))
     extremes = (0, -1, 3, 7, 2**31 - 1, -(2**31))
     for place in range(7):
         for number in extremes:
@@ -89,9 +89,9 @@ def test_damage_is_told() -> None:
             changed = bytearray(data)
             struct.pack_into("<i", changed, 4 * place, number)
             with pytest.raises(FormatError):
-                checkpoints.read(memory(bytes(changed)))
+                llama2c.read(memory(bytes(changed)))
     with pytest.raises(UnsupportedError, match="later version"):
-        checkpoints.read(memory(struct.pack("<I", 0x616B3432) + data[4:]))
+        llama2c.read(memory(struct.pack("<I", 0x616B3432) + data[4:]))
 
 
 def test_convert_and_read_back(folder: Path) -> None:
@@ -106,7 +106,7 @@ def test_convert_and_read_back(folder: Path) -> None:
     assert not file.findings
     assert file.metadata["general.name"] == "model"
     assert file.metadata["tokenizer.ggml.eot_token_id"] == 1
-    model = checkpoints.read(memory(checkpoint()))
+    model = llama2c.read(memory(checkpoint()))
     assert [bytes(file.tensor_data(t)) for t in file.tensors] == [
         bytes(t.data) for t in model.tensors
     ]

@@ -11,7 +11,6 @@ import re
 import signal
 import sys
 from contextlib import ExitStack, contextmanager, suppress
-from shutil import get_terminal_size
 from time import perf_counter
 
 from rich.cells import cell_len
@@ -20,7 +19,7 @@ from mtkit.base.escape import printable
 from mtkit.base.record import replace
 from mtkit.commands import output
 from mtkit.commands.generation import TextOutput, fold_line, write_note
-from mtkit.commands.terminal import Progress
+from mtkit.commands.terminal import Progress, columns
 from mtkit.errors import MtkitError, UsageError
 from mtkit.llm.dialogue import Dialogue, read_messages
 from mtkit.llm.media import read_medium
@@ -228,7 +227,7 @@ class Conversation:
         dialogue.messages.append({"role": "user", "content": text})
         count = len(dialogue.messages)
         wraps = sys.stdout.isatty()
-        out = TextOutput(LineWrapper(get_terminal_size().columns).push if wraps else None)
+        out = TextOutput(LineWrapper(columns()).push if wraps else None)
         first = 0.0
         try:
             for parts in dialogue.parts(self._settings.n_predict, stops=self._settings.stops):

@@ -340,8 +340,8 @@ def _convert_to_all(request: Request, *, as_json: bool) -> None:
 
 
 def _convert_tokenizer(request: Request) -> Conversion:
-    from mtkit import checkpoints
     from mtkit.base.binary import Source
+    from mtkit.checkpoints import llama2c
     from mtkit.commands.convert import model
     from mtkit.conversion.model import convert_whole
     from mtkit.conversion.tokenizer import convert as run
@@ -357,7 +357,7 @@ def _convert_tokenizer(request: Request) -> Conversion:
             return conversion
     request.refuse("works only with a model folder and --to gguf", ("--vocab-only",))
     is_file = source not in (None, "-") and os.path.isfile(str(source))
-    if source is not None and is_file and checkpoints.sniff(Source.open(source)):
+    if source is not None and is_file and llama2c.sniff(Source.open(source)):
         what = "is a llama2.c checkpoint, which contains no tokenizer"
         raise UsageError(what, source=source, hint="add --tokenizer tokenizer.bin")
     if to == "gguf" and is_file and request.reader is None and stores.holds_model(str(source)):

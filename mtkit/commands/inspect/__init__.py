@@ -16,6 +16,7 @@ from mtkit.commands.inputs import (
     find_model,
     find_models,
     open_file,
+    undescribed_weights,
 )
 from mtkit.commands.options import Option, parse_whole
 from mtkit.errors import MtkitError
@@ -57,7 +58,6 @@ def _overview_document(rows: Sequence[tuple[Any, ...]]) -> dict[str, object]:
 
 def _file_row(path: str, most: int | None) -> tuple[Any, ...]:
     from mtkit.checkpoints import kind_of
-    from mtkit.checkpoints.model_folder import undescribed_weights
     from mtkit.sources.locate import locate
     from mtkit.sources.remote import MOST_BYTES, is_remote, open_source
 
@@ -67,7 +67,7 @@ def _file_row(path: str, most: int | None) -> tuple[Any, ...]:
     adapter = find_adapter(path)
     if adapter is not None:
         return path, "adapter", *_adapter_cells(adapter)
-    bare = undescribed_weights(os.path.expanduser(path))
+    bare = undescribed_weights(path)
     place = path if is_remote(path) else bare or locate(path).path
     source = open_source(place, most=most or MOST_BYTES)
     kind = kind_of(source)
@@ -308,12 +308,11 @@ class _View(Record):
 
 def _weights_of(path: str | None) -> str | None:
     """Return the weights of a folder without config.json, and say so; else the path."""
-    from mtkit.checkpoints.model_folder import undescribed_weights
-    from mtkit.commands.output import warn
-
-    weights = undescribed_weights(os.path.expanduser(path)) if path else None
+    weights = undescribed_weights(path) if path else None
     if path is None or weights is None:
         return path
+    from mtkit.commands.output import warn
+
     what = f"has weights but no config.json; shown is {os.path.basename(weights)}"
     warn(path, [f"{what}; name its tokenizer's file to see that"])
     return weights

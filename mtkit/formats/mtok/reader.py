@@ -28,7 +28,6 @@ from mtkit.formats.mtok.extension import (
 )
 from mtkit.formats.mtok.layout import read_string
 from mtkit.formats.mtok.model_reader import read_columns, read_model
-from mtkit.pipeline.byte_decoders import single_piece_text
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -204,6 +203,8 @@ def _added_tokens(
 
     Only the header's list makes a token special; the flag of an added token has no effect.
     """
+    from mtkit.pipeline.byte_decoders import single_piece_text
+
     special = frozenset(header.special)
     pieces = model.vocabulary.pieces
     listed = []
