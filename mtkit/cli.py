@@ -243,6 +243,8 @@ def _run(name: str, args: list[str]) -> int:
 
     try:
         command = load_command(_module(name, args))
+        if {"-h", "--help"} & {*args[:2]} and (page := _help_page(command, name, args)):
+            return _write(page)
         call = command.plain_call(args) or _typer_call(command, name, args)
         while _WHEN_IMPORTED:
             _WHEN_IMPORTED.pop()()
@@ -280,6 +282,16 @@ def _run(name: str, args: list[str]) -> int:
         hint = "this is a bug in mtkit; set MTKIT_TRACEBACK=1 to see where"
         return _fail(f"{type(error).__name__}: {error}; {hint}", BUG)
     return code if isinstance(code, int) else 0
+
+
+def _help_page(command: Command | Group, name: str, args: list[str]) -> str:
+    """Return the help that a line begins with asking for; "" where it begins otherwise."""
+    from mtkit.commands.command import Group
+    from mtkit.commands.help_page import help_page
+
+    if isinstance(command, Group) and args[0] in command.commands:
+        name, command, args = f"{name} {args[0]}", command.commands[args[0]], args[1:]
+    return help_page(command, name, _help_width()) if args[0] in ("-h", "--help") else ""
 
 
 def _guarded(name: str, call: Callable[[], object]) -> object:

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import re
 import sys
+from inspect import cleandoc
 
-import typer
 from typer._completion_shared import get_completion_script
 
 from mtkit._version import __version__
 from mtkit.cli import COMMANDS, GROUPS
 from mtkit.commands import load_command
-from mtkit.commands.application import application
+from mtkit.commands.command import Group
 from mtkit.commands.help import TOPICS
+from mtkit.commands.help_page import HELP, row_of, usage_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
+
+    from mtkit.commands.command import Command
 
 _MAN = "share/man/man1"
 _COMPLETIONS = {
@@ -36,51 +39,55 @@ def pages() -> dict[str, Callable[[], str]]:
     """Return path -> what makes its content."""
     made: dict[str, Callable[[], str]] = {f"{_MAN}/mtkit.1": _main_page}
     for name in COMMANDS:
-        command = typer.main.get_command(application(load_command(COMMANDS[name][0])))
-        made |= _pages_of(command, ("mtkit", name))
+        made |= _pages_of(load_command(COMMANDS[name][0]), ("mtkit", name))
     for shell, path in _COMPLETIONS.items():
         made[path] = lambda shell=shell: _completion(shell)  # type: ignore[misc]
     return made
 
 
-def _pages_of(command: Any, names: tuple[str, ...]) -> dict[str, Callable[[], str]]:
+def _pages_of(command: Command | Group, names: tuple[str, ...]) -> dict[str, Callable[[], str]]:
     made: dict[str, Callable[[], str]] = {
         f"{_MAN}/{'-'.join(names)}.1": lambda: _page(command, names)
     }
-    for name, part in getattr(command, "commands", {}).items():
+    for name, part in _parts(command).items():
         made |= _pages_of(part, (*names, name))
     return made
 
 
-def _page(command: Any, names: tuple[str, ...]) -> str:
+def _parts(command: Command | Group) -> Mapping[str, Command]:
+    return command.commands if isinstance(command, Group) else {}
+
+
+def _text(command: Command | Group) -> list[str]:
+    text = command.text if isinstance(command, Group) else command.run.__doc__ or ""
+    return _paragraphs(cleandoc(text))
+
+
+def _page(command: Command | Group, names: tuple[str, ...]) -> str:
     """Return the page of one command."""
-    context = command.make_context(
-        " ".join(names), ["--help"], resilient_parsing=True,
-        help_option_names=["--help", "-h"],
-    )  # fmt: skip
-    summary, *rest = _paragraphs(command.help)
+    summary, *rest = _text(command)
     out = [
         _title("-".join(names)),
         ".SH NAME",
         f"{'-'.join(names)} \\- {_roff(summary.rstrip('.'))}",
     ]
     out += [".SH SYNOPSIS", f".B {' '.join(names)}".replace("-", "\\-")]
-    out.append(_roff(" ".join(command.collect_usage_pieces(context))))
+    out.append(_roff(usage_of(command)))
     texts = [one for one in rest if not one.startswith("\b")]
     if texts:
         out += [".SH DESCRIPTION", *_joined(map(_roff, texts))]
-    parameters: dict[str, list[str]] = {"argument": [], "option": []}
-    for one in command.get_params(context):
-        record = one.get_help_record(context)
-        if record is not None:
-            parameters[one.param_type_name] += [".TP", _bold(record[0]), _roff(record[1])]
-    for kind, heading in (("argument", "ARGUMENTS"), ("option", "OPTIONS")):
-        out += [f".SH {heading}", *parameters[kind]] if parameters[kind] else []
-    parts = getattr(command, "commands", {})
-    if parts:
+    rows = [] if isinstance(command, Group) else command.parameters()
+    rows = [row for row in rows if not row.option.is_hidden]
+    options = [row_of(row) for row in rows if row.option.names]
+    arguments = [row_of(row) for row in rows if not row.option.names]
+    for heading, pairs in (("ARGUMENTS", arguments), ("OPTIONS", [*options, HELP])):
+        out += [f".SH {heading}"] if pairs else []
+        for name, text in pairs:
+            out += [".TP", _bold(name), _roff(text)]
+    if isinstance(command, Group):
         out.append(".SH COMMANDS")
-        for name, part in parts.items():
-            out += _entry((*names, name), _paragraphs(part.help)[0])
+        for name, part in _parts(command).items():
+            out += _entry((*names, name), _text(part)[0])
     for one in rest:
         if one.startswith("\b"):
             head, *lines = one.lstrip("\b\n").split("\n")

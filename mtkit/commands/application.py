@@ -56,7 +56,7 @@ def add_command(frame: typer.Typer, command: Command, **more: Any) -> None:
     )
     also = {parameter.name: tuple(parameter.option.also.split()) for parameter in parameters}
     pairs = {parameter.name for parameter in parameters if parameter.words > 1}
-    own = {"also": also, "pairs": pairs}
+    own = {"own": command, "also": also, "pairs": pairs}
     frame.command(cls=type("Command", (_TyperCommand,), own), **more)(run)
 
 
@@ -87,9 +87,7 @@ def _typer_option(option: Option) -> Any:
         max=option.high,
         parser=option.reads and _typer_reader(option.reads),
         envvar=option.variable or None,
-        show_default=option.shows_default,
         hidden=option.is_hidden,
-        rich_help_panel=option.heading or None,
         **keywords,
     )
 
@@ -107,8 +105,9 @@ def _typer_reader(reads: Callable[[str | int], Any]) -> Callable[[str | int], An
 
 
 class _TyperCommand(TyperCommand):
-    """A command whose options have headings, and further spellings that help does not show."""
+    """A command whose options have further spellings, which help does not show."""
 
+    own: Command
     also: Mapping[str, tuple[str, ...]]
     pairs: Collection[str]
     """Names of parameters whose values are two words each, which typer cannot say of a list."""
@@ -121,30 +120,12 @@ class _TyperCommand(TyperCommand):
                 types = import_module(type(param.type).__module__)
                 param.nargs, param.type = 2, types.Tuple([str, str])
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments and options, each heading's by themselves."""
-        rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        params = self.get_params(ctx)
-        if any(getattr(param, "rich_help_panel", None) for param in params):
-            from mtkit.settings import HEADINGS  # 12 ms, for commands that run a model
+    def get_help(self, ctx: Any) -> str:
+        """Return the same help as where the line begins with ``--help``."""
+        from mtkit.commands.help_page import help_page
 
-            rows |= {heading: [] for heading in HEADINGS}
-        for param in params:
-            row = param.get_help_record(ctx)
-            if row is not None:
-                is_option = param.param_type_name == "option"
-                heading = getattr(param, "rich_help_panel", None)
-                heading = heading or ("Options" if is_option else "Arguments")
-                rows.setdefault(heading, []).append(row)
-        for heading, lines in rows.items():
-            if lines:
-                with formatter.section(heading):
-                    formatter.write_dl(lines)
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the parts of the usage line; braces are for a choice alone."""
-        pieces = super().collect_usage_pieces(ctx)
-        return [piece if "|" in piece else piece.strip("{}") for piece in pieces]
+        name = ctx.command_path.removeprefix("mtkit ")
+        return help_page(self.own, name, ctx.terminal_width).rstrip("\n")
 
     def make_parser(self, ctx: Any) -> Any:
         """Let the parser know the further spellings."""

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from support import FIXTURES
 
+from mtkit.base.binary import package_file
+
 HEAVY = {
     "asyncio",
     "dataclasses",
@@ -112,11 +114,46 @@ def test_encode_loads_only_the_way_to_its_ids(tmp_path: Path) -> None:
         "formats",
         "inspect VOCAB.gguf --metadata",
         "token 5 --json",
+        "inspect --help",
+        "quantize -h",
+        "corpus count --help",
+        "help encode",
     ],
 )
 def test_a_plain_line_needs_no_typer(tmp_path: Path, line: str) -> None:
     words = line.replace("VOCAB.gguf", str(FIXTURES / "bbpe-8k" / "vocab.gguf")).split()
     assert not loaded(tmp_path, *words) & (HEAVY | {"typer", "inspect"})
+
+
+LOOKS = {
+    "check MODEL.gguf": 96,
+    "compare TOKENIZER TOKENIZER": 81,
+    "config": 15,
+    "diff MODEL.gguf MODEL.gguf": 42,
+    "dump metadata MODEL.gguf": 33,
+    "explain Hello": 76,
+    "formats": 57,
+    "generate --help": 17,
+    "hash MODEL.gguf": 34,
+    "inspect MODEL.gguf": 46,
+    "inspect TOKENIZER": 93,
+    "token 5": 57,
+}
+"""What only looks -> the most modules of mtkit that it loads, each a quarter of a millisecond."""
+BESIDE_THEM = {"ast", "inspect", "pkgutil", "shutil", "subprocess", "threading", "typing", "uuid"}
+"""Modules of Python that take milliseconds to load."""
+
+
+@pytest.mark.parametrize("line", LOOKS)
+def test_a_command_that_looks_loads_what_it_looks_with(tmp_path: Path, line: str) -> None:
+    files = {
+        "MODEL.gguf": package_file("default-model.gguf"),
+        "TOKENIZER": FIXTURES / "bbpe-8k" / "tokenizer.json",
+    }
+    names = loaded(tmp_path, *(str(files.get(word, word)) for word in line.split()))
+    allowed = {"typing"} if "generate" in line else set()  # settings are read from their types
+    assert not names & ((HEAVY | BESIDE_THEM) - allowed)
+    assert sum(name.split(".")[0] == "mtkit" for name in names) <= LOOKS[line]
 
 
 def test_a_template_s_jinja_is_in_another_process(tmp_path: Path) -> None:
