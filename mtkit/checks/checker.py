@@ -418,7 +418,6 @@ def check(
         UsageError: A file does not exist, or ``deep`` is requested for a URL.
         FormatError: ``against`` is damaged.
     """
-    from mtkit.conversion.programs import find_program
     from mtkit.sources.locate import locate
 
     path = os.fspath(path)
@@ -427,7 +426,11 @@ def check(
         from mtkit.tokenizer.load import load
 
         other_spec = load(against).spec
-    names = tuple(find_program(name).name for name in runs_on)
+    names: tuple[str, ...] = ()
+    if runs_on:
+        from mtkit.conversion.programs import find_program
+
+        names = tuple(find_program(name).name for name in runs_on)
     if is_remote(path):
         if deep:
             what = f"is not fetched whole for {_deep()}"

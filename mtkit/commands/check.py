@@ -84,11 +84,13 @@ def check(
         raise UsageError("no file to check", hint="mtkit check model.gguf")
     from mtkit.checks import check as run
     from mtkit.commands.terminal import raise_last_error
-    from mtkit.conversion.programs import find_program
     from mtkit.sources.remote import MOST_BYTES
 
-    for name in runs_on or ():
-        find_program(name)
+    if runs_on:
+        from mtkit.conversion.programs import find_program
+
+        for name in runs_on:
+            find_program(name)
     if against is not None:
         load_tokenizer(against)  # its errors are not those of a file that is checked
     reports: list[Report] = []

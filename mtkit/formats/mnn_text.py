@@ -25,7 +25,6 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading, Written, losses_between
 from mtkit.formats.mnn_header import MAGIC, read_header, sniff_kind
-from mtkit.pipeline import byte_decoders
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -235,12 +234,14 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
 
 
 def _spec(header: Header, parts: dict[str, Any]) -> TokenizerSpec:
+    from mtkit.pipeline.byte_decoders import single_piece_text
+
     vocabulary: Vocabulary = parts["vocabulary"]
     decoder = Bytewise(parts.pop("steps"), single="steps")
     special = []
     for token_id in header.special:
         piece = vocabulary.pieces[token_id] if 0 <= token_id < len(vocabulary) else b""
-        special.append(AddedToken(token_id, byte_decoders.single_piece_text(decoder, piece)))
+        special.append(AddedToken(token_id, single_piece_text(decoder, piece)))
     return TokenizerSpec(
         decoder=decoder,
         added_tokens=AddedTokens(tuple(special), match="first_listed", strip="ascii"),

@@ -7,8 +7,6 @@ Source: pfnet/plamo-2, tokenization_plamo.py; llama.cpp, conversion/base.py (``_
 
 from __future__ import annotations
 
-import json
-
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError
 from mtkit.formats.contract import Reading
@@ -100,6 +98,8 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
 
 
 def _token(line: bytes, at: int) -> tuple[str, float, str]:
+    import json
+
     try:
         row: Any = json.loads(line)
     except (ValueError, RecursionError):

@@ -50,7 +50,8 @@ def main(job: str) -> None:
             requantize, threads, imatrix (a path or null), imatrix_name (what the new file calls it,
             or null), dry_run, tensor_types (pairs of a pattern and a number), output_type and
             embedding_type (a number or ""), leave_output, include and exclude (parts of names),
-            prune (numbers of layers), overrides (key, number of its type, value).
+            prune (numbers of layers), overrides (key, number of its type, value), buffer (bytes of
+            a tensor's rows that are in memory at a time).
     """
     die_with_parent()
     settings = json.loads(job)
@@ -74,6 +75,7 @@ def _quantize(job: dict[str, Any]) -> None:
     params.ftype, params.nthread = job["type"], job["threads"]
     params.pure, params.dry_run = job["pure"], job["dry_run"]
     params.allow_requantize = job["requantize"]
+    params.max_buf_size = job["buffer"]
     if job["output_type"] != "":
         params.output_tensor_type = job["output_type"]
     if job["embedding_type"] != "":

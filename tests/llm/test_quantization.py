@@ -24,6 +24,7 @@ from mtkit.errors import UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import FILE_TYPES, TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
+from mtkit.llm import quantization
 from mtkit.llm.quantization import TYPES, file_type
 
 KILLS = int(os.environ.get("MTKIT_KILLS") or 6)
@@ -327,6 +328,19 @@ def test_the_library_warns_and_refuses(tmp_path: Path, small: Path) -> None:
     with pytest.raises(UnsupportedError, match="fall back to another type"):
         quantize(small, tmp_path / "other.gguf", "Q4_K_M", fallback=False)
     assert [path.name for path in tmp_path.iterdir() if path != small] == ["new.gguf"]
+
+
+@pytest.mark.parametrize("buffer", [1, 5000])
+def test_rows_in_parts_give_the_same_file(
+    tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch, buffer: int
+) -> None:
+    """A row at a time, and some: as all of a tensor at once, which llama-quantize takes."""
+    monkeypatch.setattr(quantization, "BUFFER", buffer)
+    with pytest.warns(UserWarning, match="fall back"):
+        quantize(small, tmp_path / "new.gguf", "Q4_K_M")
+    argv = [THEIRS, str(small), "theirs.gguf", str(file_type("Q4_K_M")), "0"]
+    subprocess.run([sys.executable, "-c", *argv], check=True, cwd=tmp_path, capture_output=True)
+    assert (tmp_path / "new.gguf").read_bytes() == (tmp_path / "theirs.gguf").read_bytes()
 
 
 @pytest.mark.parametrize("kind", ["IQ2_XXS", "IQ1_S"])
