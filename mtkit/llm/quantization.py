@@ -86,8 +86,8 @@ class TensorKinds(Record):
 
 _TERNARY = ("TQ1_0", "TQ2_0")
 BUFFER = 32 << 20
-"""Bytes of a tensor's rows in memory at a time. llama-quantize takes 8 GiB: a whole tensor as floats
-and as it becomes, 714 MB for the 136 million weights of Qwen2.5's embedding.
+"""Bytes of a tensor's rows in memory at a time. llama-quantize takes 8 GiB: a whole tensor as
+floats and as it becomes, 714 MB for the 136 million weights of Qwen2.5's embedding.
 """
 _NOT_TERNARY = ("per_layer_token_embd", "altup_router", "laurel_l", "laurel_r")
 _TERNARY_BLOCK = 256
