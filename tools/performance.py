@@ -33,7 +33,8 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "bench"
 RESULT = FOLDER / "result.json"
 PAGE, PICTURE = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
-BESIDE = "## Beside transformers, by mtkit.hf\n"
+KEPT = ("## Beside transformers, by mtkit.hf\n", "## Starts\n")
+"""Sections of runs of their own: python -m benchmarks.hf, python benchmarks/startup.py."""
 SHARED = Path(os.environ.get("MTKIT_SHARED") or ROOT.parent / "shared")
 LOADS = FOLDER / "loads.json"
 """What ``tools.loads`` measured; without it the page has no table of loads."""
@@ -290,8 +291,9 @@ def page(document: Mapping[str, Any]) -> str:
         *article(document),
         *loads(json.loads(LOADS.read_text(encoding="utf-8")) if LOADS.exists() else ()),
     ]
-    if PAGE.exists():  # of runs of its own: python -m benchmarks.hf
-        _, start, rest = PAGE.read_text(encoding="utf-8").partition(BESIDE)
+    before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    for heading in KEPT:
+        _, start, rest = before.partition(heading)
         out.append(start + rest.partition("\n## ")[0])
     for tokenizer in document["tokenizers"]:
         rows = [row for row in rows_of(tokenizer) if not row.scenario.startswith(LEFT_OUT)]

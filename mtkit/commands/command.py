@@ -2,8 +2,9 @@
 
 ``mtkit config`` takes 90 ms of a CPU with typer and 32 without it, and a shell's loop pays for it
 each time: a line that says plainly what it means is read here. It is plain where every option is
-spelled out and its value is the next word. Whatever else there is (help, a mistake,
-``--option=value``), typer reads it (``commands.application``).
+spelled out and its value is the next word. Help is read from the same table
+(``commands.help_page``). Whatever else there is (a mistake, ``--option=value``), typer reads it
+(``commands.application``).
 ``tests/commands/test_plain_lines.py`` holds that both read a plain line alike.
 """
 
