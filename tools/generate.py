@@ -267,7 +267,10 @@ def rule_table() -> str:
     ]
     for title, found in (
         ("GGUF", (*rules.RULES, *shards.SHARD_RULES)),
-        ("Model and tokenizer files, by `mtkit check` only", (*checker.RULES, *tensors.DATA_RULES)),
+        (
+            "Model and tokenizer files, by `mtkit check` only",
+            (*checker.file_rules(), *tensors.DATA_RULES),
+        ),
         ("Tokenizers of every format", RULES),
     ):
         out += [

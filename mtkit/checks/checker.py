@@ -318,8 +318,8 @@ def _check_data(files: Sequence[GgufFile], file_check: FileCheck) -> None:
     file_check.skip_unknown_data(unknown)
 
 
-def all_rules() -> Iterator[Rule]:
-    """Yield every rule that a check can find broken."""
+def file_rules() -> tuple[Rule, ...]:
+    """Return the rules of ``mtkit check`` alone, except those of tensor data (``--deep``)."""
     from mtkit.checkpoints import model_folder, safetensors, torch_file
     from mtkit.checks import (
         folder,
@@ -331,13 +331,8 @@ def all_rules() -> Iterator[Rule]:
         tensors,
         tokenizer_rules,
     )
-    from mtkit.gguf import rules as gguf_rules
-    from mtkit.gguf import shards
-    from mtkit.spec.rules import RULES as SPEC_RULES
 
-    yield from (
-        *gguf_rules.RULES,
-        *shards.SHARD_RULES,
+    return (
         *loader.CONTAINER_RULES,
         *loader.OPENING_RULES,
         *loader.ARCHITECTURE_RULES,
@@ -365,9 +360,17 @@ def all_rules() -> Iterator[Rule]:
         *model_folder.RULES,
         *folder.FOLDER_RULES,
         *special_ids.RULES,
-        *SPEC_RULES,
-        *tensors.DATA_RULES,
     )
+
+
+def all_rules() -> Iterator[Rule]:
+    """Yield every rule that a check can find broken."""
+    from mtkit.checks.tensors import DATA_RULES
+    from mtkit.gguf import rules as gguf_rules
+    from mtkit.gguf import shards
+    from mtkit.spec.rules import RULES as SPEC_RULES
+
+    yield from (*gguf_rules.RULES, *shards.SHARD_RULES, *file_rules(), *SPEC_RULES, *DATA_RULES)
 
 
 def explain(code: str) -> list[tuple[str, str]]:
