@@ -73,9 +73,9 @@ def measure(runs: int, trees: list[str]) -> dict[tuple[str, str], float]:
     times: dict[tuple[str, str], list[float]] = {line: [] for line in lines}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(runs + 1):
-            for line, args in lines.items():
-                times[line].append(cpu_seconds(args, folder, line[1]))
-    return {line: median(values[1:]) for line, values in times.items()}  # the first one compiles
+            for case, args in lines.items():
+                times[case].append(cpu_seconds(args, folder, case[1]))
+    return {case: median(values[1:]) for case, values in times.items()}  # the first one compiles
 
 
 def main() -> None:
