@@ -299,17 +299,11 @@ class ServedModel:
         )
 
     @property
-    def inputs(self) -> list[str]:
-        """What it takes besides text, in OpenRouter's words."""
-        projector = self.projector
-        kinds = () if projector is None else (("image", projector.sees), ("audio", projector.hears))
-        return [kind for kind, is_taken in kinds if is_taken]
-
-    @property
     def modalities(self) -> dict[str, bool]:
-        """The same in llama-server's words."""
-        inputs = self.inputs
-        return {"vision": "image" in inputs, "audio": "audio" in inputs, "video": False}
+        """What it takes besides text, in llama-server's words."""
+        projector = self.projector
+        sees, hears = (projector.sees, projector.hears) if projector is not None else (False, False)
+        return {"vision": sees, "audio": hears, "video": False}
 
     def open_media(self) -> RequestMedia:
         """Return what takes the pictures and sounds of a request."""

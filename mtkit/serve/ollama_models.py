@@ -150,6 +150,9 @@ def _digest(model: PooledModel) -> str:
     return digest.hexdigest()
 
 
+_SENSES = {"image": "vision", "audio": "audio"}
+
+
 def _capabilities(model: PooledModel) -> list[str]:
     if not model.generates:
         return ["embedding"]
@@ -159,7 +162,7 @@ def _capabilities(model: PooledModel) -> list[str]:
         names.append("thinking")
     if model.fills_gaps:
         names.append("insert")
-    return names
+    return [*names, *(_SENSES[kind] for kind in model.inputs)]
 
 
 def _parameters(model: PooledModel) -> int:

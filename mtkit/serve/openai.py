@@ -410,8 +410,7 @@ def _model_card(request: Request, model: PooledModel, pool: ModelPool) -> dict[s
         "status": {"value": "loaded" if served is not None else "unloaded"},
         "meta": model.sizes,
         "architecture": {
-            "input_modalities": ["text", *(served.inputs if served is not None else ())],
-            "output_modalities": ["text"],
+            "input_modalities": ["text", *model.inputs], "output_modalities": ["text"],
         },
     }  # fmt: skip
 

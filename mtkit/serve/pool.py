@@ -98,6 +98,12 @@ class PooledModel:
         }
 
     @property
+    def inputs(self) -> list[str]:
+        """What it takes besides text, in OpenRouter's words."""
+        projector = self.header.projector
+        return sorted(projector.kinds, reverse=True) if projector is not None else []
+
+    @property
     def generates(self) -> bool:
         """Whether it continues texts; others only make vectors of them."""
         metadata = self.header.file.metadata

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from browser import Thread, barriers, watched
 from chat_stub import Stub, stubbed, text_answer
+from media_pairs import SLOPE
 from support import reference
 
 if TYPE_CHECKING:
@@ -497,6 +498,65 @@ def test_text_files_by_button_drop_and_paste(chromium: Any, stub: Stub) -> None:
             "a.md", "paste.txt",
         ]  # fmt: skip
         assert bodies(page, "user") == ["Explain"]
+
+
+def test_pictures_are_shown_sent_and_kept(chromium: Any, stub: Stub) -> None:
+    paste = """async ([side, kind]) => {
+        const canvas = Object.assign(document.createElement("canvas"), {width: side, height: 9});
+        const blob = await new Promise((done) => canvas.toBlob(done, kind));
+        const data = new DataTransfer();
+        data.items.add(new File([blob], "pasted", {type: kind}));
+        const event = new ClipboardEvent("paste", {clipboardData: data, bubbles: true});
+        document.getElementById("text").dispatchEvent(event);
+        document.getElementById("form").requestSubmit();  // before it is decoded
+    }"""
+    slope = {"name": "slope.png", "mimeType": "image/png", "buffer": SLOPE}
+    stub.inputs = ["text", "image"]
+
+    def parts() -> list[str]:
+        content = stub.requests[-1]["messages"][-1]["content"]
+        urls = [part["image_url"]["url"] for part in content[:-1]]
+        return [*(url.partition(",")[0] for url in urls), content[-1]["text"]]
+
+    with opened(chromium, stub) as (page, _):
+        expect(page.locator("#slots")).to_have_text("4,096 tokens of context, sees pictures")
+        page.set_input_files("#file", [slope, slope])
+        expect(page.locator("#attached img")).to_have_count(2)
+        page.get_by_role("button", name="Remove slope.png").first.click()
+        page.fill("#text", "What?")
+        page.evaluate(paste, [3000, "image/webp"])
+        expect(page.locator("article.assistant")).to_have_count(1)
+        idle(page)
+        jpeg = "data:image/jpeg;base64"
+        assert parts() == [jpeg, jpeg, "What?"]
+        page.evaluate(paste, [9, "image/png"])
+        expect(page.locator("article.assistant")).to_have_count(2)
+        idle(page)
+        assert parts() == [jpeg, ""]
+        assert page.locator("article.user .body").last.is_hidden()
+        page.reload()
+        expect(page.locator("img.picture")).to_have_count(3)
+        assert page.evaluate("[...document.images].map((image) => image.naturalWidth)") == [
+            80, 1536, 9,
+        ]  # fmt: skip
+        page.locator("article.user").first.get_by_role("button", name="Edit").click()
+        page.keyboard.type("Who?")
+        page.keyboard.press("Enter")
+        expect(page.locator("article")).to_have_count(2)
+        idle(page)
+        assert parts()[:2] == [jpeg, jpeg]
+        page.set_input_files("#file", slope)
+        expect(page.locator("#attached img")).to_have_count(1)
+        page.evaluate("server.sees = false")  # another model was chosen
+        count = len(stub.requests)
+        page.keyboard.press("Enter")
+        expect(page.locator("#failure p")).to_have_text(
+            "slope.png: this model does not see pictures; it takes text files."
+        )
+        for name, kind in (("a.heic", "image/heic"), ("a.wav", "audio/wav")):
+            page.set_input_files("#file", {"name": name, "mimeType": kind, "buffer": b"x"})
+            expect(page.locator("#failure p")).to_contain_text(f"{name}: ")
+        assert len(stub.requests) == count
 
 
 def test_a_full_context_leaves_out_the_oldest_and_says_so(chromium: Any, stub: Stub) -> None:

@@ -103,6 +103,7 @@ def test_the_server_says_what_it_takes(app: Any) -> None:
     assert models["data"][0]["architecture"]["input_modalities"] == ["text", "image"]
     assert models["models"][0]["name"] == models["data"][0]["id"]
     assert models["models"][0]["capabilities"] == ["completion", "multimodal"]
+    assert "vision" in post(app, "/api/show", {"model": "model"}).json()["capabilities"]
 
 
 def test_completion_takes_pictures_as_llama_server_does(app: Any) -> None:

@@ -31,13 +31,18 @@ class Stub:
         self.requests: list[dict[str, Any]] = []
         self.models = ["stub.gguf"]
         self.context = 4096
+        self.inputs = ["text"]
         self.key = ""
         self.prompt_tokens = 20
 
     def document(self, path: str) -> Any:
         """Return what a path other than that of answers gives."""
         if path == "/v1/models":
-            rows = [{"id": name, "context_length": self.context} for name in self.models]
+            inputs = {"input_modalities": self.inputs}
+            rows = [
+                {"id": name, "context_length": self.context, "architecture": inputs}
+                for name in self.models
+            ]
             return {"data": rows}
         params = {"temperature": 0.8, "top_k": 40}
         return {"default_generation_settings": {"params": params}} if path == "/props" else {}

@@ -182,6 +182,7 @@ async function reply_to(node, fields = {}, prefix = null) {
 
 async function say(text) {
   if (is_busy()) return;
+  if (!server.sees && attached.some(({url}) => url)) return show_failure(new Failure(`${attached.find(({url}) => url).name}: ${BLIND}`));
   const conversation = chat, files = attached.splice(0);
   show_attached();
   const parent = conversation.path().at(-1)?.id ?? null, title = conversation.title;

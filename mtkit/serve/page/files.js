@@ -2,27 +2,41 @@
 
 const MOST_FILE = 1_000_000;  // characters; more than any context here holds
 const MOST_SIDE = 1536;  // pixels of a picture's longer side; no projector here sees more
+const BLIND = "this model does not see pictures; it takes text files.";
 const attached = [];
+let reading = null;  // files that are being read: whether all could be
 
-async function attach(files) {
+function attach(files) {
+  const own = (reading = attach_all(files, reading));
+  own.then(() => {
+    if (reading === own) reading = null;
+  });
+}
+
+async function attach_all(files, before) {
+  let is_whole = (await before) ?? true;
   for (const file of files) {
     const problem = await attach_file(file);
-    if (problem) show_failure(new Failure(`${file.name}: ${problem}`));
+    if (!problem) continue;
+    show_failure(new Failure(`${file.name}: ${problem}`));
+    is_whole = false;
   }
   show_attached();
   part("text").focus();
+  return is_whole;
 }
 
 async function attach_file(file) {
-  if (/^image\//.test(file.type)) {
-    if (!server.sees) return "the page takes text files, and the model sees no pictures.";
+  if (/^image\/(?!svg)/.test(file.type)) {
+    if (!server.sees) return BLIND;
     try {
       attached.push({name: file.name || "pasted.jpg", text: "", url: await picture_of(file)});
     } catch {
-      return "is not a picture that this browser can read.";
+      return "this browser cannot read the picture. Save it as PNG or JPEG.";
     }
     return "";
   }
+  if (/^(audio|video)\//.test(file.type)) return "the page takes text files and pictures.";
   if (file.type === "application/pdf") return "the page takes text files. Copy the text of the PDF, or convert it (pdftotext).";
   if (file.size > 4 * MOST_FILE) return "the file is too long: at most 4 MB.";
   let text;
@@ -52,7 +66,7 @@ async function picture_of(file) {
 
 function show_attached() {
   part("attached").replaceChildren(...attached.map((file) =>
-    element("li", {}, icon("file"), element("span", {dir: "auto"}, file.name),
+    element("li", {}, file.url ? element("img", {src: file.url, alt: ""}) : icon("file"), element("span", {dir: "auto"}, file.name),
       button(`Remove ${file.name}`, () => {
         attached.splice(attached.indexOf(file), 1);
         show_attached();
@@ -62,8 +76,8 @@ function show_attached() {
 
 function watch_files() {
   part("attach").addEventListener("click", () => part("file").click());
-  part("file").addEventListener("change", async () => {
-    await attach([...part("file").files]);
+  part("file").addEventListener("change", () => {
+    attach([...part("file").files]);
     part("file").value = "";
   });
   const has_files = (event) => event.dataTransfer?.types.includes("Files");

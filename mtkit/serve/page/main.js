@@ -34,8 +34,9 @@ function edit_last() {
 }
 
 function start() {
-  part("form").addEventListener("submit", (event) => {
+  part("form").addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (reading && !(await reading)) return;
     const text = part("text").value;
     if (text.trim() || attached.length) say(text);
   });

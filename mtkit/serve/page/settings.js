@@ -81,7 +81,9 @@ async function describe_server() {
     return option;
   }));
   server.context = model.context_length;
-  part("slots").textContent = server.context ? `${server.context.toLocaleString("en")} tokens of context` : "loaded when it is asked";
+  server.sees = model.architecture?.input_modalities?.includes("image") ?? false;
+  const size = server.context ? `${server.context.toLocaleString("en")} tokens of context` : "loaded when it is asked";
+  part("slots").textContent = `${size}${server.sees ? ", sees pictures" : ""}`;
   show_name();
   show_defaults(model.id);
 }
@@ -90,7 +92,6 @@ async function describe_server() {
 async function show_defaults(model) {
   const answer = await fetch(`/props?model=${encodeURIComponent(model)}`, {headers: headers()}).catch(() => null);
   const props = answer?.ok ? await answer.json() : {};
-  server.sees = props.modalities?.vision ?? false;
   const params = props.default_generation_settings?.params ?? {};
   for (const name of NUMBERS) {
     const value = params[name];

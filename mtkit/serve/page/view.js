@@ -24,7 +24,7 @@ class MessageView {
       this.notice = element("p", {class: "notice"});
       this.article.append(this.thought);
     }
-    const files = (node.files ?? []).map((file) => file.url ? element("img", {class: "picture", src: file.url, alt: file.name}) : element("details", {class: "file"},
+    const files = (node.files ?? []).map((file) => file.url ? element("img", {class: "picture", src: file.url, alt: file.name, load: () => part("down").hidden && to_end()}) : element("details", {class: "file"},
       element("summary", {}, icon("file"), element("span", {dir: "auto"}, file.name)), element("pre", {dir: "auto", tabindex: "0"}, file.text)));
     this.article.append(...files, this.body, ...(this.markdown ? [this.calls, this.notice] : []), this.row);
     this.update(running?.node === node);
