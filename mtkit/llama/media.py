@@ -77,31 +77,35 @@ class Chunk:
         ids: What stands for it in a prompt.
         span: How many positions it takes.
         is_causal: Its rows see those before them alone, and can be computed in parts.
+        grid: Columns and rows of its tokens, as far as libmtmd says; (0, 0) of a sound.
         rows: float32 of shape (tokens, width); None before ``Projector.encode``.
     """
 
     def __init__(self, lib: Any, handle: int, first: int, *, is_causal: bool) -> None:
         self._finalizer = weakref.finalize(self, lib.mtmd_input_chunk_free, handle)
-        self._library, self.handle = lib, handle
+        self.handle = handle
         size = lib.mtmd_input_chunk_get_n_tokens(handle)
         self.ids = range(first, first - size, -1)
         self.span: int = lib.mtmd_input_chunk_get_n_pos(handle)
         self.is_causal = is_causal
         self.rows: Any = None
+        self.grid = (0, 0)
+        self._places: list[Any] = []
+        if tokens := lib.mtmd_input_chunk_get_tokens_image(handle):
+            self.grid = (
+                lib.mtmd_image_tokens_get_nx(tokens), lib.mtmd_image_tokens_get_ny(tokens),
+            )  # fmt: skip
+            self._places = [_places_of(lib, tokens, size, start) for start in (0, 1)]
 
     @property
     def lag(self) -> int:
         """How many more rows than positions it has."""
         return len(self.ids) - self.span
 
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Columns and rows of its tokens, as far as libmtmd says; (0, 0) of a sound."""
-        lib = self._library
-        tokens = lib.mtmd_input_chunk_get_tokens_image(self.handle)
-        if not tokens:
-            return 0, 0
-        return lib.mtmd_image_tokens_get_nx(tokens), lib.mtmd_image_tokens_get_ny(tokens)
+    def take_rows(self, rows: Any) -> None:
+        """Keep its rows, and free what they were computed from: up to 10 MB of a picture."""
+        self.rows = rows
+        self._finalizer()
 
     def positions(self, start: int, sections: int) -> Any:
         """Return where its rows stand: int32 of shape (sections, tokens).
@@ -112,14 +116,18 @@ class Chunk:
         """
         import numpy as np
 
-        lib, size = self._library, len(self.ids)
-        tokens = lib.mtmd_input_chunk_get_tokens_image(self.handle) if sections > 1 else None
-        if not tokens:
+        if sections == 1 or not self._places:
+            size = len(self.ids)
             return np.tile(np.arange(start, start + size, dtype=np.int32), (sections, 1))
-        places = (lib.mtmd_decoder_pos * size)()
-        lib.mtmd_helper_image_get_decoder_pos(tokens, start, places)
-        columns = np.frombuffer(places, np.int32).reshape(size, 4)
+        at_0, at_1 = (np.frombuffer(part, np.int32).reshape(-1, 4) for part in self._places)
+        columns = at_0 + start * (at_1 - at_0)  # what does not move with the start stays
         return np.ascontiguousarray(columns[:, [0, 2, 1, 3]].T)  # t, y, x, z
+
+
+def _places_of(lib: Any, tokens: int, size: int, start: int) -> Any:
+    places = (lib.mtmd_decoder_pos * size)()
+    lib.mtmd_helper_image_get_decoder_pos(tokens, start, places)
+    return places
 
 
 class Projector(Closeable):
@@ -273,7 +281,7 @@ class Projector(Closeable):
                 raise UnsupportedError(f"the picture cannot be computed{log.reason()}")
             rows = self._library.mtmd_get_output_embd(self.handle)
             shape = len(chunk.ids), self._width
-            chunk.rows = np.ctypeslib.as_array(rows, shape).copy()
+            chunk.take_rows(np.ctypeslib.as_array(rows, shape).copy())
 
     def close(self) -> None:
         """Free it; a second time does nothing."""
@@ -295,20 +303,54 @@ def _checked_sound(data: bytes) -> bytes:
     """
     if data.startswith(b"RIFF"):
         return _checked_wav(data)
-    if data.startswith(b"fLaC"):
-        bits = int.from_bytes(data[18:26], "big")
+    start = at = _after_id3(data, 0)
+    while (end := _after_id3(data, at)) > at:
+        at = end
+    if data.startswith(b"fLaC", at):
+        bits = int.from_bytes(data[at + 18 : at + 26], "big")
         _check_length(bits >> 44, bits & (1 << 36) - 1)
-    for match in re.finditer(b"Xing|Info", data):  # how many frames there are, in a first frame
+        return data
+    return _checked_mp3(data, start)
+
+
+def _checked_mp3(data: bytes, start: int) -> bytes:
+    """Return an MP3 whose tag does not say more frames than there is room for.
+
+    In one of 200 files of 20 MB the sound looks like such a tag somewhere. llama.cpp looks for one
+    in the first frame that it can decode; later, another bit in the sound keeps it from that.
+    """
+    chances = []
+    for match in re.compile(b"Xing|Info").finditer(data, start):
         at = match.end()
         has_count = int.from_bytes(data[at : at + 4], "big") & 1
         frames = int.from_bytes(data[at + 4 : at + 8], "big") if has_count else 0
-        if frames > len(data) // _LEAST_FRAME and not data.startswith(b"fLaC"):
-            raise UsageError("is a damaged sound")
+        if frames > len(data) // _LEAST_FRAME:
+            chances.append(at - 1)
+            if at < start + _MOST_FIRST or len(chances) > _MOST_CHANCES:
+                raise UsageError("is a damaged sound")
+    if chances:
+        changed = bytearray(data)
+        for at in chances:
+            changed[at] ^= 1
+        return bytes(changed)
     return data
+
+
+def _after_id3(data: bytes, at: int) -> int:
+    """Return where a tag of ID3 ends, which may hold any text and picture; ``at`` without one."""
+    if data[at : at + 3] != b"ID3" or len(data) < at + 10:
+        return at
+    size = 0
+    for byte in data[at + 6 : at + 10]:
+        size = size << 7 | byte & 0x7F
+    return at + 10 + size
 
 
 _LEAST_FRAME = 24
 """Bytes of an MP3's frame: 8 kbit/s at 24 kHz."""
+_MOST_FIRST = 1 << 16
+"""Bytes before which the first frame ends in all but made-up files."""
+_MOST_CHANCES = 4
 _PLAIN_WAV = (1, 3, 6, 7, 0xFFFE)
 """PCM, floats, A-law, mu-law, and those with a longer head."""
 

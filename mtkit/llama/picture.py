@@ -1,8 +1,9 @@
 """Pictures are decoded in a process of their own: stb_image in libmtmd, which a picture may crash.
 
 The child loads libmtmd alone and decodes one picture after the other, each from its length and
-bytes to its width, height and pixels; 0 for a picture that it cannot read. It holds its own limit
-of memory; the parent ends it where it takes too long, and starts another one.
+bytes to its width, height and pixels; 0 for a picture that it cannot read. It holds its own limits
+of memory and of processor time, since others may keep the processors busy; the parent starts
+another one. What a picture's header says of its size is judged before.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import signal
 import struct
 import sys
 import threading
 from contextlib import suppress
-from time import monotonic
 
 from mtkit.errors import ResourceError, UnsupportedError, UsageError
 
@@ -28,8 +29,13 @@ _MOST_RATIO = 200
 """Of the sides: what the processors of Qwen's models take."""
 _MEMORY = 1 << 30
 """Bytes that a picture may take while it is decoded: a JPEG of 50 million pixels takes 500 MB."""
-_SECONDS, _START_SECONDS = 20.0, 60.0
-_ASK, _ANSWER = struct.Struct("<Q"), struct.Struct("<II")
+_LARGE = 10_000_000
+"""Pixels from which on that may not be enough: 16 bits in four channels take 21 bytes for each."""
+_SECONDS = 20.0
+"""Of a processor, for a picture."""
+_MOST_WAIT = 600.0 if hasattr(signal, "setitimer") else _SECONDS
+_START_SECONDS = 60.0
+_ASK, _ANSWER = struct.Struct("<Qd"), struct.Struct("<II")
 _SIGNS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"BM")
 
 
@@ -68,9 +74,15 @@ def main(path: str) -> None:
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     stdout.write(_ANSWER.pack(1, 1))
     stdout.flush()
+    limit = getattr(signal, "setitimer", None)  # not on Windows
     while len(head := stdin.read(_ASK.size)) == _ASK.size:
-        data = stdin.read(_ASK.unpack(head)[0])
+        size, seconds = _ASK.unpack(head)
+        data = stdin.read(size)
+        if limit is not None:
+            limit(signal.ITIMER_PROF, seconds)  # the signal ends the process
         bitmap = load(None, data, len(data), False, Options()).bitmap
+        if limit is not None:
+            limit(signal.ITIMER_PROF, 0)
         sides = (width(bitmap), height(bitmap)) if bitmap else (0, 0)
         stdout.write(_ANSWER.pack(*sides))
         if 0 < sides[0] * sides[1] <= MOST_PIXELS:
@@ -91,12 +103,11 @@ class _Decoder:
     def ask(self, data: bytes) -> tuple[int, int, bytearray]:
         """Return width, height and pixels; (0, 0) of what it cannot read."""
         child = self._child if self._child and self._child.poll() is None else self._start()
-        timer = threading.Timer(_SECONDS, child.kill)
+        timer = threading.Timer(_MOST_WAIT, child.kill)
         timer.start()
-        start = monotonic()
         try:
             assert child.stdin is not None
-            child.stdin.write(_ASK.pack(len(data)))
+            child.stdin.write(_ASK.pack(len(data), _SECONDS))
             child.stdin.write(data)
             child.stdin.flush()
             width, height = _ANSWER.unpack(self._read(child, _ANSWER.size))
@@ -104,9 +115,9 @@ class _Decoder:
             return width, height, self._read(child, size)
         except (OSError, EOFError):
             self.end()
-            if monotonic() - start < _SECONDS:
-                return 0, 0, bytearray()  # it crashed, or had no memory left
-            raise ResourceError(f"takes more than {_SECONDS:g} s to decode") from None
+            if timer.finished.is_set() or child.returncode == -getattr(signal, "SIGPROF", 0):
+                raise ResourceError(f"takes more than {_SECONDS:g} s to decode") from None
+            return 0, 0, bytearray()  # it crashed, or had no memory left
         except BaseException:
             self.end()
             raise
@@ -182,14 +193,68 @@ def decode_picture(data: bytes) -> tuple[int, int, bytearray]:
         raise UnsupportedError("is WebP, which this llama.cpp cannot read", hint="save it as PNG")
     if not data.startswith(_SIGNS):
         raise UsageError("is not a picture", hint="PNG, JPEG, GIF and BMP can be read")
+    sides = size_of(data)
+    if sides:
+        _check_size(*sides)
     with _decoder.lock:
         width, height, pixels = _decoder.ask(data)
     if not width or not height:
-        raise UsageError("is a damaged picture, or too large to decode")
-    if width * height > MOST_PIXELS:
-        raise ResourceError(f"has {width} x {height} pixels, the limit is {MOST_PIXELS}")
-    if max(width, height) > _MOST_RATIO * min(width, height):
-        raise UsageError(
-            f"has {width} x {height} pixels: a side is over {_MOST_RATIO} times the other"
-        )
+        is_large = sides and sides[0] * sides[1] > _LARGE
+        more = ", or takes more than 1 GiB to decode" if is_large else ""
+        raise UsageError(f"is a damaged picture{more}")
+    _check_size(width, height)
     return width, height, pixels
+
+
+def _check_size(width: int, height: int) -> None:
+    what = f"has {width} x {height} pixels"
+    if width * height > MOST_PIXELS:
+        hint = "make it smaller: models see at most a few million pixels"
+        raise ResourceError(f"{what}, the limit is {MOST_PIXELS:,}", hint=hint)
+    if max(width, height) > _MOST_RATIO * min(width, height):
+        raise UsageError(f"{what}: a side is over {_MOST_RATIO} times the other")
+
+
+def size_of(data: bytes) -> tuple[int, int] | None:
+    """Return width and height, as the header of a picture says; None where it does not.
+
+    Source: PNG 3, 11.2.1; ITU T.81, B.1.1 and B.2.2; GIF 89a, 18; BITMAPINFOHEADER of Windows.
+    """
+    sides: tuple[int, int] = (0, 0)
+    try:
+        if data.startswith(b"\x89PNG"):
+            sides = struct.unpack_from(">II", data, 16) if data[12:16] == b"IHDR" else sides
+        elif data.startswith(b"GIF8"):
+            sides = struct.unpack_from("<HH", data, 6)
+        elif data.startswith(b"BM"):
+            is_old = data[14] == _OLD_BMP
+            width, height = struct.unpack_from("<HH" if is_old else "<ii", data, 18)
+            sides = abs(width), abs(height)  # rows from top to bottom have a negative height
+        else:
+            sides = _jpeg_size(data)
+    except (struct.error, IndexError):
+        return None
+    return sides if all(sides) else None
+
+
+_OLD_BMP = 12
+"""Bytes of the header of OS/2, with sides of two bytes."""
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""Markers of JPEG that begin a frame."""
+_BARE = frozenset(range(0xD0, 0xD9)) | {0x01}
+"""Markers without a length."""
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+    at = data.find(b"\xff", 2)
+    while at >= 0:
+        marker = data[at + 1]
+        if marker in _FRAMES:
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        if marker == 0xFF:  # a filler
+            at += 1
+            continue
+        (length,) = (0,) if marker in _BARE else struct.unpack_from(">H", data, at + 2)
+        at = data.find(b"\xff", at + 2 + length)
+    return 0, 0

@@ -264,6 +264,7 @@ class Media:
                     error.field = field
                 raise
             self._ids[number] = ids
+            self._sources[number] = b"", field  # it is not read again
         return self._ids[number]
 
 

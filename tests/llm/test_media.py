@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
+import struct
+import threading
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +18,8 @@ from mtkit.api.model import Model
 from mtkit.base.record import replace
 from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError, UsageError
 from mtkit.llama import Context
-from mtkit.llama.media import first_of, kind_of, row_of, whole_chunks
-from mtkit.llama.picture import decode_picture
+from mtkit.llama.media import _checked_sound, first_of, kind_of, row_of, whole_chunks
+from mtkit.llama.picture import decode_picture, size_of
 from mtkit.llama.shared_library import media_library
 from mtkit.llm.media import PLACE, ProjectorHeader, find_projector, runs
 from mtkit.llm.runner import Runner, open_header, open_model, plan_settings
@@ -129,7 +133,8 @@ def test_a_model_takes_pictures_by_path_and_in_messages(seeing: Model, tmp_path:
         (b"", UsageError, "is not a picture"),
         (b"RIFF....WEBPVP8 ", UnsupportedError, "is WebP"),
         (png(1, 201, lambda x, y: (0, 0, 0)), UsageError, "a side is over 200 times"),
-        (b"GIF89a" + b"\xff" * 4 + b"\0\0\0", UsageError, "is a damaged picture"),
+        (b"GIF89a" + b"\xff" * 4 + b"\0\0\0", ResourceError, "has 65535 x 65535 pixels"),
+        (b"GIF89a" + b"\x40\0" * 2 + b"\0\0\0", UsageError, "is a damaged picture$"),
     ],
 )
 def test_a_picture_that_cannot_be_read_is_one_error(data: bytes, kind: Any, what: str) -> None:
@@ -147,9 +152,99 @@ def test_a_decoder_that_dies_is_started_again(monkeypatch: pytest.MonkeyPatch) -
     child.kill()
     child.wait()
     assert decode_picture(TILES)[:2] == (45, 100)
-    monkeypatch.setattr(picture, "_SECONDS", 0.0)
-    with pytest.raises(ResourceError, match="takes more than 0 s to decode"):
-        decode_picture(SLOPE)
+
+
+def test_time_is_that_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mtkit.llama import picture
+
+    assert decode_picture(SLOPE)[:2] == (80, 48)
+    child = picture._decoder._child
+    assert child is not None
+    monkeypatch.setattr(picture, "_SECONDS", 0.2)
+    child.send_signal(signal.SIGSTOP)  # a machine that has no time for it
+    timer = threading.Timer(0.5, child.send_signal, [signal.SIGCONT])
+    timer.start()
+    assert decode_picture(TILES)[:2] == (45, 100)
+    timer.join()
+    assert picture._decoder._child is child
+    monkeypatch.setattr(picture, "_SECONDS", 0.001)
+    with pytest.raises(ResourceError, match=r"takes more than 0.001 s to decode"):
+        decode_picture(plain(3000, 3000))
+    assert decode_picture(SLOPE)[:2] == (80, 48)
+
+
+def plain(width: int, height: int) -> bytes:
+    """Return a black picture; ``png`` takes a second for a million pixels."""
+    head = struct.pack(">I4sIIBBBBBI", 13, b"IHDR", width, height, 8, 0, 0, 0, 0, 0)
+    data = zlib.compress(bytes((width + 1) * height), 1)
+    rest = struct.pack(">I4s", len(data), b"IDAT") + data + bytes(4) + b"\0\0\0\0IEND"
+    return b"\x89PNG\r\n\x1a\n" + head + rest + bytes(4)
+
+
+def bmp(width: int, height: int) -> bytes:
+    row = bytes((3 * width + 3) // 4 * 4)
+    head = struct.pack("<IIIIiiHH6I", 54, 0, 54, 40, width, height, 1, 24, 0, 0, 0, 0, 0, 0)
+    return b"BM" + head + row * height
+
+
+def gif(width: int, height: int) -> bytes:
+    return b"GIF89a" + struct.pack("<HH", width, height)
+
+
+def jpeg(width: int, height: int) -> bytes:
+    comment = b"\xff\xc0\0\x11\x08\0\1\0\1"  # as if it were a frame
+    frame = b"\xff\xff\xc2\0\x11\x08" + struct.pack(">HH", height, width)
+    return b"\xff\xd8\xff\xfe" + struct.pack(">H", len(comment) + 2) + comment + frame
+
+
+@pytest.mark.parametrize("write", [plain, bmp, gif, jpeg])
+def test_the_size_is_judged_by_the_header(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mtkit.llama import picture
+
+    for width, height in ((1, 1), (7, 300), (640, 48)):
+        data = write(width, height)
+        assert size_of(data) == (width, height)
+        if write in (plain, bmp):
+            assert decode_picture(data) == (width, height, bytearray(3 * width * height))
+        assert all(size_of(data[:end]) in (None, (width, height)) for end in range(70))
+    monkeypatch.setattr(picture._decoder, "ask", None)
+    head = (lambda *sides: write(1, 1)[:18] + struct.pack("<ii", *sides)) if write is bmp else write
+    for width, height, what in (
+        (10_001, 5_000, "has 10001 x 5000 pixels, the limit is 50,000,000"), (1, 201, "200 times")
+    ):  # fmt: skip
+        with pytest.raises(MtkitError, match=what):
+            decode_picture(head(width, height))
+
+
+def test_an_mp3_may_look_like_a_tag_by_chance() -> None:
+    frame, lie = b"\xff\xfb\x90\0" + bytes(413), b"Info\0\0\0\1\xff\xff\xff\xff"
+    song = frame * 200
+    text = b"ID3\4\0\0\0\0\0\x7f" + lie + bytes(127 - len(lie))
+    assert _checked_sound(text + song) == text + song
+    late = _checked_sound(song + lie + song)
+    assert (len(late), late.count(b"Info")) == (len(song + lie + song), 0)
+    for hostile in (frame + lie + song, song + lie * 9 + song):
+        with pytest.raises(UsageError, match="damaged sound"):
+            _checked_sound(hostile)
+    flac = b"fLaC" + bytes(14) + b"\x0a\xc4\x42\xff\xff\xff\xff\xff" + bytes(20)
+    for data in (flac, text + flac, text + text + flac):
+        with pytest.raises(ResourceError, match="lasts"):
+            _checked_sound(data)
+
+
+def test_what_is_computed_frees_what_it_was_computed_from() -> None:
+    settings = AnswerSettings(str(pair("qwen2vl") / "model.gguf"), _CONTEXT, _LOAD)
+    with open_model(settings) as runner:
+        media = runner.open_media()
+        media.tokenize(runner.model, media.add(SLOPE, "a"), parse_special=True)
+        assert media._sources == [(b"", "a")]
+        (chunk,) = media.chunks.values()
+        before, later = chunk.positions(0, 4), chunk.positions(7, 4)
+        media.projector.encode(chunk)
+        assert not chunk._finalizer.alive
+        assert chunk.grid == (4, 3)
+        assert (later[:3] - before[:3] == 7).all()
+        assert (chunk.positions(7, 4) == later).all()
 
 
 @pytest.mark.parametrize(
