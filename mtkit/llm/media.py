@@ -314,11 +314,25 @@ def _medium_of(part: Any, field: str, kinds: frozenset[Kind]) -> tuple[bytes, Ki
         return value, names[kind]
     if not isinstance(value, str):
         raise UsageError("is neither bytes, a path nor a data: URL", field=field)
-    head, comma, data = value.partition(",")
-    if kind != "input_audio" and not head.startswith("data:"):
+    if kind != "input_audio" and value[:5].lower() != "data:":
+        if re.match("(?i)https?://", value):
+            what, hint = "is a link, which is not followed", "give the path of a file, or its bytes"
+            raise UnsupportedError(what, field=field, hint=hint)
         return read_medium(value.removeprefix("file://")), names[kind]
+    return decode_data(value, field), names[kind]
+
+
+_DATA_URL = re.compile(r"data:(?:image|audio)/[\w.+-]+(?:;[\w.+=-]+)*;base64,", re.IGNORECASE)
+
+
+def decode_data(value: str, field: str) -> bytes:
+    """Return the bytes of a text in base64, in lines or not, or of such a data: URL."""
+    match = _DATA_URL.match(value)
+    if match is None and ":" in value[:64]:
+        raise UsageError("is not a data: URL of a picture or sound in base64", field=field)
+    text = value[match.end() :] if match else value
     try:
-        return base64.b64decode(data if comma else value, validate=True), names[kind]
+        return base64.b64decode("".join(text.split()), validate=True)
     except ValueError:
         raise UsageError("is not base64", field=field) from None
 

@@ -10,11 +10,11 @@ tools/server/server-common.cpp (``handle_media``).
 
 from __future__ import annotations
 
-import base64
 import re
 from functools import partial
 
 from mtkit.errors import UnsupportedError, UsageError
+from mtkit.llm.media import decode_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ MEDIA = {
 """The types of parts that are no text, in all APIs."""
 _MOST = 64
 """Pictures and sounds of a request."""
-_DATA = re.compile(r"data:(?:image|audio)/[\w.+-]+(?:;[\w.+=-]+)*;base64,", re.IGNORECASE)
 _LINK = re.compile(r"https?://", re.IGNORECASE)
 _ANSWERS = ("reasoning", "function_call", "custom_tool_call")
 """Types of items of the Responses API that a model wrote, besides its messages."""
@@ -93,13 +92,7 @@ class RequestMedia:
                 what, hint = "links are not followed", "send the data, or start with --media-urls"
                 raise UnsupportedError(what, field=field, hint=hint)
             return partial(self._fetch, value)
-        match = _DATA.match(value)
-        if match is None and ":" in value[:64]:
-            raise UsageError("is not a data: URL of a picture or sound in base64", field=field)
-        try:
-            return base64.b64decode(value[match.end() if match else 0 :], validate=True)
-        except ValueError:
-            raise UsageError("is not base64", field=field) from None
+        return decode_data(value, field)
 
 
 NO_MEDIA = RequestMedia(None)

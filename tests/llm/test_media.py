@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import os
 import signal
@@ -21,7 +22,14 @@ from mtkit.llama import Context
 from mtkit.llama.media import _checked_sound, first_of, kind_of, row_of, whole_chunks
 from mtkit.llama.picture import decode_picture, size_of
 from mtkit.llama.shared_library import media_library
-from mtkit.llm.media import PLACE, ProjectorHeader, find_projector, runs
+from mtkit.llm.media import (
+    PLACE,
+    ProjectorHeader,
+    decode_data,
+    find_projector,
+    flat_messages,
+    runs,
+)
 from mtkit.llm.runner import Runner, open_header, open_model, plan_settings
 from mtkit.llm.trial import try_projector
 from mtkit.settings import AnswerSettings, ContextSettings, LoadSettings
@@ -343,3 +351,30 @@ def test_paths_in_a_message(text: str, paths: list[str]) -> None:
 def test_a_projector_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no such file.*projector for pictures"):
         find_projector(str(tmp_path / "m.gguf"), {}, str(tmp_path / "x.gguf"))
+
+
+def test_one_function_reads_data_urls() -> None:
+    text = base64.encodebytes(SLOPE).decode()
+    assert "\n" in text
+    for value in (
+        text, "data:image/png;base64," + text, "DATA:Image/x-own+a;charset=utf-8;BASE64," + text
+    ):  # fmt: skip
+        assert decode_data(value, "x") == SLOPE
+        part = {"type": "image_url", "image_url": {"url": value}}
+        if value is not text:
+            (message,) = flat_messages(
+                [{"role": "user", "content": [part]}], lambda data, _: str(len(data)),
+                frozenset({"image"}),
+            )  # fmt: skip
+            assert message["content"] == str(len(SLOPE))
+    for value, what in (
+        ("data:text/html;base64,QQ==", "not a data: URL of a picture"),
+        ("data:image/png,abc", "not a data: URL of a picture"),
+        ("data:image/png;base64,a", "is not base64"), ("http://a/b.png", "not a data: URL"),
+        ("é", "is not base64"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=what):
+            decode_data(value, "x")
+    part = {"type": "image_url", "image_url": {"url": "HTTPS://example.org/a.png"}}
+    with pytest.raises(UnsupportedError, match="is a link, which is not followed"):
+        flat_messages([{"role": "user", "content": [part]}], None, frozenset({"image"}))
