@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack
 
 from mtkit.base.record import Idioms, Record, replace
-from mtkit.errors import MtkitError, UsageError, format_count, wording
+from mtkit.errors import MtkitError, UnsupportedError, UsageError, format_count, wording
 from mtkit.llm.media import read_media
 from mtkit.llm.reasoning import reasoning_of_text
 from mtkit.llm.runner import (
@@ -311,6 +311,9 @@ def _prompt_difference(runner: Runner, prompt: str | bytes, settings: GenerateSe
 def open_files(header: ModelHeader, settings: AnswerSettings) -> list[bytes]:
     """Return the pictures and sounds that settings name, if the model takes them."""
     files = read_media(settings, header.projector.kinds if header.projector else frozenset())
+    if files and getattr(settings, "save_session", None):
+        what = "sessions with pictures or sounds cannot be saved"
+        raise UnsupportedError(what, field=wording("--save-session", "save_session"))
     if files and setup.is_drafting(settings.drafting):
         raise UsageError("pictures and sounds do not go with drafts")
     return files

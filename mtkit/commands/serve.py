@@ -106,13 +106,18 @@ def show_start(settings: ServeSettings, pool: ModelPool, address: str) -> None:
     from mtkit.commands.generation import warn_untrained
     from mtkit.commands.terminal import Screen, count_part, join_parts, part, sticky
     from mtkit.serve.access import hosts_of, is_loopback
+    from mtkit.speculative.setup import is_drafting
 
     screen, served = Screen(stderr=True), pool.first.served
     assert served is not None
     slots = (
         f"{count_part(settings.slots, 'slot')} of {count_part(served.scheduler.n_slot, 'token')}"
     )
-    screen.line(*join_parts([part("name", served.name), sticky(slots)]))
+    senses = {"image": "sees pictures", "audio": "hears sounds"}
+    kinds = [sticky(senses[kind]) for kind in pool.first.inputs]
+    screen.line(*join_parts([part("name", served.name), sticky(slots), *kinds]))
+    if kinds and is_drafting(settings.drafting):
+        screen.line(part("dim", "Drafting pauses in answers about pictures and sounds."))
     warn_untrained(served.scheduler.n_slot, pool.first.header.n_ctx_train or 0)
     for model in pool.models[1:]:
         screen.line(*join_parts([part("name", model.name), sticky("loaded on demand")]))

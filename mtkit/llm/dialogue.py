@@ -68,6 +68,7 @@ class Dialogue:
         self._template, self._thinks = template or "", thinks
         self._prompt_ids: list[int] = []
         self._media: Media | None = None
+        self._files: list[bytes] = []
         self.set_system(system)
 
     def attach(self, data: bytes, kind: Kind = "image") -> str:
@@ -78,6 +79,7 @@ class Dialogue:
         self._media = self._media or self.runner.open_media()
         mark = self._media.add(data)
         self._media.prepare()
+        self._files.append(data)
         return mark
 
     @property
@@ -87,13 +89,11 @@ class Dialogue:
 
     @property
     def plain_messages(self) -> list[dict[str, Any]]:
-        """The messages without what stands for pictures and sounds."""
+        """The messages, pictures and sounds as parts in OpenAI's form."""
         media = self._media
-        if media is None:
-            return self.messages
         return [
-            {**message, "content": media.shown(message["content"])}
-            if isinstance(message.get("content"), str) else message
+            {**message, "content": media.split(message["content"], self._files)}
+            if media is not None and isinstance(message.get("content"), str) else message
             for message in self.messages
         ]  # fmt: skip
 

@@ -22,7 +22,7 @@ from mtkit.errors import (
     system_message,
     wording,
 )
-from mtkit.llama.media import Chunk
+from mtkit.llama.media import Chunk, kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -230,6 +230,16 @@ class Media:
         """Return a text with libmtmd's marker in the place of each mark."""
         return self._pattern.sub(PLACE, text)
 
+    def split(self, text: str, files: Sequence[bytes]) -> str | list[dict[str, Any]]:
+        """Return a text with marks as parts of a message; ``files`` are those that were taken."""
+        pieces = self._pattern.split(text)
+        if len(pieces) == 1:
+            return text
+        return [
+            part_of(files[int(piece)]) if place % 2 else {"type": "text", "text": piece}
+            for place, piece in enumerate(pieces) if piece
+        ]  # fmt: skip
+
     def check(self, texts: str, ids: Sequence[int]) -> None:
         """Check that all marks in the texts of messages came through the template."""
         present = set(ids)
@@ -335,6 +345,21 @@ def decode_data(value: str, field: str) -> bytes:
         return base64.b64decode("".join(text.split()), validate=True)
     except ValueError:
         raise UsageError("is not base64", field=field) from None
+
+
+def part_of(data: bytes) -> dict[str, Any]:
+    """Return a picture or sound as a part of a message in OpenAI's form."""
+    text = base64.b64encode(data).decode()
+    form = next((form for sign, form in _FORMS if data.startswith(sign)), "mp3")
+    if kind_of(data) == "audio":
+        return {"type": "input_audio", "input_audio": {"data": text, "format": form}}
+    return {"type": "image_url", "image_url": {"url": f"data:image/{form};base64,{text}"}}
+
+
+_FORMS = (
+    (b"\x89PNG", "png"), (b"GIF8", "gif"), (b"BM", "bmp"), (b"\xff\xd8", "jpeg"),
+    (b"RIFF", "wav"), (b"fLaC", "flac"),
+)  # fmt: skip
 
 
 class MarkedModel:

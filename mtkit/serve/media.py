@@ -10,11 +10,13 @@ tools/server/server-common.cpp (``handle_media``).
 
 from __future__ import annotations
 
+import os
 import re
 from functools import partial
+from urllib.parse import unquote
 
-from mtkit.errors import UnsupportedError, UsageError
-from mtkit.llm.media import decode_data
+from mtkit.errors import MtkitError, UnsupportedError, UsageError
+from mtkit.llm.media import decode_data, read_medium
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ MEDIA = {
 """The types of parts that are no text, in all APIs."""
 _MOST = 64
 """Pictures and sounds of a request."""
-_LINK = re.compile(r"https?://", re.IGNORECASE)
+_LINK, _FILE = (re.compile(f"(?i){scheme}://") for scheme in ("https?", "file"))
 _ANSWERS = ("reasoning", "function_call", "custom_tool_call")
 """Types of items of the Responses API that a model wrote, besides its messages."""
 
@@ -44,13 +46,19 @@ class RequestMedia:
         media: Those that the model takes; None where it takes text alone.
     """
 
-    def __init__(self, media: Media | None, fetch: Callable[[str], bytes] | None = None) -> None:
+    def __init__(
+        self,
+        media: Media | None,
+        fetch: Callable[[str], bytes] | None = None,
+        folder: str | None = None,
+    ) -> None:
         """Begin.
 
         Args:
             fetch: Gets the bytes of a link; None: links are refused.
+            folder: That of the files which a request may name; None: they are refused.
         """
-        self.media, self._fetch = media, fetch
+        self.media, self._fetch, self._folder = media, fetch, folder
 
     @property
     def chunks(self) -> Mapping[int, Chunk]:
@@ -92,7 +100,32 @@ class RequestMedia:
                 what, hint = "links are not followed", "send the data, or start with --media-urls"
                 raise UnsupportedError(what, field=field, hint=hint)
             return partial(self._fetch, value)
+        if _FILE.match(value):
+            if self._folder is None:
+                what, hint = "files are not read", "send the data, or start with --media-path DIR"
+                raise UnsupportedError(what, field=field, hint=hint)
+            return partial(read_below, self._folder, unquote(value[7:]))
         return decode_data(value, field)
+
+
+def read_below(folder: str, name: str) -> bytes:
+    """Return the bytes of a file in a folder; ``..`` and links do not lead out of it.
+
+    Raises:
+        UsageError: There is none; whether there is one elsewhere is not said.
+    """
+    root = os.path.realpath(folder)
+    try:
+        path = os.path.realpath(os.path.join(root, name.lstrip("/")))
+        is_inside = os.path.commonpath((root, path)) == root and os.path.isfile(path)
+    except ValueError:  # a NUL, or another drive
+        is_inside = False
+    if not is_inside:
+        raise UsageError("names no file in the folder of --media-path")
+    try:
+        return read_medium(path)
+    except MtkitError as error:
+        raise UsageError(error.what) from None  # without the path
 
 
 NO_MEDIA = RequestMedia(None)

@@ -310,7 +310,8 @@ class ServedModel:
         fetch = None
         if self.settings.media_urls:
             fetch = partial(fetch_public, most=MOST_BYTES, seconds=_LINK_SECONDS)
-        return RequestMedia(Media(self.projector) if self.projector is not None else None, fetch)
+        media = Media(self.projector) if self.projector is not None else None
+        return RequestMedia(media, fetch, self.settings.media_path)
 
     def _open_prompt(self, template: str) -> ChatPrompt:
         return ChatPrompt(self.model, template, values=self._server_variables())

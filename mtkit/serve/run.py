@@ -60,9 +60,11 @@ def _open_app(
     """Load the first model, and yield the application with all of them."""
     keys = keys_of(settings)
     names_of(settings)  # before the model is loaded
-    folder = settings.slot_save_path
-    if folder is not None and not os.path.isdir(folder):
-        raise UsageError("is not a folder", source=folder, field="--slot-save-path")
+    for name in ("slot_save_path", "media_path"):
+        folder = getattr(settings, name)
+        if folder is not None and not os.path.isdir(folder):
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError("is not a folder", source=folder, field=option)
     web = threading.Thread(target=_import_web)
     web.start()
     memory = available_memory()

@@ -527,6 +527,9 @@ class ServeSettings(MediaSettings, heading="Serving"):
     media_urls: bool = setting(
         False, "Follow http and https links to pictures and sounds, except to private addresses."
     )
+    media_path: str | None = setting(
+        None, "Folder of pictures and sounds that requests may name as file://NAME.", metavar="DIR"
+    )
     slot_save_path: str | None = setting(
         None, "Folder where requests may save slots.", metavar="DIR"
     )

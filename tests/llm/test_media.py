@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import json
 import os
 import signal
 import struct
 import threading
 import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from media_pairs import HEARING, SEEING, SLOPE, TILES, pair, png, wav
 
+from mtkit.api.generation import generate
 from mtkit.api.model import Model
 from mtkit.base.record import replace
 from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError, UsageError
@@ -22,17 +25,21 @@ from mtkit.llama import Context
 from mtkit.llama.media import _checked_sound, first_of, kind_of, row_of, whole_chunks
 from mtkit.llama.picture import decode_picture, size_of
 from mtkit.llama.shared_library import media_library
+from mtkit.llm.dialogue import Dialogue, read_messages
 from mtkit.llm.media import (
     PLACE,
     ProjectorHeader,
     decode_data,
     find_projector,
     flat_messages,
+    part_of,
     runs,
 )
 from mtkit.llm.runner import Runner, open_header, open_model, plan_settings
+from mtkit.llm.sampling import Sampler
 from mtkit.llm.trial import try_projector
-from mtkit.settings import AnswerSettings, ContextSettings, LoadSettings
+from mtkit.serve.model import CHATML
+from mtkit.settings import AnswerSettings, ContextSettings, LoadSettings, SamplerSettings
 
 _LOAD = LoadSettings(trial=False)
 _CONTEXT = ContextSettings(n_ctx=2048, threads=1)  # whisper pads a sound to 750 tokens
@@ -378,3 +385,29 @@ def test_one_function_reads_data_urls() -> None:
     part = {"type": "image_url", "image_url": {"url": "HTTPS://example.org/a.png"}}
     with pytest.raises(UnsupportedError, match="is a link, which is not followed"):
         flat_messages([{"role": "user", "content": [part]}], None, frozenset({"image"}))
+
+
+def test_a_conversation_with_pictures_is_saved_whole() -> None:
+    settings = AnswerSettings(str(pair("gemma3") / "model.gguf"), _CONTEXT, _LOAD)
+    with open_model(settings, n_ctx=512) as runner:
+        sampler = Sampler(runner.open_context(), SamplerSettings(temperature=0.0))
+        with closing(Dialogue(runner, sampler, CHATML)) as dialogue:
+            text = f"a{dialogue.attach(SLOPE)}b{dialogue.attach(TILES)}"
+            dialogue.messages = [{"role": "user", "content": text}]
+            tokens = [token.id for token in dialogue.answer(4)]
+            saved = json.dumps(dialogue.plain_messages[:1])
+            assert base64.b64encode(TILES).decode() in saved
+            dialogue.replace(read_messages(saved))
+            assert [token.id for token in dialogue.answer(4)] == tokens
+            assert dialogue.plain_messages[:1] == json.loads(saved)
+    assert part_of(wav())["input_audio"]["format"] == "wav"
+
+
+def test_a_session_with_a_picture_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(SLOPE)
+    with pytest.raises(UnsupportedError, match="sessions with pictures or sounds cannot be saved"):
+        generate(
+            "a", model=pair("gemma3") / "model.gguf", images=[str(path)],
+            save_session=str(tmp_path / "s"),
+        )  # fmt: skip

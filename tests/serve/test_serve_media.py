@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from serving_http import application, post, run
 
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.llm.media import PLACE, Media
-from mtkit.serve.media import RequestMedia
+from mtkit.serve.media import RequestMedia, read_below
 from mtkit.sources.http_ranges import fetch_public
 
 
@@ -138,7 +140,7 @@ def test_vectors_are_of_text_alone(app: Any) -> None:
             {"type": "image_url", "image_url": {"url": "http://127.0.0.1/a.png"}},
             "links are not followed",
         ),
-        ({"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}, "is not a data: URL"),
+        ({"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}, "files are not read"),
         ({"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}}, "is not base64"),
         ({"type": "image_url", "image_url": {}}, "has neither data nor a URL"),
         (picture(SLOPE[:50]), "is a damaged picture"),
@@ -215,6 +217,43 @@ def test_others_are_answered_while_a_picture_is_encoded(monkeypatch: pytest.Monk
 def test_links_lead_to_no_private_address(address: str) -> None:
     with pytest.raises(UsageError, match="is not on the public network"):
         fetch_public(address, 100, 1.0)
+
+
+def test_files_are_read_below_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, other = tmp_path / "shown", tmp_path / "shown-not"
+    for path in (folder / "sub", other):
+        path.mkdir(parents=True)
+        (path / "my a.png").write_bytes(SLOPE)
+    (folder / "in.png").symlink_to("sub/my a.png")
+    (folder / "out.png").symlink_to(other / "my a.png")
+    (folder / "up").symlink_to(other)
+    os.mkfifo(folder / "pipe")
+    for name in ("sub/my a.png", "/sub/my a.png", "./sub/../in.png"):
+        assert read_below(str(folder), name) == SLOPE
+    for name in (
+        "out.png", "up/my a.png", "../shown-not/my a.png", f"../{other.name}/my a.png", "", ".",
+        "sub", "pipe", "none.png", "a\0b", str(other / "my a.png"), "/etc/passwd", "..",
+        "x" * 5000,
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match="names no file in the folder") as caught:
+            read_below(str(folder), name)
+        assert str(tmp_path) not in str(caught.value)
+    monkeypatch.setattr("mtkit.llama.media.MOST_BYTES", 9)
+    with pytest.raises(UsageError, match=r"has more than 9 bytes$"):
+        read_below(str(folder), "in.png")
+    monkeypatch.undo()
+    part = {"type": "image_url", "image_url": {"url": "FILE://sub/my%20a.png"}}
+    with serving(pair("gemma3") / "model.gguf", n_ctx=256, slots=1) as (runner, scheduler):
+        with pytest.raises(UnsupportedError, match=r"files are not read.*--media-path DIR"):
+            RequestMedia(Media(scheduler.projector)).mark(part, "x")
+        media = RequestMedia(Media(scheduler.projector), folder=str(folder))
+        mark = media.mark(part, "messages[0]")
+        assert media.media is not None
+        assert min(media.media.tokenize(runner.model, mark, parse_special=True)) < 0
+        part["image_url"] = {"url": "file://%2e%2e/shown-not/my a.png"}
+        mark = media.mark(part, "messages[0]")
+        with pytest.raises(UsageError, match=r"messages\[0\]\.image_url: names no file"):
+            media.media.tokenize(runner.model, mark, parse_special=True)
 
 
 def test_a_link_is_followed_only_where_the_server_may() -> None:
