@@ -113,10 +113,10 @@ def show_start(settings: ServeSettings, pool: ModelPool, address: str) -> None:
     slots = (
         f"{count_part(settings.slots, 'slot')} of {count_part(served.scheduler.n_slot, 'token')}"
     )
-    senses = {"image": "sees pictures", "audio": "hears sounds"}
-    kinds = [sticky(senses[kind]) for kind in pool.first.inputs]
-    screen.line(*join_parts([part("name", served.name), sticky(slots), *kinds]))
-    if kinds and is_drafting(settings.drafting):
+    projector = pool.first.header.projector
+    senses = map(sticky, projector.senses if projector is not None else ())
+    screen.line(*join_parts([part("name", served.name), sticky(slots), *senses]))
+    if projector is not None and is_drafting(settings.drafting):
         screen.line(part("dim", "Drafting pauses in answers about pictures and sounds."))
     warn_untrained(served.scheduler.n_slot, pool.first.header.n_ctx_train or 0)
     for model in pool.models[1:]:

@@ -24,7 +24,7 @@ import weakref
 
 from mtkit.base.process import Closeable
 from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count, wording
-from mtkit.llama.picture import decode_picture
+from mtkit.llama.picture import check_picture, decode_picture
 from mtkit.llama.shared_library import call_uninterrupted, log, media_library, remember_model
 
 TYPE_CHECKING = False
@@ -287,6 +287,12 @@ class Projector(Closeable):
         """Free it; a second time does nothing."""
         with self._lock:
             self._finalizer()
+
+
+def check_form(data: bytes) -> None:
+    """Refuse what is neither a picture nor a sound that can be read, by its head."""
+    if kind_of(data) == "image":
+        check_picture(data)
 
 
 def kind_of(data: bytes) -> Kind:

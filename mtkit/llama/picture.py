@@ -189,13 +189,7 @@ def decode_picture(data: bytes) -> tuple[int, int, bytearray]:
         UsageError: It cannot be read.
         ResourceError: It is too large, or takes too long.
     """
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        raise UnsupportedError("is WebP, which this llama.cpp cannot read", hint="save it as PNG")
-    if not data.startswith(_SIGNS):
-        raise UsageError("is not a picture", hint="PNG, JPEG, GIF and BMP can be read")
-    sides = size_of(data)
-    if sides:
-        _check_size(*sides)
+    sides = check_picture(data)
     with _decoder.lock:
         width, height, pixels = _decoder.ask(data)
     if not width or not height:
@@ -204,6 +198,33 @@ def decode_picture(data: bytes) -> tuple[int, int, bytearray]:
         raise UsageError(f"is a damaged picture{more}")
     _check_size(width, height)
     return width, height, pixels
+
+
+def check_picture(data: bytes) -> tuple[int, int] | None:
+    """Return the sides as the header has them; refuse what is no picture, or a too large one."""
+    if not data.startswith(_SIGNS):
+        if not data:
+            raise UsageError("is empty")
+        for offset, sign, name in _FOREIGN:
+            if data.startswith(sign, offset):
+                raise UnsupportedError(f"is {name}, which llama.cpp does not read", hint=_READABLE)
+        raise UsageError("is neither a picture nor a sound that llama.cpp reads", hint=_READABLE)
+    sides = size_of(data)
+    if sides:
+        _check_size(*sides)
+    return sides
+
+
+_READABLE = "it reads PNG, JPEG, GIF and BMP, WAV, MP3 and FLAC"
+_FOREIGN = (
+    (8, b"WEBP", "WebP"), (4, b"ftypavi", "AVIF"), (4, b"ftypM4A", "an M4A"),
+    *((4, b"ftyp" + brand, "HEIC") for brand in (b"hei", b"hev", b"mif1", b"msf1")),
+    (4, b"ftyp", "an MP4"), (0, b"II*\0", "TIFF"), (0, b"MM\0*", "TIFF"), (0, b"%PDF", "a PDF"),
+    (0, b"<svg", "SVG"), (0, b"<?xml", "XML or SVG"), (0, b"\xff\x0a", "JPEG XL"),
+    (0, b"\0\0\0\x0cJXL", "JPEG XL"), (0, b"\0\0\1\0", "an icon"), (0, b"8BPS", "a PSD"),
+    (0, b"OggS", "Ogg"), (0, b"\x1aE\xdf\xa3", "Matroska or WebM"),
+)  # fmt: skip
+"""Where the sign of a form is, the sign, and what it is called."""
 
 
 def _check_size(width: int, height: int) -> None:

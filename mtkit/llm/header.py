@@ -30,6 +30,7 @@ _INSTEAD: dict[str, str] = {
     "vocabulary": "use it with mtkit encode -t",
     "lora": "--lora adds it to its model",
     "imatrix": "mtkit convert --imatrix quantizes a model with it",
+    "mmproj": "name the model: its projector is found beside it",
 }
 
 

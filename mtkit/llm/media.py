@@ -19,10 +19,11 @@ from mtkit.errors import (
     ResourceError,
     UnsupportedError,
     UsageError,
+    format_count,
     system_message,
     wording,
 )
-from mtkit.llama.media import Chunk, kind_of
+from mtkit.llama.media import Chunk, check_form, kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,6 +77,12 @@ class ProjectorHeader:
         side = number("image_size") // max(number("patch_size"), 1)
         width = 6 * number("embedding_length") + 2 * number("feed_forward_length")
         return 4 * side * side * width
+
+    @property
+    def senses(self) -> list[str]:
+        """What a model does with it, in words."""
+        words = {"image": "sees pictures", "audio": "hears sounds"}
+        return [words[kind] for kind in sorted(self.kinds, reverse=True)]
 
     def fits(self, metadata: Mapping[str, Any]) -> bool:
         """Whether its rows are as wide as those of a model."""
@@ -136,12 +143,11 @@ def refuse_media(kinds: frozenset[Kind], kind: Kind, source: str = "") -> None:
     """Raise where a model does not take a kind of medium."""
     if kind in kinds:
         return
-    verb, what = ("see", "picture") if kind == "image" else ("hear", "sound")
-    name = "mmproj*.gguf"
+    verb, what = ("see", "pictures") if kind == "image" else ("hear", "sounds")
+    option = wording("--mmproj FILE", "mmproj=FILE")
     raise UnsupportedError(
-        f"this model does not {verb}: it has no projector that takes a {what}", source=source,
-        hint=f"put its {name} beside it, or name that: "
-        + wording("--mmproj FILE", "mmproj=FILE"),
+        f"this model does not {verb}: no projector for {what} was found", source=source,
+        hint=f"put its mmproj*.gguf beside it, or name it with {option}",
     )  # fmt: skip
 
 
@@ -150,7 +156,17 @@ def read_media(settings: AnswerSettings, kinds: frozenset[Kind]) -> list[bytes]:
     for kind, paths in (("image", settings.images), ("audio", settings.audio)):
         for path in paths:
             refuse_media(kinds, kind, path)  # type: ignore[arg-type]
-    return [read_medium(path) for path in (*settings.images, *settings.audio)]
+    return [read_checked(path) for path in (*settings.images, *settings.audio)]
+
+
+def read_checked(path: str) -> bytes:
+    """Return the bytes of a picture or sound; one that cannot be read is refused by its head."""
+    data = read_medium(path)
+    try:
+        check_form(data)
+    except MtkitError as error:
+        raise error.located(path) from None
+    return data
 
 
 def read_medium(path: str) -> bytes:
@@ -210,7 +226,8 @@ class Media:
         if len(parts) == 1:
             return "".join(marks) + text
         if len(parts) != len(marks) + 1:
-            what = f"has {len(parts) - 1} places ({PLACE}) for {len(marks)} pictures and sounds"
+            files = format_count(len(marks), "file")
+            what = f"has {format_count(len(parts) - 1, 'place')} ({PLACE}) for {files}"
             raise UsageError(what, field="prompt")
         return parts[0] + "".join(a + b for a, b in zip(marks, parts[1:], strict=True))
 

@@ -144,7 +144,7 @@ def test_vectors_are_of_text_alone(app: Any) -> None:
         ({"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}}, "is not base64"),
         ({"type": "image_url", "image_url": {}}, "has neither data nor a URL"),
         (picture(SLOPE[:50]), "is a damaged picture"),
-        (picture(b"hello world"), "is not a picture"),
+        (picture(b"hello world"), "is neither a picture nor a sound"),
     ],
 )
 def test_a_picture_that_cannot_be_had_is_one_error(app: Any, part: Any, what: str) -> None:

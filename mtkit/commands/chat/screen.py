@@ -12,6 +12,7 @@ import signal
 import sys
 from contextlib import ExitStack, contextmanager, suppress
 from time import perf_counter
+from urllib.parse import unquote
 
 from rich.cells import cell_len
 
@@ -22,7 +23,7 @@ from mtkit.commands.generation import TextOutput, fold_line, write_note
 from mtkit.commands.terminal import Progress, columns
 from mtkit.errors import MtkitError, UsageError
 from mtkit.llm.dialogue import Dialogue, read_messages
-from mtkit.llm.media import read_medium
+from mtkit.llm.media import read_checked
 from mtkit.settings import SamplerSettings
 
 TYPE_CHECKING = False
@@ -211,7 +212,8 @@ class Conversation:
                 if text in ("/quit", "/exit", "/bye"):
                     return
                 try:
-                    is_path = bool(_PICTURE.match(text)) and bool(self._shown(text))
+                    start = _PICTURE.match(text)
+                    is_path = start is not None and os.path.isfile(_unquoted(start[0]))
                     is_command = text.startswith("/") and not is_path
                     self._obey(text) if is_command else self._answer(text)
                 except (MtkitError, OSError) as error:
@@ -221,8 +223,8 @@ class Conversation:
 
     def _answer(self, text: str) -> None:
         dialogue = self._dialogue
-        marks, dialogue.attached = dialogue.attached, ""
-        text, self._before = marks + self._before + self._with_files(text), ""
+        typed, marks = self._with_files(text), dialogue.attached
+        text, self._before, dialogue.attached = marks + self._before + typed, "", ""
         before = signal.signal(signal.SIGINT, dialogue.stop)
         dialogue.messages.append({"role": "user", "content": text})
         count = len(dialogue.messages)
@@ -236,6 +238,7 @@ class Conversation:
             out.end()
         except MtkitError:
             del dialogue.messages[count - 1 :]  # as if it had not been asked
+            dialogue.attached = marks
             out.end()
             raise
         finally:
@@ -268,11 +271,10 @@ class Conversation:
             write_note(describe_sampler(self._settings.sampler))
             self._obey("/system")
         elif name == "/read":
-            self._read(_path(rest))
+            self._read(_path(rest, name))
         elif name in ("/image", "/audio"):
-            path = _path(rest)
-            kind: Kind = "image" if name == "/image" else "audio"
-            dialogue.attached += dialogue.attach(read_medium(path), kind)
+            path = _medium_path(rest, name)
+            dialogue.attached += self._attach(path, "image" if name == "/image" else "audio")
             write_note(f"the next message comes with {path}")
         elif name == "/regen":
             self._answer_again()
@@ -288,9 +290,9 @@ class Conversation:
             system = first.get("content") if first.get("role") == "system" else None
             write_note(f"system message: {system or 'none'}")
         elif name == "/save":
-            self._save(_path(rest))
+            self._save(_path(rest, name))
         elif name == "/load":
-            path = _path(rest)
+            path = _path(rest, name)
             from mtkit.commands.arguments import read_bytes_file
 
             try:
@@ -302,23 +304,29 @@ class Conversation:
         else:
             raise UsageError(f"there is no command {name}", hint="/help lists them")
 
-    def _shown(self, text: str) -> list[re.Match[str]]:
-        """Return the paths of pictures and sounds in a message, where they exist."""
-        if self._dialogue.runner.header.projector is None:
-            return []
-        return [match for match in _PICTURE.finditer(text) if os.path.isfile(_unquoted(match[0]))]
-
     def _with_files(self, text: str) -> str:
         """Return a message with pictures and sounds in the place of their paths."""
         parts, end = [], 0
-        for match in self._shown(text):
+        takes_files = self._dialogue.runner.header.projector is not None
+        for match in _PICTURE.finditer(text):
             path = _unquoted(match[0])
-            mark = self._dialogue.attach(
-                read_medium(path), "image" if _IS_PICTURE.search(path) else "audio"
-            )
-            parts += [text[end : match.start()], mark]
-            end = match.end()
+            if os.path.isfile(path) and takes_files:
+                mark = self._attach(path, "audio" if _IS_SOUND.search(path) else "image")
+                parts += [text[end : match.start()], mark]
+                end = match.end()
+                if not self._quiet:
+                    write_note(f"the message comes with {path}")
+            elif os.path.isfile(path) or (takes_files and not _LINK.match(match[0])):
+                why = "this model takes text" if os.path.isfile(path) else "no such file"
+                write_note(f"{path}: {why}, so it gets only the name")
         return "".join([*parts, text[end:]])
+
+    def _attach(self, path: str, kind: Kind) -> str:
+        data = read_checked(path)
+        try:
+            return self._dialogue.attach(data, kind)
+        except MtkitError as error:
+            raise error.located(path) from None
 
     def _read(self, path: str) -> None:
         from mtkit.commands.arguments import read_text_file
@@ -426,11 +434,14 @@ def _show_model(runner: Runner, sampler: SamplerSettings) -> None:
         context = sticky(f"{count_part(runner.n_ctx, 'token')} of context")
         kind = file_type_name(runner.header.file)
         warmth = sticky(f"temperature {sampler.temperature:g}")
-        screen.line(*join_parts([part("name", title), kind, context, warmth]))
+        projector = runner.header.projector
+        senses = map(sticky, projector.senses if projector is not None else ())
+        screen.line(*join_parts([part("name", title), kind, context, *senses, warmth]))
 
 
-_IS_PICTURE = re.compile(r"(?i)\.(?:png|jpe?g|gif|bmp)\Z")
-_ENDINGS = r"\.(?:png|jpe?g|gif|bmp|wav|mp3|flac)"
+_SOUNDS = "wav|mp3|flac|ogg|opus|m4a"
+_ENDINGS = rf"\.(?:png|jpe?g|gif|bmp|webp|heic|avif|tiff?|{_SOUNDS})"
+_IS_SOUND, _LINK = re.compile(rf"(?i)\.(?:{_SOUNDS})\Z"), re.compile("(?i)https?://")
 _PICTURE = re.compile(
     rf"(?i)'[^'\n]+{_ENDINGS}'|\"[^\"\n]+{_ENDINGS}\"|(?<!\S)(?:\\.|[^\s'\"\\])+?{_ENDINGS}(?!\S)"
 )
@@ -440,12 +451,22 @@ _PICTURE = re.compile(
 def _unquoted(path: str) -> str:
     """Return a path without the quotes or backslashes of a shell."""
     path = path[1:-1] if path[0] in "'\"" else re.sub(r"\\(.)", r"\1", path)
+    if path[:7].lower() == "file://":
+        path = unquote(path[7:])
     return os.path.expanduser(path)
 
 
-def _path(text: str) -> str:
+def _medium_path(text: str, command: str) -> str:
+    """Return the path behind a command, as it is, or as a shell or a file manager writes it."""
+    if _LINK.match(text):
+        raise UsageError("is a link, which is not followed", source=text, hint="download the file")
+    path = _path(text, command)
+    return path if os.path.exists(path) else _unquoted(text)
+
+
+def _path(text: str, command: str) -> str:
     if not text:
-        raise UsageError("name a file", hint="/save FILE, /load FILE")
+        raise UsageError("name a file", hint=f"{command} FILE")
     return os.path.expanduser(text)
 
 

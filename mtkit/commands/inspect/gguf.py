@@ -10,7 +10,7 @@ from mtkit.commands.inspect.plan import memory_parts
 from mtkit.commands.terminal import Screen, count_part, join_parts, part, size_part, sticky
 from mtkit.inspection.document import float32_text, shape_text
 from mtkit.inspection.gguf import inspect_gguf
-from mtkit.inspection.kinds import TITLES
+from mtkit.inspection.kinds import NO_MODEL, TITLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -217,7 +217,8 @@ def _facts(report: GgufReport, *, is_alone: bool) -> Iterator[tuple[str, list[ob
     if takes := projector_row(report):
         yield "takes", join_parts([f"text, {takes[0]}", output.Escaped(takes[1])])
     if report.mix:
-        yield "memory", memory_parts(report, planned_ctx(report))
+        if report.content.kind not in NO_MODEL:
+            yield "memory", memory_parts(report, planned_ctx(report))
         total = report.weights or 1
         shares = [
             sticky(f"{mix.type} {mix.n_bytes / total:.0%} ({count_part(mix.tensors, 'tensor')})")

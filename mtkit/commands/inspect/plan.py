@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from mtkit.memory_plan.plan import Limit, Plan, PlanSettings
 
 
-_NUMBERS = ("weights", "weights_on_gpu", "repacked", "cache", "compute", "host", "most", "gpu")
+_NUMBERS = (
+    "weights",
+    "weights_on_gpu",
+    "repacked",
+    "cache",
+    "compute",
+    "projector",
+    "host",
+    "most",
+    "gpu",
+)
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
@@ -23,6 +33,7 @@ def show_plan(model: str | Source, settings: PlanSettings, *, as_json: bool) -> 
     from mtkit.base.record import replace
     from mtkit.errors import UsageError
     from mtkit.llm.header import ModelHeader
+    from mtkit.llm.media import find_projector
     from mtkit.memory_plan.plan import memory_limits
 
     if settings.n_ctx is not None and settings.n_ctx < 1:
@@ -31,18 +42,22 @@ def show_plan(model: str | Source, settings: PlanSettings, *, as_json: bool) -> 
         raise UsageError(f"is {settings.n_seq}, but must be 1 or more", field="--slots")
     kv_type, swa_full = settings.kv_type, settings.swa_full
     header = ModelHeader(model)
+    header.projector = find_projector(header.path, header.file.metadata)
     plan, whole = (header.plan(replace(settings, swa_full=full)) for full in (swa_full, True))
     allowed = memory_limits()
     if as_json:
         document = _document(plan, kv_type, allowed)
         output.write_json({**document, "swa_full": swa_full, "cache_swa_full": whole.cache})
     elif output.is_terminal():
-        _show(header.path, plan, whole.cache, kv_type, allowed)
+        path = header.projector.path if header.projector is not None else ""
+        _show(header.path, plan, whole.cache, kv_type, allowed, path)
     else:
         output.write_rows(_rows(plan, whole.cache, allowed))
 
 
-def _show(path: str, plan: Plan, whole: int, kv_type: str, allowed: list[Limit]) -> None:
+def _show(
+    path: str, plan: Plan, whole: int, kv_type: str, allowed: list[Limit], projector: str
+) -> None:
     screen = Screen()
     least = min(allowed, key=lambda limit: limit.free, default=None)
     fits = least is None or plan.most <= least.free
@@ -58,6 +73,7 @@ def _show(path: str, plan: Plan, whole: int, kv_type: str, allowed: list[Limit])
         "repacked": "weights once more, laid out for the processor; --no-repack",
         "KV cache": f"{count_part(plan.n_ctx, 'token')} of context, {kv_type}"
         + f"; {size_part(whole)} with --swa-full" * (whole > plan.cache),
+        "projector": f"{projector}, for pictures and sounds; only if it is used",
         "computing": "an estimate of half a batch, with what the program itself takes;"
         f" {size_part(plan.most - plan.host)} more are reserved",
     }
@@ -80,9 +96,10 @@ def _host_parts(plan: Plan) -> dict[str, int]:
     """Return what takes main memory; the parts add up to ``plan.host``."""
     cache = sum(layer.n_bytes for layer in plan.layers if not layer.is_on_gpu)
     weights = plan.weights - plan.weights_on_gpu
-    computing = plan.host - weights - plan.repacked - cache
-    repacked = {"repacked": plan.repacked} if plan.repacked else {}
-    return {"weights": weights, **repacked, "KV cache": cache, "computing": computing}
+    more = {"repacked": plan.repacked, "KV cache": cache, "projector": plan.projector}
+    computing = plan.host - weights - sum(more.values())
+    shown = {name: size for name, size in more.items() if size or name == "KV cache"}
+    return {"weights": weights, **shown, "computing": computing}
 
 
 def sizes_that_add(parts: Sequence[int]) -> tuple[list[str], str]:
