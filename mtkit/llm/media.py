@@ -40,6 +40,12 @@ _KINDS = {"image": "vision", "audio": "audio"}
 _PREFERRED = ("f16", "bf16", "f32", "q8_0")
 """Types of projectors' weights in names of files, as they are chosen where several fit."""
 _DIGITS = 20
+_FAMILIES = (
+    ("gemma3", "gemma3"), ("gemma4", "gemma4"), ("qwen2vl", "qwen2vl"), ("qwen2.5", "qwen2vl"),
+    ("qwen3vl", "qwen"), ("llama4", "llama4"), ("lfm2", "lfm2"),
+)  # fmt: skip
+"""How kinds of projectors begin -> how the architecture of each of their models does, where only
+one family has them: libmtmd tells only widths apart, and the text would be made up."""
 
 
 class ProjectorHeader:
@@ -61,6 +67,11 @@ class ProjectorHeader:
         if keys.get("general.architecture") != "clip":
             hint = f"{wording('--mmproj', 'mmproj')} takes the file whose name begins with mmproj"
             raise FormatError("is not a projector", source=path, hint=hint)
+        names = (
+            "clip.projector_type",
+            *(f"clip.{part}.projector_type" for part in _KINDS.values()),
+        )
+        self._projectors = [keys[name] for name in names if isinstance(keys.get(name), str)]
         self.kinds: frozenset[Kind] = frozenset(
             kind for kind, part in _KINDS.items()  # type: ignore[misc]
             if keys.get(f"clip.has_{part}_encoder") is True
@@ -84,10 +95,16 @@ class ProjectorHeader:
         words = {"image": "sees pictures", "audio": "hears sounds"}
         return [words[kind] for kind in sorted(self.kinds, reverse=True)]
 
-    def fits(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether its rows are as wide as those of a model."""
-        width = metadata.get(f"{metadata.get('general.architecture')}.embedding_length")
-        return not self.width or self.width == width
+    def misfit(self, metadata: Mapping[str, Any], model: str) -> str:
+        """Return why it is not the projector of a model; empty where it may be."""
+        architecture = str(metadata.get("general.architecture"))
+        if self.width and self.width != metadata.get(f"{architecture}.embedding_length"):
+            return f"makes rows of {self.width} numbers, which {model} does not take"
+        for kind in self._projectors:
+            family = next((own for begin, own in _FAMILIES if kind.startswith(begin)), "")
+            if not architecture.startswith(family):
+                return f"is for {family} models, and {model} is one of {architecture}"
+        return ""
 
 
 def find_projector(
@@ -107,11 +124,9 @@ def find_projector(
             option = wording("--mmproj", "mmproj")
             error.hint = error.hint or f"{option} names the projector for pictures and sounds"
             raise
-        if not header.fits(metadata):
-            raise UnsupportedError(
-                f"makes rows of {header.width} numbers, which {model} does not take",
-                source=own, hint="use the projector that was made from the same model",
-            )  # fmt: skip
+        if why := header.misfit(metadata, model):
+            hint = "use the projector that was made from the same model"
+            raise UnsupportedError(why, source=own, hint=hint)
         return header
     folder = os.path.dirname(model) or "."
     try:
@@ -125,7 +140,7 @@ def find_projector(
                 header = ProjectorHeader(os.path.join(folder, name))
             except (MtkitError, OSError):
                 continue
-            if header.kinds and header.fits(metadata):
+            if header.kinds and not header.misfit(metadata, model):
                 fitting.append(header)
     return min(fitting, key=lambda header: _rank(header.path, model), default=None)
 

@@ -21,6 +21,7 @@ from mtkit.api.generation import generate
 from mtkit.api.model import Model
 from mtkit.base.record import replace
 from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError, UsageError
+from mtkit.gguf import open_gguf
 from mtkit.llama import Context
 from mtkit.llama.media import _checked_sound, first_of, kind_of, row_of, whole_chunks
 from mtkit.llama.picture import decode_picture, size_of
@@ -312,6 +313,13 @@ def test_the_projector_is_found_beside_the_model(tmp_path: Path) -> None:
     assert find_projector(str(model), metadata, "none") is None
     with pytest.raises(UnsupportedError, match="makes rows of 64 numbers"):
         find_projector(str(model), wide, str(tmp_path / names[0]))
+    other = {"general.architecture": "qwen2vl", "qwen2vl.embedding_length": 64}
+    assert find_projector(str(model), other) is None  # of another model, as wide
+    with pytest.raises(UnsupportedError, match=r"is for gemma3 models, and .* of qwen2vl"):
+        find_projector(str(model), other, str(tmp_path / names[0]))
+    for name in (*SEEING, HEARING):
+        own = open_gguf(str(pair(name) / "model.gguf")).metadata
+        assert find_projector(str(pair(name) / "model.gguf"), own) is not None
     with pytest.raises(MtkitError, match="is not a projector"):
         ProjectorHeader(str(pair("gemma3") / "model.gguf"))
 
