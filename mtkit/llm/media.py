@@ -241,8 +241,8 @@ class Media:
         if len(parts) == 1:
             return "".join(marks) + text
         if len(parts) != len(marks) + 1:
-            files = format_count(len(marks), "file")
-            what = f"has {format_count(len(parts) - 1, 'place')} ({PLACE}) for {files}"
+            size = format_count(len(marks), "file")
+            what = f"has {format_count(len(parts) - 1, 'place')} ({PLACE}) for {size}"
             raise UsageError(what, field="prompt")
         return parts[0] + "".join(a + b for a, b in zip(marks, parts[1:], strict=True))
 

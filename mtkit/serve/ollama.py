@@ -313,7 +313,7 @@ class GenerateReply(OllamaReply):
 
     def extra(self) -> dict[str, Any]:
         """Return the tokens of prompt and answer, which the next request may send back."""
-        if not self._has_context:
+        if not self._has_context or min(self.answers.prompt(0), default=0) < 0:  # a picture's rows
             return {}
         return {"context": [*self.answers.prompt(0), *self.ids]}
 

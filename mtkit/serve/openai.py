@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from functools import partial
 
 from mtkit.chat.answer import Call, CallStart, CallText, Thought, calls_in, reasoning_in, text_in
+from mtkit.errors import UsageError
 from mtkit.serve.answer import AnswerReply, send_reply
 from mtkit.serve.bodies import Chat, Completion, schema_of, template_variables
 from mtkit.serve.conversation import messages_from_openai, tools_from_openai
@@ -428,6 +429,8 @@ async def completions(request: Request, served: ServedModel) -> Response:
         ids = [await fim.ids(single_text(prompt), fields.suffix, limit=limit) for prompt in prompts]
     else:
         ids = [await prompt_ids(served, prompt, media) for prompt in prompts]
+    if fields.echo and fields.logprobs is not None and media.chunks:
+        raise UsageError("of a prompt with pictures or sounds is not supported", field="logprobs")
     echoes = [served.spell(prompt) for prompt in ids] if fields.echo else []
     terms = Terms(
         await served.check_grammar(sampler), limit, fields.stops, fields.logprobs,

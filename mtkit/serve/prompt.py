@@ -51,6 +51,8 @@ def prompt_of(value: Any, field: str, media: RequestMedia = NO_MEDIA) -> Prompt:
     prompt: list[str | int] = []
     for part in value if isinstance(value, list) else [value]:
         if isinstance(part, dict):
+            if part.get("type") in _TYPES:
+                raise UsageError(_TEXT_ALONE, field=field)
             data = part.get(_MEDIA_FIELD)
             part = part.get(_TEXT_FIELD)
             if isinstance(part, str) and (data or (data is not None and media.media is not None)):
@@ -61,11 +63,14 @@ def prompt_of(value: Any, field: str, media: RequestMedia = NO_MEDIA) -> Prompt:
     return prompt
 
 
+_TEXT_ALONE = "pictures and sounds are not supported here; this model or route takes text"
+_TYPES = ("image_url", "input_image", "image", "input_audio")
+
+
 def _place(text: str, data: Any, field: str, media: RequestMedia) -> str:
     """Return a text with pictures and sounds, in base64, where it has libmtmd's marker."""
     if media.media is None:
-        what = "pictures and sounds are not supported here; this model or route takes text"
-        raise UsageError(what, field=field)
+        raise UsageError(_TEXT_ALONE, field=field)
     parts, data = text.split(PLACE), [data] if isinstance(data, str) else data
     if not isinstance(data, list) or len(data) != len(parts) - 1:
         raise UsageError(f"is not a list of what {PLACE} stands for in the text", field=field)

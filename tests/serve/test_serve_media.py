@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ def test_every_api_shows_the_same_picture(app: Any) -> None:
     assert answer["message"]["content"] == content
     answer = post(app, "/api/generate", {"prompt": "What?", "images": [base(SLOPE)], **options})
     assert answer.json()["response"] == content
+    assert "context" not in answer.json()  # Ollama's clients read 64 bits
     rendered = post(app, "/apply-template", {"messages": [user(picture(SLOPE), text("What?"))]})
     prompt = rendered.json()["prompt"]
     assert prompt.count(PLACE) == 1
@@ -108,6 +110,22 @@ def test_the_server_says_what_it_takes(app: Any) -> None:
     assert "vision" in post(app, "/api/show", {"model": "model"}).json()["capabilities"]
 
 
+def test_no_row_of_a_picture_is_shown_as_a_token(app: Any) -> None:
+    prompt = {"prompt_string": f"a {PLACE}", "multimodal_data": base(SLOPE)}
+    fields = {"max_tokens": 2, "echo": True, "logprobs": 1, "temperature": 0}
+    for path, more in (
+        ("/v1/completions", {**fields, "logprobs": None}),
+        ("/v1/completions", {**fields, "echo": False}),
+        ("/completion", {"n_predict": 2, "return_tokens": True, "verbose": True, "n_probs": 1}),
+    ):  # fmt: skip
+        answer = post(app, path, {"prompt": prompt, **more})
+        assert answer.status_code == 200, answer.text
+        assert not re.search(r"-\d{9}", answer.text), answer.text
+    answer = post(app, "/v1/completions", {"prompt": prompt, **fields})
+    assert answer.status_code == 400
+    assert "logprobs: of a prompt with pictures or sounds is not supported" in answer.text
+
+
 def test_completion_takes_pictures_as_llama_server_does(app: Any) -> None:
     def status(text: str, data: Any) -> int:
         prompt = {"prompt_string": text, "multimodal_data": data}
@@ -127,9 +145,10 @@ def test_completion_takes_pictures_as_llama_server_does(app: Any) -> None:
 
 def test_vectors_are_of_text_alone(app: Any) -> None:
     prompt = {"prompt_string": f"a {PLACE}", "multimodal_data": [base(SLOPE)]}
-    answer = post(app, "/embeddings", {"content": [prompt]})
-    assert answer.status_code == 400
-    assert "pictures and sounds are not supported here" in answer.text
+    for content in (prompt, picture(SLOPE)):
+        answer = post(app, "/embeddings", {"content": [content]})
+        assert answer.status_code == 400
+        assert "pictures and sounds are not supported here" in answer.text
 
 
 @pytest.mark.parametrize(
