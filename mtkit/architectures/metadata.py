@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_NUMBER = 3e38
 TOKENIZER = "tokenizer."
-_WHOLE = (TOKENIZER, "diffusion.", "clip.")
+_WHOLE = (TOKENIZER, "diffusion.", "clip.", "vision.")
 """Keys that begin so have no architecture's name in front."""
 
 

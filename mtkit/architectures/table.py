@@ -49,6 +49,7 @@ class Row(Record):
         layers: Whether a layer has it; None: every layer.
         exact: Whether the tensors of the GGUF are F32 in every file.
         half: Whether its matrices are F16 in every file.
+        patches: Whether its matrices are F16 where others are, else F32, as those of patches.
         keeps: Whether they keep the types that the folder has, whatever type was asked for.
     """
 
@@ -61,6 +62,7 @@ class Row(Record):
     exact: bool = False
     keeps: bool = False
     half: bool = False
+    patches: bool = False
 
 
 Rows = tuple[Row, ...]
@@ -212,6 +214,11 @@ def exact(*rows: Rows) -> Rows:
 def half(*rows: Rows) -> Rows:
     """Return rows whose matrices are F16 in every GGUF."""
     return tuple(replace(row, half=True) for group in rows for row in group)
+
+
+def as_patches(*rows: Rows) -> Rows:
+    """Return rows whose matrices have the type of a projector's patches."""
+    return tuple(replace(row, patches=True) for group in rows for row in group)
 
 
 def keeping(*rows: Rows) -> Rows:

@@ -9,6 +9,7 @@ Source: llama.cpp, tools/mtmd/clip.cpp (``clip_model_loader``), clip-impl.h.
 from __future__ import annotations
 
 from mtkit.architectures.projectors import KINDS, NAME, kind_in, recognize_encoders
+from mtkit.architectures.projectors.rows import LINE_END
 from mtkit.base.escape import quoted
 from mtkit.base.rules import Finding
 from mtkit.checks.loader import MISSING, SHAPE, TENSORS_PART, UNKNOWN
@@ -71,6 +72,33 @@ def _kinds(file: GgufFile) -> Iterator[Place]:
             yield key, what, file.metadata.entries[key].value_offset
 
 
+_WHISPERS = ("ultravox", "qwen2a", "qwen2.5o", "voxtral", "meralion", "musicflamingo", "glma")
+_PLACES = {
+    **dict.fromkeys(_WHISPERS, ("a.position_embd.weight", 1500, "30 seconds of sound")),
+    "minicpmv4_6": ("v.position_embd.weight", 4900, "a square of 70"),
+}
+"""Kind -> a tensor, and how many rows of it clip.cpp looks up, whatever the metadata say."""
+
+
+def _runnable(file: GgufFile) -> Iterator[Place]:
+    rows = {tensor.name: tensor.shape[-1] for tensor in file.tensors}
+    widths = {}
+    for part in _parts(file):
+        _, kind = kind_in(file.metadata, f"clip.{part}")
+        if kind == "pixtral" and LINE_END not in rows:
+            yield LINE_END, "is missing: llama.cpp does not load the file without it", None
+        name, least, what = _PLACES.get(kind, ("", 0, ""))
+        if rows.get(name, least) < least:
+            yield name, f"has {rows[name]} rows; llama.cpp takes {least}, for {what}", None
+        deep = sum(f"v.deepstack.{layer}.fc1.weight" in rows for layer in range(len(rows)))
+        own = file.metadata.get(f"clip.{part}.projection_dim")
+        if isinstance(own, int):
+            widths[part] = own * (1 + deep) if part == "vision" else own
+    if len(set(widths.values())) > 1:
+        sizes = " and ".join(f"{width} for {part}" for part, width in widths.items())
+        yield "clip.projector_type", f"its tokens are of width {sizes}: llama.cpp takes one", None
+
+
 RULES = (
     survey("projector-keys", "warning", LLAMA_CPP, "value",
            "A key that llama.cpp needs of a projector is missing or of another type. Convert the "
@@ -78,6 +106,9 @@ RULES = (
     survey("projector-kind", "warning", LLAMA_CPP, "clip.projector_type",
            "The kind of projector is unknown to this version of llama.cpp: a newer one may support "
            "it.", _kinds),
+    survey("projector-tensors", "warning", LLAMA_CPP, "tensors",
+           "llama.cpp refuses the file, or fails at the first picture or sound. Convert the whole "
+           "model's folder with mtkit convert --mmproj, not a part of it.", _runnable),
 )  # fmt: skip
 
 

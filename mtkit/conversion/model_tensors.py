@@ -171,7 +171,8 @@ def new_tensors(
             kind = tensor_type(name, shape, target, narrows=narrows)
             kind = {**PACKED, "I32": I32}[stores] if stores else kind
             kind = F32 if match.row.exact else BF16 if name in wide else kind
-            kind = F16 if match.row.half and len(shape) > 1 else kind
+            if len(shape) > 1 and (match.row.half or match.row.patches):
+                kind = F16 if match.row.half or target == F16 else F32
             if match.row.keeps and not stores and len(shape) > 1:
                 kind = _kept_type(tensors[match.folder[0]], name, shape, kind)
             kind = PACKED.get(sources[0].type, kind)  # its bits are those of the folder

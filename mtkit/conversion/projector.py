@@ -13,7 +13,15 @@ import os
 from mtkit.architectures import may_be_packed
 from mtkit.architectures.metadata import keys_of
 from mtkit.architectures.projectors import class_of_projector, describe_encoders, projector_of
-from mtkit.architectures.projectors.rows import BREAK, MODEL, PREPROCESSOR, VISION, WIDTH
+from mtkit.architectures.projectors.rows import (
+    BREAK,
+    FOLDER_LAYERS,
+    LINE_END,
+    MODEL,
+    PREPROCESSOR,
+    VISION,
+    WIDTH,
+)
 from mtkit.architectures.tensor_match import folder_matches
 from mtkit.base.escape import shown
 from mtkit.base.record import Record
@@ -40,6 +48,7 @@ _WIDTHS = dict.fromkeys(("llama", "mistral", "qwen2"), 4096)
 """model_type of a text part -> its ``hidden_size`` where config.json says none."""
 _OTHER_SHAPES = ("clip_vision_model",)
 """model_type of encoders of LLaVA that llama.cpp's converter does not take."""
+_WITH_LINE_END = ("LlavaForConditionalGeneration", "Mistral3ForConditionalGeneration")
 _LINE_END = "[IMG_BREAK]"
 _BESIDE = (MODEL, PREPROCESSOR, WIDTH, BREAK)
 _IMPLIED = (
@@ -57,6 +66,11 @@ _IMPLIED = (
     "init_pos_emb_width", "_vision_feature_layer", "multi_modal_projector_bias",
     "rope_theta", "rope_parameters", "position_embedding_size", "standardize",
     "use_clipped_linears", "output_proj_dims", "subsampling_conv_channels", "conv_kernel_size",
+    "text_hidden_size", "img_max_token_num", "max_vit_seq_len", "attention_head_dim", "embed_dim",
+    "add_patchemb_bias", "init_merger_std", "ls_init_value", "patch_temporal", "pos_emb_width",
+    "vt_num_attention_heads", "num_positions", "n_window_infer", "conv_chunksize",
+    "downsample_hidden_size", "model_patch_size", "dim_head", "conv_expansion_factor", "feat_out",
+    "ff_expansion_factor", "pos_emb_max_len", "subsampling_factor",
 )  # fmt: skip
 """Fields of an encoder that its tensors show, or that clip.cpp has fixed for its kind."""
 _USUAL: Mapping[str, object] = {
@@ -64,7 +78,15 @@ _USUAL: Mapping[str, object] = {
     "attention_chunk_size": 12, "attention_context_left": 13, "attention_context_right": 0,
     "attention_invalid_logits_value": -1e9, "attention_logit_cap": 50.0,
     "disable_merger_proj": True, "deepstack_visual_indexes": [], "gradient_clipping": 1e10,
-    "residual_weight": 0.5,
+    "residual_weight": 0.5, "layer_norm_eps": 1e-6, "use_cls_token": False,
+    "use_abs_posemb": True, "use_ln_pre": True, "use_ln_post": False, "use_rope2d": True,
+    "post_norm": True, "is_causal": False, "pos_emb_type": "divided_fixed",
+    "merge_type": "sd2_tpool", "max_n_token": 384, "max_wh_ratio": 8, "remove_prenorm": True,
+    "interpolate_mode": "bilinear", "learnable_mlp_pooling_size": 0, "cat_extra_token": 1,
+    "anyres_pooling_size": 2, "position_embedding_type": "rope", "rope_mode": "3d",
+    "apply_vit_abs_pos_embed": True, "num_soft_tokens": 280, "subsampling": "dw_striding",
+    "causal_downsampling": False, "self_attention_model": "rel_pos", "att_context_size": [-1, -1],
+    "xscaling": False, "untie_biases": True, "conv_norm_type": "batch_norm",
 }  # fmt: skip
 """Fields without effect where they have the value that clip.cpp has."""
 
@@ -103,8 +125,8 @@ def read_encoders(path: str) -> Encoders:
     beside = {
         MODEL: document, PREPROCESSOR: _preprocessor(path), WIDTH: _width(document, own=is_own),
     }  # fmt: skip
-    if is_own:
-        beside[BREAK] = _line_end(path, document[_OWN_PART])
+    if is_own or name in _WITH_LINE_END:
+        beside[BREAK] = _line_end(path, document[_OWN_PART] if is_own else {})
     try:
         projector = projector_of(name)
         return _encoders(folder, source, describe_encoders(projector, document, beside, source))
@@ -119,9 +141,12 @@ def _encoders(
     matches: list[Match] = []
     sizes: list[Dims] = []
     for part, config in parts:
-        own = list(keys_of(part.name, part.keys, config))
-        keys.update((key.name, key) for key in own)
-        dims = part.sizes({key.name: key.value for key in own} | _layers(part, config), 0)
+        own = {key.name: key for key in keys_of(part.name, part.keys, config)}
+        keys.update((key.name, key) for key in own.values() if key.type)
+        values = {name: key.value for name, key in own.items()}
+        count = values.get(f"{part.name}.{FOLDER_LAYERS}")
+        more = {f"{part.name}.block_count": count} if count else {}
+        dims = part.sizes(values | more, 0)
         skips = part.skips
         shapes = {
             tensor: stored.weight.shape
@@ -137,16 +162,17 @@ def _encoders(
         sizes.append(dims)
     notes = ["the text model stays out; mtkit convert FOLDER --to gguf writes it"]
     notes += [note for _, config in parts for note in _field_notes(config)]
+    if any(row.gguf == (LINE_END,) for part, _ in parts for row in part.rows) and not any(
+        LINE_END in match.gguf for match in matches
+    ):
+        notes.append(
+            f"{LINE_END} is left out, as the folder has no embedding of {_LINE_END}: llama.cpp "
+            "does not load the projector without it; take the whole model"
+        )
     return Encoders(
         folder, source, tuple(parts), tuple(keys.values()), tuple(matches), tuple(sizes),
         tuple(notes),
     )  # fmt: skip
-
-
-def _layers(part: Architecture, config: Config) -> dict[str, int]:
-    """Return the number of layers in the folder, where the key says fewer."""
-    count = config.whole("num_hidden_layers")
-    return {} if count is None else {f"{part.name}.block_count": count}
 
 
 def _field_notes(config: Config) -> Iterator[str]:
@@ -200,9 +226,13 @@ def _width(document: Mapping[str, Any], *, own: bool) -> Any:
 
 def _line_end(path: str, part: Mapping[str, Any]) -> Any:
     """Return the id of the token behind a line of patches; -1 in params.json asks the tokenizer."""
-    number = part.get(BREAK)
+    number = part.get(BREAK, -1)
     if type(number) is not int or number >= 0:
         return number
+    table = optional_json(path, "tokenizer_config.json").get("added_tokens_decoder")
+    for key, entry in table.items() if isinstance(table, dict) else ():
+        if isinstance(entry, dict) and entry.get("content") == _LINE_END and key.isdecimal():
+            return int(key)
     tokens = (
         (optional_json(path, "tekken.json").get("special_tokens"), "token_str", "rank"),
         (optional_json(path, "tokenizer.json").get("added_tokens"), "content", "id"),

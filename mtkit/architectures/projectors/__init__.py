@@ -50,16 +50,25 @@ KINDS = frozenset((
 """Kinds of projectors that llama.cpp runs. Source: llama.cpp, tools/mtmd/clip-impl.h."""
 _PARTS = {
     VISION: ("vision_config", "vision_encoder"),
-    AUDIO: ("whisper_config", "audio_config", "speech_config"),
+    AUDIO: ("whisper_config", "audio_config", "speech_config", "encoder_config", "encoder"),
 }
 
 
 @cache
 def projectors() -> dict[str, Projector]:
     """Return class of transformers -> its projector."""
-    from mtkit.architectures.projectors import audio, gemma4, qwen, vision
+    from mtkit.architectures.projectors import (
+        audio,
+        conformer,
+        gemma4,
+        ocr,
+        qwen,
+        towers,
+        vision,
+    )
 
-    rows = (*vision.PROJECTORS, *qwen.PROJECTORS, *audio.PROJECTORS, *gemma4.PROJECTORS)
+    modules = (vision, qwen, towers, ocr, audio, conformer, gemma4)
+    rows = (projector for module in modules for projector in module.PROJECTORS)
     return {name: projector for projector in rows for name in projector.classes}
 
 
@@ -106,6 +115,8 @@ def describe_encoders(
         names = _PARTS[part.name]
         tables = (outer.get(name) for name in names) if isinstance(outer, dict) else ()
         fields = next((table for table in tables if isinstance(table, dict)), None)
+        if projector.fields is not None:
+            fields = projector.fields(document)
         if fields is None and encoders:
             continue  # larger models of a family do not hear
         if fields is None:
@@ -136,11 +147,15 @@ def recognize_encoders(
         FormatError: The metadata lack a size.
     """
     encoders = []
-    for part, key in ((VISION, "clip.has_vision_encoder"), (AUDIO, "clip.has_audio_encoder")):
-        if metadata.get(key) is not True:
-            continue
+    flags = ((VISION, "clip.has_vision_encoder"), (AUDIO, "clip.has_audio_encoder"))
+    parts = [part for part, key in flags if metadata.get(key) is True]
+    for part in parts:
         hears = part == AUDIO
-        own = {n: s for n, s in shapes.items() if n.startswith(("a.", "mm.a.")) == hears}
+        own = {
+            name: shape
+            for name, shape in shapes.items()
+            if len(parts) == 1 or name.startswith(("a.", "mm.a.")) == hears
+        }
         _, kind = kind_in(metadata, part)
         matches = [
             match_gguf(encoder, encoder.sizes(metadata, 0), own).faults

@@ -5,8 +5,8 @@ Source: llama.cpp, conversion/ultravox.py, conversion/qwenvl.py (``Qwen25AudioMo
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Reshaped
-from mtkit.architectures.metadata import computed
+from mtkit.architectures.changes import Change, Reshaped
+from mtkit.architectures.metadata import always, computed
 from mtkit.architectures.projectors import qwen
 from mtkit.architectures.projectors.rows import (
     AUDIO,
@@ -21,7 +21,15 @@ from mtkit.architectures.projectors.rows import (
     layers,
     size_of,
 )
-from mtkit.architectures.table import Generated, Rows, exact, half, join_rows, plain, row
+from mtkit.architectures.table import (
+    Generated,
+    Rows,
+    exact,
+    half,
+    join_rows,
+    plain,
+    row,
+)
 from mtkit.base.record import replace
 
 TYPE_CHECKING = False
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures import Architecture
+    from mtkit.architectures.changes import Arrays, Shape, Shapes
     from mtkit.architectures.config import Config
     from mtkit.architectures.metadata import Dims, KeyRow
 
@@ -42,6 +51,13 @@ _SIZES = {
     "stack": size_of("mm.a.norm_pre.weight", f"{_PROJECTOR}ln_pre.weight"),
     "half": size_of("mm.a.norm_mid.weight", f"{_PROJECTOR}ln_mid.weight"),
 }
+
+
+_BLOCKS = layers(
+    f"{_TOWER}layers.{{i}}.", "a.", ln1="self_attn_layer_norm", ln2="final_layer_norm",
+    attn_q="self_attn.q_proj", attn_k="self_attn.k_proj", attn_v="self_attn.v_proj",
+    attn_out="self_attn.out_proj", ffn_up="fc1", ffn_down="fc2",
+)  # fmt: skip
 
 
 def _whisper(convolution: Callable[..., Rows] = half, norm: str = "layer_norm") -> Rows:
@@ -58,12 +74,8 @@ def _whisper(convolution: Callable[..., Rows] = half, norm: str = "layer_norm") 
         convolution(*weights),
         *biases,
         row(f"{_TOWER}{norm}", "a.post_ln", "embd"),
-        layers(
-            f"{_TOWER}layers.{{i}}.", "a.", ln1="self_attn_layer_norm", ln2="final_layer_norm",
-            attn_q="self_attn.q_proj", attn_k="self_attn.k_proj", attn_v="self_attn.v_proj",
-            attn_out="self_attn.out_proj", ffn_up="fc1", ffn_down="fc2",
-        ),
-    )  # fmt: skip
+        _BLOCKS,
+    )
 
 
 _POSITIONS = plain(f"{_TOWER}embed_positions.weight", "a.position_embd.weight", "position embd")
@@ -119,6 +131,50 @@ _MERALION = encoder(
 )  # fmt: skip
 
 
+class _BothRows(Change):
+    """Two rows of one tensor, a tensor each in the GGUF."""
+
+    keeps_order = False
+
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
+        """Return the shape of both."""
+        return [(2, *shapes[0])]
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Take them apart."""
+        return list(arrays[0])
+
+
+_GLM = "audio_encoder."
+
+
+def _glm_name(name: str) -> str:
+    parts = (("whisper.", _TOWER), ("layer_norm.", f"{_PROJECTOR}ln_pre."),
+             ("adapting.0.", f"{_PROJECTOR}linear_1."), ("adapting.2.", f"{_PROJECTOR}linear_2."),
+             ("audio_bos_eos_token.", "audio_bos_eos_token."))  # fmt: skip
+    for old, new in parts:
+        if name.startswith(_GLM + old):
+            return new + name.removeprefix(_GLM + old)
+    return name
+
+
+_GLMASR = encoder(
+    AUDIO, "GlmasrModel",
+    (*_KEYS, kind("glma"), _stacked(lambda config: config.table(MODEL).count("merge_factor"))),
+    join_rows(
+        tuple(replace(part, optional="post_ln" in part.gguf[0]) for part in _whisper()
+              if not part.optional),
+        tuple(part for part in _whisper() if part.optional),
+        _POSITIONS,
+        row(f"{_PROJECTOR}ln_pre", "mm.a.norm_pre", "embd"),
+        _TWO,
+        plain("audio_bos_eos_token.weight", "v.boi v.eoi", "out, out", _BothRows()),
+    ),
+    (_TOWER, _PROJECTOR, "audio_bos_eos_token."), sizes={**_SIZES, "long": _long},
+    defaults={"num_mel_bins": 128}, renamed=_glm_name,
+)  # fmt: skip
+
+
 def _sinusoids(config: Config, dims: Dims) -> Any:
     """Return the positions of Qwen2.5-Omni, which no folder has."""
     import numpy as np
@@ -128,6 +184,9 @@ def _sinusoids(config: Config, dims: Dims) -> Any:
     steps = np.exp(-step * np.arange(half_width, dtype=np.float32)).astype(np.float32)
     turns = np.arange(1500)[:, None] * steps[None, :]
     return np.concatenate([np.sin(turns), np.cos(turns)], 1).astype(np.float32)
+
+
+_SINUSOIDS = (Generated("a.position_embd.weight", "1500 embd", _sinusoids),)
 
 
 def _spoken(name: str) -> str:
@@ -145,8 +204,40 @@ _OMNI_HEARS = replace(
         (_TOWER,), sizes=_SIZES, defaults={"num_mel_bins": 128}, renamed=_spoken,
         without=("audio_bos_eos_token",),
     ),
-    generated=(Generated("a.position_embd.weight", "1500 embd", _sinusoids),),
+    generated=_SINUSOIDS,
 )  # fmt: skip
+
+
+def _qwen3(classes: str) -> Architecture:
+    """Return the encoder of Qwen3-ASR and Qwen3-Omni: convolutions over both axes, no mean."""
+    convolutions = join_rows(*(
+        (*half(plain(f"{_TOWER}conv2d{number}.weight", f"a.conv2d.{number}.weight",
+                     f"down {width} 3 3")),
+         *plain(f"{_TOWER}conv2d{number}.bias", f"a.conv2d.{number}.bias", "down 1 1",
+                Reshaped("down")))
+        for number, width in ((1, "1"), (2, "down"), (3, "down"))
+    ))  # fmt: skip
+    part = encoder(
+        AUDIO, classes, (*_KEYS, always("projector_type", "string", "qwen3a")),
+        join_rows(
+            convolutions,
+            half(row(f"{_TOWER}conv_out", "a.conv_out", "embd flat")),
+            row(f"{_TOWER}ln_post", "a.post_ln", "embd"),
+            _BLOCKS,
+            row(f"{_TOWER}proj1", "mm.a.mlp.1", "mm embd"),
+            row(f"{_TOWER}proj2", "mm.a.mlp.2", "out mm"),
+        ),
+        (_TOWER,),
+        sizes={**_SIZES, "mm": size_of("mm.a.mlp.1.weight", f"{_TOWER}proj1.weight"),
+               "down": size_of("a.conv2d.1.weight", f"{_TOWER}conv2d1.weight"),
+               "flat": size_of("a.conv_out.weight", f"{_TOWER}conv_out.weight", axis=1)},
+        defaults={"num_mel_bins": 128}, renamed=_spoken,
+    )  # fmt: skip
+    return replace(part, generated=_SINUSOIDS)
+
+
+_OMNI3 = "Qwen3OmniMoeForConditionalGeneration"
+_ASR = _qwen3("Qwen3ASRForConditionalGeneration")
 
 PROJECTORS = (
     *(
@@ -161,10 +252,13 @@ PROJECTORS = (
                 "VoxtralForConditionalGeneration", "voxtral", _TWO, _stacked(lambda _: 4)
             ),
             _MERALION,
+            _GLMASR,
             _whisper_part(
                 "AudioFlamingo3ForConditionalGeneration", "musicflamingo", _TWO, convolution=exact
             ),
         )
     ),
     Projector(("Qwen2_5OmniModel",), (_OMNI_SEES, _OMNI_HEARS), "thinker_config"),
+    Projector(_ASR.classes, (_ASR,), "thinker_config"),
+    Projector((_OMNI3,), (qwen.omni(_OMNI3), _qwen3(_OMNI3)), "thinker_config"),
 )  # fmt: skip

@@ -7,7 +7,9 @@ Source: llama.cpp, conversion/gemma.py (``Gemma4VisionAudioModel``).
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Computed, Reshaped
+from math import isqrt
+
+from mtkit.architectures.changes import Change, Computed, Reshaped
 from mtkit.architectures.metadata import always, computed, with_keys
 from mtkit.architectures.projectors.rows import (
     AUDIO,
@@ -16,6 +18,7 @@ from mtkit.architectures.projectors.rows import (
     VISION_KEYS,
     Projector,
     TilesLast,
+    counted,
     encoder,
     epsilon,
     layers,
@@ -26,6 +29,9 @@ from mtkit.architectures.table import Rows, block, exact, join_rows, plain, row
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from mtkit.architectures.changes import Arrays, Shape, Shapes
+    from mtkit.architectures.metadata import Dims
 
 _CLASS = "Gemma4ForConditionalGeneration"
 _SEES, _HEARS = "model.vision_tower.", "model.audio_tower."
@@ -162,4 +168,81 @@ _HEARING = encoder(
     defaults={"hidden_size": 1024, "num_hidden_layers": 12, "num_attention_heads": 8},
     renamed=_renamed,
 )  # fmt: skip
-PROJECTORS = (Projector((_CLASS,), (_SEEING, _HEARING)),)
+
+
+class _ColorsFirst(Change):
+    """Lines of pixels with the colors last, which llama.cpp has first; a bias likewise."""
+
+    keeps_order = False
+
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
+        """Return the same shape."""
+        return list(shapes)
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Move the colors."""
+        import numpy as np
+
+        (array,) = arrays
+        side = isqrt(array.shape[-1] // 3)
+        square = array.reshape(*array.shape[:-1], side, side, 3)
+        return [np.moveaxis(square, -1, -3).reshape(array.shape)]
+
+
+class _AxesFirst(Change):
+    """Positions with the two axes of a picture second, which the GGUF has first."""
+
+    keeps_order = False
+
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
+        """Return the shape with both axes exchanged."""
+        first, second, *rest = shapes[0]
+        return [(second, first, *rest)]
+
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
+        """Exchange them."""
+        return [arrays[0].swapaxes(0, 1)]
+
+
+_UNIFIED, _EMBEDDER = "Gemma4UnifiedForConditionalGeneration", "model.vision_embedder."
+_PLACES = f"{_EMBEDDER}pos_embedding.weight"
+_NONE = tuple(
+    always(name, "u32", 0)
+    for name in ("feed_forward_length", "block_count", "attention.head_count")
+)
+"""There is no transformer."""
+_UNIFIED_SEEING = encoder(
+    VISION, _UNIFIED,
+    (*with_keys(VISION_KEYS, always("image_size", "u32", 224),
+                counted("embedding_length", "mm_embed_dim"), *_NONE),
+     always("projector_type", "string", "gemma4uv"), epsilon(1e-6)),
+    join_rows(
+        row(f"{_EMBEDDER}patch_dense", "v.patch_embd", "embd lines", _ColorsFirst(), bias=False),
+        plain(f"{_EMBEDDER}patch_dense.bias", "v.patch_embd.bias", "embd", optional=True),
+        row(f"{_EMBEDDER}patch_ln1", "v.patch_norm.1", "lines", _ColorsFirst()),
+        row(f"{_EMBEDDER}patch_ln2", "v.patch_norm.2", "embd"),
+        row(f"{_EMBEDDER}pos_norm", "v.patch_norm.3", "embd"),
+        plain(_PLACES, "v.position_embd.weight", "2 position embd", _AxesFirst()),
+        row("model.embed_vision.embedding_projection", "mm.input_projection", "out embd",
+            bias=False),
+    ),
+    (_EMBEDDER, "model.embed_vision."),
+    sizes={"lines": size_of("v.patch_embd.weight", f"{_EMBEDDER}patch_dense.weight", axis=1),
+           "position": lambda dims: size_of("v.position_embd.weight", axis=1)(dims)
+           or size_of(_PLACES)(dims)},
+    defaults={"patch_size": 16},
+    renamed=lambda name: f"{name}.weight" if name.endswith("pos_embedding") else name,
+)  # fmt: skip
+_UNIFIED_HEARING = encoder(
+    AUDIO, _UNIFIED,
+    (*with_keys(AUDIO_KEYS, counted("embedding_length", "audio_embed_dim"), *_NONE),
+     always("projector_type", "string", "gemma4ua"),
+     computed("num_mel_bins", "u32", lambda config: config.whole("input_feat_size") or 128),
+     epsilon(1e-6)),
+    row("model.embed_audio.embedding_projection", "mm.a.input_projection", "out embd", bias=False),
+    ("model.embed_audio.",),
+)  # fmt: skip
+PROJECTORS = (
+    Projector((_CLASS,), (_SEEING, _HEARING)),
+    Projector((_UNIFIED,), (_UNIFIED_SEEING, _UNIFIED_HEARING)),
+)

@@ -22,11 +22,14 @@ from mtkit.architectures.projectors.rows import (
     frames,
     kind,
     layers,
+    limit,
+    merge_size,
     positions,
     size_of,
     split_qkv,
 )
 from mtkit.architectures.table import Rows, join_rows, optional, row
+from mtkit.base.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +87,7 @@ _ROWS2, _SIZES2 = qwen_merger(
     layers("visual.blocks.{i}.", ffn_up="mlp.fc1", ffn_down="mlp.fc2"), "fc1"
 )
 _QWEN2 = encoder(
-    VISION, "Qwen2VLForConditionalGeneration",
+    VISION, "Qwen2VLForConditionalGeneration Qwen2VLModel Sarashina2VisionForCausalLM",
     (*with_keys(_QWEN_KEYS, counted("embedding_length", "embed_dim"),
                 counted("feed_forward_length", "hidden_size")),
      kind("qwen2vl_merger"), always("attention.layer_norm_epsilon", "f32", 1e-6)),
@@ -186,6 +189,27 @@ _QWEN3 = encoder(
     renamed=_without_model,
     rows_of=_qwen3_rows,
 )  # fmt: skip
+
+
+def _omni_name(name: str) -> str:
+    """Return a name of Qwen3-Omni's as Qwen3-VL has it."""
+    new = name.removeprefix("thinker.")
+    if new.startswith(("visual.merger", "visual.deepstack_merger_list.")):
+        new = new.replace(".merger_list.", ".deepstack_merger_list.").replace(".ln_q.", ".norm.")
+        new = new.replace(".mlp.0.", ".linear_fc1.").replace(".mlp.2.", ".linear_fc2.")
+    return new
+
+
+def omni(name: str) -> Architecture:
+    """Return the encoder of Qwen3-Omni, as a part beside another."""
+    own = always("projector_type", "string", "qwen3vl_merger")
+    keys = tuple(own if key.name == "clip.projector_type" else key for key in _QWEN3.keys)
+    return replace(
+        _QWEN3, classes=(name,), keys=keys, renamed=_omni_name,
+        skips=lambda tensor, _: not _omni_name(tensor).startswith("visual."),
+    )  # fmt: skip
+
+
 _GLM4_KEYS = (
     *with_keys(_QWEN_KEYS, counted("image_size")),
     *activation(required=False),
@@ -241,7 +265,7 @@ _GLM4 = _glm(
 )
 _GLM5 = _glm(
     "Glm5NextForConditionalGeneration", kind("glm5v"),
-    computed("spatial_merge_size", "u32", lambda config: config.whole("spatial_merge_size") or 2),
+    merge_size(2),
     computed("swiglu_clamp", "f32", lambda config: config.number("swiglu_limit")),
     computed("image_min_pixels", "u32", _pixels("min_image_tokens")),
     computed("image_max_pixels", "u32", _pixels("max_image_tokens")),
@@ -267,13 +291,9 @@ _LING = encoder(
 )  # fmt: skip
 
 
-def _limit(name: str) -> KeyRow:
-    return computed(f"image_{name}", "u32", lambda config: config.table(PREPROCESSOR).count(name))
-
-
 _EXAONE = encoder(
     VISION, "Exaone4_5_ForConditionalGeneration",
-    (*_QWEN_KEYS, kind("exaone4_5"), SILU, _limit("min_pixels"), _limit("max_pixels"),
+    (*_QWEN_KEYS, kind("exaone4_5"), SILU, limit("min_pixels"), limit("max_pixels"),
      computed("attention.head_count_kv", "u32", lambda config: config.whole("num_key_value_heads")),
      epsilon(1e-6, "rms_norm_eps"),
      computed("window_size", "u32", lambda config: config.whole("window_size")),

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from mtkit.architectures.changes import SAME, Change, Split
 from mtkit.architectures.metadata import always, computed
-from mtkit.architectures.table import Architecture, Rows, block, plain, row
+from mtkit.architectures.table import Architecture, Rows, block, join_rows, plain, row
 from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from mtkit.architectures.changes import Arrays, Shape, Shapes
@@ -29,6 +29,10 @@ NAME = "clip"
 """The architecture of all projectors in a GGUF."""
 VISION, AUDIO = "clip.vision", "clip.audio"
 MODEL, PREPROCESSOR, WIDTH, BREAK = "model", "preprocessor", "text_width", "image_break_token_id"
+LINE_END = "v.token_embd.img_break"
+"""The tensor with what stands behind a line of patches, without which clip.cpp loads no Pixtral."""
+FOLDER_LAYERS = "folder_layers"
+"""No key: how many layers there are in the folder, and in the GGUF, where the key says fewer."""
 _LAYERS = (
     "n_layers", "num_hidden_layers", "n_layer", "num_layers", "depth", "layers", "encoder_layers",
     "vt_num_hidden_layers",
@@ -42,11 +46,13 @@ class Projector(Record):
         classes: Names in ``architectures`` of config.json, or of its vision_config.
         parts: Its encoders.
         place: Object of config.json that holds those of the parts; empty: config.json itself.
+        fields: Gives the fields of the part by the whole config.json, where no object has them.
     """
 
     classes: tuple[str, ...]
     parts: tuple[Architecture, ...]
     place: str = ""
+    fields: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] | None = None
 
 
 def counted(name: str, *fields: str) -> KeyRow:
@@ -74,6 +80,30 @@ def scale(value: Callable[[Config], Any]) -> KeyRow:
     return computed("projector.scale_factor", "u32", value)
 
 
+def row_scale() -> KeyRow:
+    """Return the row of how many patches of a side a token takes, where that is not the usual 4."""
+
+    def value(config: Config) -> int | None:
+        tokens = config.table(PREPROCESSOR).whole("image_seq_length")
+        side = int((256 if tokens is None else tokens) ** 0.5)
+        factor = config.count("image_size") // config.count("patch_size") // max(side, 1)
+        return factor if factor > 0 and factor != 4 else None
+
+    return scale(value)
+
+
+def limit(name: str) -> KeyRow:
+    """Return the row of the least or the most pixels, which the preprocessor says."""
+    return computed(f"image_{name}", "u32", lambda config: config.table(PREPROCESSOR).count(name))
+
+
+def merge_size(default: int) -> KeyRow:
+    """Return the row of how many patches of a side are merged into one."""
+    return computed(
+        "spatial_merge_size", "u32", lambda config: config.whole("spatial_merge_size") or default
+    )
+
+
 def first_side(config: Config, name: str) -> int:
     """Return a number that may be that of each side of a square."""
     value = config.get(name)
@@ -82,10 +112,21 @@ def first_side(config: Config, name: str) -> int:
     return config.count(name)
 
 
-def _colors(name: str) -> KeyRow:
+MEAN, STANDARD_DEVIATION = (
+    [0.48145466, 0.4578275, 0.40821073],
+    [0.26862954, 0.26130258, 0.27577711],
+)
+"""Those of CLIP. Source: mistral_common (``DATASET_MEAN``)."""
+
+
+def colors(name: str, default: Sequence[float] | None = None) -> KeyRow:
+    """Return the row of three numbers, one a color, of the preprocessor."""
+
     def value(config: Config) -> list[float]:
         table = config.table(PREPROCESSOR)
         numbers = table.get(name)
+        if numbers is None and default is not None:
+            return list(default)
         is_list = isinstance(numbers, list) and len(numbers) == 3
         if not is_list or not all(type(n) in (int, float) and abs(n) < 3e38 for n in numbers):
             raise table.wrong("is not three numbers; preprocessor_config.json has them", name)
@@ -125,8 +166,8 @@ VISION_KEYS = (
         "attention.head_count", "num_attention_heads", "num_heads", "heads",
         "vt_num_attention_heads",
     ),
-    _colors("image_mean"),
-    _colors("image_std"),
+    colors("image_mean"),
+    colors("image_std"),
 )  # fmt: skip
 AUDIO_KEYS = (
     always("clip.has_audio_encoder", "bool", True),
@@ -235,6 +276,37 @@ POSITION = "v.position_embd.weight"
 def positions(folder: str) -> Rows:
     """Return the row of the learned positions."""
     return plain(f"{folder}.weight", POSITION, "position embd")
+
+
+def siglip(
+    tower: str, change: Change = SAME, out: str = "out_proj", *, norm: bool = True,
+    places: bool = True, patch: str = "embd 3 patch patch",
+) -> Rows:  # fmt: skip
+    """Return the rows of SigLIP.
+
+    Args:
+        norm: Whether there is one behind the layers.
+        places: Whether positions are learned.
+        patch: Axes of the patches.
+    """
+    name = f"{tower}embeddings.patch_embedding"
+    return join_rows(
+        plain(f"{name}.weight", "v.patch_embd.weight", patch, change),
+        plain(f"{name}.bias", "v.patch_embd.bias", "embd", optional=True),
+        positions(f"{tower}embeddings.position_embedding") if places else (),
+        row(f"{tower}post_layernorm", "v.post_ln", "embd") if norm else (),
+        layers(
+            f"{tower}encoder.layers.{{i}}.", ln1="layer_norm1", ln2="layer_norm2",
+            attn_q="self_attn.q_proj", attn_k="self_attn.k_proj", attn_v="self_attn.v_proj",
+            attn_out=f"self_attn.{out}", ffn_up="mlp.fc1", ffn_down="mlp.fc2",
+        ),
+    )  # fmt: skip
+
+
+def siglip_sizes(tower: str, **more: Callable[[Dims], int]) -> Sizes:
+    """Return the sizes of SigLIP and others."""
+    folder = f"{tower}embeddings.position_embedding.weight"
+    return {"position": size_of(POSITION, folder), **more}
 
 
 def encoder(

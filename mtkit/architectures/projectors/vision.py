@@ -6,15 +6,19 @@ transformers, the configurations of the encoders.
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import PLUS_ONE, SAME, Change, Permuted
+from mtkit.architectures.changes import PLUS_ONE, Change, Permuted
 from mtkit.architectures.metadata import always, computed, with_keys
 from mtkit.architectures.projectors.rows import (
     BREAK,
+    FOLDER_LAYERS,
     GELU,
+    LINE_END,
+    MEAN,
     MODEL,
     POSITION,
     PREPROCESSOR,
     SILU,
+    STANDARD_DEVIATION,
     VISION,
     VISION_KEYS,
     Projector,
@@ -26,7 +30,10 @@ from mtkit.architectures.projectors.rows import (
     layers,
     patches,
     positions,
+    row_scale,
     scale,
+    siglip,
+    siglip_sizes,
     size_of,
     split_qkv,
 )
@@ -41,26 +48,6 @@ if TYPE_CHECKING:
     from mtkit.architectures.changes import Arrays, Shape, Shapes
     from mtkit.architectures.config import Config
     from mtkit.architectures.metadata import Dims, KeyRow
-    from mtkit.architectures.projectors.rows import Sizes
-
-
-def _siglip(tower: str, change: Change = SAME, out: str = "out_proj") -> Rows:
-    """Return the rows of SigLIP."""
-    return join_rows(
-        patches(f"{tower}embeddings.patch_embedding", change),
-        positions(f"{tower}embeddings.position_embedding"),
-        row(f"{tower}post_layernorm", "v.post_ln", "embd"),
-        layers(
-            f"{tower}encoder.layers.{{i}}.", ln1="layer_norm1", ln2="layer_norm2",
-            attn_q="self_attn.q_proj", attn_k="self_attn.k_proj", attn_v="self_attn.v_proj",
-            attn_out=f"self_attn.{out}", ffn_up="mlp.fc1", ffn_down="mlp.fc2",
-        ),
-    )  # fmt: skip
-
-
-def _siglip_sizes(tower: str, **more: Callable[[Dims], int]) -> Sizes:
-    folder = f"{tower}embeddings.position_embedding.weight"
-    return {"position": size_of(POSITION, folder), **more}
 
 
 def _exact_embeddings(rows: Rows) -> Rows:
@@ -73,25 +60,18 @@ def _exact_embeddings(rows: Rows) -> Rows:
 _SIGLIP = "vision_tower.vision_model."
 
 
-def _gemma3_scale(config: Config) -> int | None:
-    tokens = config.table(PREPROCESSOR).whole("image_seq_length")
-    side = int((256 if tokens is None else tokens) ** 0.5)
-    factor = config.count("image_size") // config.count("patch_size") // max(side, 1)
-    return factor if factor > 0 and factor != 4 else None
-
-
 _GEMMA3 = encoder(
     VISION, "Gemma3ForConditionalGeneration",
-    (*VISION_KEYS, kind("gemma3"), epsilon(1e-6), GELU, scale(_gemma3_scale)),
+    (*VISION_KEYS, kind("gemma3"), epsilon(1e-6), GELU, row_scale()),
     join_rows(
-        _exact_embeddings(_siglip(_SIGLIP)),
+        _exact_embeddings(siglip(_SIGLIP)),
         half(plain("multi_modal_projector.mm_input_projection.weight",
                    "mm.input_projection.weight", "embd out")),
         row("multi_modal_projector.mm_soft_emb_norm", "mm.soft_emb_norm", "embd", PLUS_ONE,
             bias=False),
     ),
     ("vision_tower.", "multi_modal_projector."),
-    sizes=_siglip_sizes(_SIGLIP),
+    sizes=siglip_sizes(_SIGLIP),
     defaults={"layer_norm_eps": 1e-6, "image_size": 224, "patch_size": 16, "hidden_size": 768,
               "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12},
     renamed=lambda name: name.replace("_weight", ".weight"),
@@ -112,11 +92,11 @@ def _idefics(name: str, defaults: dict[str, Any]) -> Architecture:
          scale(lambda config: config.table(MODEL).whole("scale_factor") or 2),
          computed("preproc_image_size", "u32", _longest_edge)),
         join_rows(
-            _exact_embeddings(_siglip(tower)),
+            _exact_embeddings(siglip(tower)),
             row("model.connector.modality_projection.proj", "mm.model.fc", "out tile", bias=False),
         ),
         (tower, "model.connector."),
-        sizes=_siglip_sizes(tower),
+        sizes=siglip_sizes(tower),
         defaults={**defaults, "layer_norm_eps": 1e-6, "image_size": 224, "patch_size": 32,
                   "num_hidden_layers": 12},
     )  # fmt: skip
@@ -142,16 +122,17 @@ _LFM2 = encoder(
     VISION, "Lfm2VlForConditionalGeneration",
     (*with_keys(VISION_KEYS, always("image_size", "u32", 256),
                 computed("block_count", "u32", _last_layers)),
+     computed(FOLDER_LAYERS, "", lambda config: config.count("num_hidden_layers")),
      kind("lfm2"), epsilon(1e-6), GELU,
      scale(lambda config: config.table(MODEL).whole("downsample_factor") or 2)),
     join_rows(
-        _siglip(_SIGLIP, TilesLast()),
+        siglip(_SIGLIP, TilesLast()),
         optional(row("multi_modal_projector.layer_norm", "mm.input_norm", "tile")),
         row("multi_modal_projector.linear_1", "mm.1", "mm tile"),
         row("multi_modal_projector.linear_2", "mm.2", "out mm"),
     ),
     ("vision_tower.", "multi_modal_projector."),
-    sizes=_siglip_sizes(
+    sizes=siglip_sizes(
         _SIGLIP, mm=size_of("mm.1.weight", "multi_modal_projector.linear_1.weight")
     ),
     defaults={"layer_norm_eps": 1e-6, "patch_size": 16, "hidden_size": 768,
@@ -170,7 +151,7 @@ _MINICPM = encoder(
      computed("wa_layer_indexes", "i32[]", lambda config: [
          config.table(MODEL).whole("insert_layer_id") or config.whole("insert_layer_id") or 6])),
     join_rows(
-        _siglip("model.vision_tower."),
+        siglip("model.vision_tower."),
         optional(
             row(f"{_MERGER}layer_norm1", "v.vit_merger.ln1", "embd"),
             *(row(f"{_MERGER}self_attn.{name}", f"v.vit_merger.attn_{key}", "embd embd")
@@ -185,7 +166,7 @@ _MINICPM = encoder(
         row("model.merger.mlp.0.linear_2", "mm.down", "out mm"),
     ),
     ("model.vision_tower.", "model.merger."),
-    sizes=_siglip_sizes(
+    sizes=siglip_sizes(
         "model.vision_tower.",
         window=size_of("v.vit_merger.ds_ffn_up.weight", f"{_MERGER}linear_1.weight"),
         mm=size_of("mm.up.weight", "model.merger.mlp.0.linear_1.weight"),
@@ -211,12 +192,12 @@ _JANUS = encoder(
     (*with_keys(VISION_KEYS, computed("feed_forward_length", "u32", _janus_width)),
      kind("janus_pro"), epsilon(1e-6), *activation(required=False)),
     join_rows(
-        _siglip("model.vision_model.", out="projection_layer"),
+        siglip("model.vision_model.", out="projection_layer"),
         row("model.aligner.fc1", "mm.0", "out embd"),
         row("model.aligner.hidden_layers.0", "mm.1", "out out"),
     ),
     ("model.vision_model.", "model.aligner."),
-    sizes=_siglip_sizes("model.vision_model."),
+    sizes=siglip_sizes("model.vision_model."),
     defaults={"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
               "patch_size": 16, "image_size": 384, "layer_norm_eps": 1e-6, "hidden_act": "gelu"},
 )  # fmt: skip
@@ -258,32 +239,6 @@ def _permuted(blocks: str) -> Rows:
     )  # fmt: skip
 
 
-def _pixtral(classes: str, key: KeyRow) -> Architecture:
-    projector = "multi_modal_projector."
-    adapter = (f"{projector}linear_1", f"{projector}linear_2", f"{projector}norm",
-               f"{projector}patch_merger.merging_layer")  # fmt: skip
-    blocks = "vision_tower.transformer.layers.{i}."
-    return encoder(
-        VISION, classes,
-        (*VISION_KEYS, key, epsilon(1e-5), *activation(required=True),
-         computed("spatial_merge_size", "u32",
-                  lambda config: config.table(MODEL).whole("spatial_merge_size"))),
-        join_rows(_pixtral_rows("vision_tower.", adapter, _PIXTRAL), _permuted(blocks)),
-        ("vision_tower.", projector),
-        sizes={"mm": size_of("mm.1.weight", f"{projector}linear_1.weight")},
-        defaults={"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
-                  "num_attention_heads": 16, "image_size": 1024, "patch_size": 16,
-                  "hidden_act": "gelu"},
-        renamed=lambda name: name.replace("model.vision_encoder.", "vision_tower.").replace(
-            "model.vision_projection.", projector),
-    )  # fmt: skip
-
-
-_MISTRAL = _pixtral("LlavaForConditionalGeneration Mistral3ForConditionalGeneration",
-                    kind("pixtral"))  # fmt: skip
-_LIGHTON = _pixtral("LightOnOCRForConditionalGeneration", kind("lightonocr"))
-
-
 class _PickedRow(Change):
     """One row of the text model's embedding: that of the token that ends a line of patches."""
 
@@ -301,11 +256,48 @@ class _PickedRow(Change):
         return [arrays[0][self._token]]
 
 
-_OWN_TABLE = "tok_embeddings.weight"
+_TABLE, _OWN_TABLE = "language_model.model.embed_tokens.weight", "tok_embeddings.weight"
 
 
-def _line_end(token: int) -> Rows:
-    return plain(_OWN_TABLE, "v.token_embd.img_break", "out", _PickedRow(token), optional=True)
+def _line_end(table: str, config: Config | None = None) -> Rows:
+    change = _PickedRow(config.count(BREAK) if config else 0)
+    return plain(table, LINE_END, "out", change, optional=True)
+
+
+def _pixtral(classes: str, key: KeyRow, more: Rows = ()) -> Architecture:
+    projector = "multi_modal_projector."
+    adapter = (f"{projector}linear_1", f"{projector}linear_2", f"{projector}norm",
+               f"{projector}patch_merger.merging_layer")  # fmt: skip
+    blocks = "vision_tower.transformer.layers.{i}."
+    rows = join_rows(_pixtral_rows("vision_tower.", adapter, _PIXTRAL), _permuted(blocks))
+    return encoder(
+        VISION, classes,
+        (*VISION_KEYS, key, epsilon(1e-5), *activation(required=True),
+         computed("spatial_merge_size", "u32",
+                  lambda config: config.table(MODEL).whole("spatial_merge_size"))),
+        join_rows(rows, more),
+        ("vision_tower.", projector, *(part.folder[0] for part in more)),
+        sizes={"mm": size_of("mm.1.weight", f"{projector}linear_1.weight"),
+               "vocabulary": size_of(_TABLE)},
+        defaults={"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
+                  "num_attention_heads": 16, "image_size": 1024, "patch_size": 16,
+                  "hidden_act": "gelu"},
+        renamed=_pixtral_name,
+        rows_of=(lambda config: join_rows(rows, _line_end(_TABLE, config))) if more else None,
+    )  # fmt: skip
+
+
+def _pixtral_name(name: str) -> str:
+    if name == "model.language_model.embed_tokens.weight":
+        return _TABLE
+    new = name.replace("model.vision_encoder.", "vision_tower.")
+    return new.replace("model.vision_projection.", "multi_modal_projector.")
+
+
+# The converter leaves the line's end out, without which llama.cpp does not load the file.
+_MISTRAL = _pixtral("LlavaForConditionalGeneration Mistral3ForConditionalGeneration",
+                    kind("pixtral"), _line_end(_TABLE))  # fmt: skip
+_LIGHTON = _pixtral("LightOnOCRForConditionalGeneration", kind("lightonocr"))
 
 
 _OWN_ROWS = _pixtral_rows(
@@ -314,27 +306,22 @@ _OWN_ROWS = _pixtral_rows(
      "patch_merger.merging_layer"),
     _PIXTRAL_OWN,
 )  # fmt: skip
-_MEAN, _DEVIATION = (
-    [0.48145466, 0.4578275, 0.40821073],
-    [0.26862954, 0.26130258, 0.27577711],
-)
-"""Those of CLIP. Source: mistral_common (``DATASET_MEAN``)."""
 OWN_PIXTRAL = encoder(
     VISION, "PixtralModel",
-    (*with_keys(VISION_KEYS, always("image_mean", "f32[]", _MEAN),
-                always("image_std", "f32[]", _DEVIATION)),
+    (*with_keys(VISION_KEYS, always("image_mean", "f32[]", MEAN),
+                always("image_std", "f32[]", STANDARD_DEVIATION)),
      kind("pixtral"), SILU,
      computed("attention.layer_norm_epsilon", "f32",
               lambda config: config.table(MODEL).number("norm_eps")),
      computed("clip.rope.freq_base", "f32", lambda config: config.number("rope_theta")),
      computed("spatial_merge_size", "u32", lambda config: config.count("spatial_merge_size")
               if config.text("mm_projector_id") == "patch_merge" else None)),
-    join_rows(_OWN_ROWS, _line_end(0)),
+    join_rows(_OWN_ROWS, _line_end(_OWN_TABLE)),
     ("vision_encoder.", "vision_language_adapter.", "patch_merger.", "pre_mm_projector_norm",
      _OWN_TABLE),
     sizes={"mm": size_of("mm.1.weight", "vision_language_adapter.w_in.weight"),
            "vocabulary": size_of(_OWN_TABLE)},
-    rows_of=lambda config: join_rows(_OWN_ROWS, _line_end(config.count(BREAK))),
+    rows_of=lambda config: join_rows(_OWN_ROWS, _line_end(_OWN_TABLE, config)),
 )  # fmt: skip
 
 
