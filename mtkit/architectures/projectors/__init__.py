@@ -48,6 +48,12 @@ KINDS = frozenset((
     "qwen3tts_spkenc", "qwen3tts_gen", "pockettts_spkenc", "pockettts_gen", "muse-glimmer",
 ))  # fmt: skip
 """Kinds of projectors that llama.cpp runs. Source: llama.cpp, tools/mtmd/clip-impl.h."""
+_CONVERTERS = frozenset((
+    "Gemma3nForConditionalGeneration", "Granite4VisionForConditionalGeneration",
+    "MiMoV2ForCausalLM", "NemotronH_Nano_VL_V2", "RADIOModel", "Dots3NoteForCausalLM",
+    "Dots3NoteForConditionalGeneration", "PocketTTSModel", "Qwen3TTSForConditionalGeneration",
+))  # fmt: skip
+"""Classes whose projectors llama.cpp's converter alone writes."""
 _PARTS = {
     VISION: ("vision_config", "vision_encoder"),
     AUDIO: ("whisper_config", "audio_config", "speech_config", "encoder_config", "encoder"),
@@ -93,7 +99,8 @@ def projector_of(name: str) -> Projector:
 
         near = get_close_matches(name, projectors(), n=3) or ["Gemma3ForConditionalGeneration"]
         what = f"{quoted(name)} is a class whose projector mtkit does not convert"
-        hint = f"convert_hf_to_gguf.py --mmproj of llama.cpp may; known are {', '.join(near)} …"
+        does = "does" if name in _CONVERTERS else "may"
+        hint = f"convert_hf_to_gguf.py --mmproj of llama.cpp {does}; known are {', '.join(near)} …"
         raise UnsupportedError(what, field="architectures", hint=hint)
     return projector
 
@@ -114,9 +121,11 @@ def describe_encoders(
     for part in projector.parts:
         names = _PARTS[part.name]
         tables = (outer.get(name) for name in names) if isinstance(outer, dict) else ()
-        fields = next((table for table in tables if isinstance(table, dict)), None)
-        if projector.fields is not None:
-            fields = projector.fields(document)
+        fields: Mapping[str, Any] | None = (
+            next((table for table in tables if isinstance(table, dict)), None)
+            if projector.fields is None
+            else projector.fields(document)
+        )
         if fields is None and encoders:
             continue  # larger models of a family do not hear
         if fields is None:
