@@ -187,7 +187,7 @@ def test_the_text_model_says_what_is_left_out_and_how_to_have_it(copy: Path) -> 
     [
         ({"architectures": ["FancyVLForConditionalGeneration"]}, UnsupportedError,
          "'FancyVLForConditionalGeneration' is a class whose projector mtkit does not convert"),
-        ({"architectures": ["Gemma3nForConditionalGeneration"]}, UnsupportedError,
+        ({"architectures": ["NemotronH_Nano_VL_V2"]}, UnsupportedError,
          "convert_hf_to_gguf.py --mmproj of llama.cpp does; known are"),
         ({"architectures": ["LlavaForConditionalGeneration"],
           "vision_config": {"model_type": "clip_vision_model"}}, UnsupportedError,

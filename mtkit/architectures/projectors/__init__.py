@@ -49,7 +49,7 @@ KINDS = frozenset((
 ))  # fmt: skip
 """Kinds of projectors that llama.cpp runs. Source: llama.cpp, tools/mtmd/clip-impl.h."""
 _CONVERTERS = frozenset((
-    "Gemma3nForConditionalGeneration", "Granite4VisionForConditionalGeneration",
+    "Granite4VisionForConditionalGeneration",
     "MiMoV2ForCausalLM", "NemotronH_Nano_VL_V2", "RADIOModel", "Dots3NoteForCausalLM",
     "Dots3NoteForConditionalGeneration", "PocketTTSModel", "Qwen3TTSForConditionalGeneration",
 ))  # fmt: skip
