@@ -113,18 +113,24 @@ def converter_kinds(mix: str, file: GgufFile) -> TensorKinds:
 
 _PROJECTOR = "clip"
 _WHOLE = re.compile(
-    r"(mm\.input_projection|v\.patch_embd|mm\.patch_merger|[va]\.position_embd|a\.conv\w*\.\d+)"
+    r"(mm\.input_projection|v\.patch_embd|mm\.patch_merger|[va]\.position_embd|a\.conv\w*\.\d+"
+    r"|v\.sam\.blk\.\d+\.attn\.pos_[hw]|v\.resample_query_\d+|a\.blk\.\d+\.conv_dw)"
     r"\.weight(\.1)?"
 )
 """Matrices of a projector that llama.cpp convolves with, adds or transposes: it has no code for
-blocks there. Source: llama.cpp, tools/mtmd/models/siglip.cpp, clip.cpp (``build_inp``)."""
+blocks there. So are those with more than two axes. Source: llama.cpp, tools/mtmd/models, clip.cpp
+(``build_inp``)."""
 
 
 def kept_kinds(file: GgufFile) -> list[str]:
     """Return PATTERN=TYPE for what stays as it is, as llama.cpp could not run it in blocks."""
     if file.metadata.get("general.architecture") != _PROJECTOR:
         return []
-    kept = (t for t in file.tensors if _WHOLE.fullmatch(t.name) and t.type.block == 1)
+    kept = (
+        tensor
+        for tensor in file.tensors
+        if tensor.type.block == 1 and (len(tensor.shape) > 2 or _WHOLE.fullmatch(tensor.name))
+    )
     return [f"^{re.escape(tensor.name)}$={tensor.type.name}" for tensor in kept]
 
 

@@ -306,6 +306,19 @@ def test_what_llama_cpp_cannot_run_in_blocks_is_not_quantized(gguf: Path) -> Non
     ]
 
 
+def test_tables_and_convolutions_of_deepseek_ocr_are_not_quantized(tmp_path: Path) -> None:
+    path = convert_model(_folder("DeepseekOCR2ForCausalLM"), tmp_path / "p.gguf", mmproj=True).path
+    kept = " ".join(kept_kinds(open_gguf(path))).replace("\\", "")
+    for name in (
+        "v.sam.neck.2",
+        "v.sam.blk.0.attn.pos_h",
+        "v.resample_query_768",
+        "v.sam.pos_embd",
+    ):
+        assert f"^{name}.weight$=" in kept
+    assert "ffn_up" not in kept
+
+
 def test_inspect_says_what_it_takes_and_which_width_it_fits(gguf: Path) -> None:
     file = open_gguf(gguf)
     facts = dict(find_content(file.metadata, file.tensors).facts)
