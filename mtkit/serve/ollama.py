@@ -88,6 +88,8 @@ async def generate(request: Request, served: ServedModel) -> Response:
         return json_response({**clock.head(), "response": "", **_loading(request)})
     terms, schema, parser = terms_of(fields, sampler, served), schema_of(fields), AnswerParser(None)
     if fields.suffix:
+        if media.media:
+            raise UsageError("does not go with pictures and sounds", field="suffix")
         ids = await Fim(served, suffix_first=served.settings.spm_infill).ids(
             fields.prompt, fields.suffix, limit=terms.limit
         )

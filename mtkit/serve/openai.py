@@ -425,6 +425,8 @@ async def completions(request: Request, served: ServedModel) -> Response:
     served.scheduler.check(len(prompts) * fields.count, "prompt" if len(prompts) > 1 else "n")
     limit = served.limit(fields.limit, _DEFAULT_TOKENS)
     if fields.suffix:
+        if media.media:
+            raise UsageError("does not go with pictures and sounds", field="suffix")
         fim = Fim(served, suffix_first=served.settings.spm_infill)
         ids = [await fim.ids(single_text(prompt), fields.suffix, limit=limit) for prompt in prompts]
     else:

@@ -126,6 +126,17 @@ def test_no_row_of_a_picture_is_shown_as_a_token(app: Any) -> None:
     assert "logprobs: of a prompt with pictures or sounds is not supported" in answer.text
 
 
+def test_a_gap_takes_no_pictures(app: Any) -> None:
+    prompt = {"prompt_string": f"a {PLACE}", "multimodal_data": base(SLOPE)}
+    for path, body in (
+        ("/v1/completions", {"prompt": prompt}),
+        ("/api/generate", {"prompt": "a", "images": [base(SLOPE)]}),
+    ):
+        answer = post(app, path, {**body, "suffix": "b"})
+        assert answer.status_code == 400
+        assert "suffix: does not go with pictures and sounds" in answer.text
+
+
 def test_completion_takes_pictures_as_llama_server_does(app: Any) -> None:
     def status(text: str, data: Any) -> int:
         prompt = {"prompt_string": text, "multimodal_data": data}
