@@ -12,7 +12,7 @@ import re
 import time
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from socket import SOCK_STREAM, create_connection, getaddrinfo
 from ssl import create_default_context
 from urllib.error import HTTPError, URLError
@@ -147,10 +147,11 @@ def fetch_public(address: str, most: int, seconds: float) -> bytes:
     try:
         secure, host, port = parts.scheme.lower() == "https", parts.hostname or "", parts.port
         end = time.monotonic() + seconds
-        place = getaddrinfo(host, port or (443 if secure else 80), type=SOCK_STREAM)[0][4]
-        number = str(place[0])
-        if not ip_address(number.partition("%")[0]).is_global:
+        rows = getaddrinfo(host, port or (443 if secure else 80), type=SOCK_STREAM)
+        if not all(is_public(str(row[4][0])) for row in rows):
             raise UsageError(f"{quoted(host)} is not on the public network")
+        place = rows[0][4]
+        number = str(place[0])
         connection = _Connection(host, port, timeout=seconds)
         connection.sock = create_connection((number, int(place[1])), seconds)
         if secure:
@@ -171,6 +172,26 @@ def fetch_public(address: str, most: int, seconds: float) -> bytes:
     if len(data) > most:
         raise UsageError(f"has more than {most} bytes")
     return data
+
+
+_UNICAST = IPv6Network("2000::/3")
+"""What IPv6 gives to machines that anybody can reach (RFC 4291); the rest is of other kinds."""
+_TRANSLATED = IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")
+"""IPv4 addresses in IPv6: as sockets spell them, and by NAT64 (RFC 6052)."""
+_NOT_PUBLIC = tuple(IPv6Network(text) for text in ("2001::/23", "2002::/16", "3fff::/20"))
+"""Protocols, tunnels to an IPv4 address, examples: to some releases of Python they are global."""
+
+
+def is_public(number: str) -> bool:
+    """Whether an IP address is one of a machine that anybody could reach."""
+    address: IPv4Address | IPv6Address = ip_address(number.partition("%")[0])
+    if isinstance(address, IPv6Address):
+        if any(address in network for network in _TRANSLATED):
+            address = IPv4Address(int(address) & 0xFFFFFFFF)
+        elif address not in _UNICAST or any(address in network for network in _NOT_PUBLIC):
+            return False
+    relays = address.packed[:3] == bytes((192, 88, 99))  # into tunnels (RFC 7526)
+    return address.is_global and not address.is_multicast and not relays
 
 
 def _read_range(response: Any, address: str, offset: int, count: int) -> tuple[bytes, int]:

@@ -6,7 +6,7 @@ import base64
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
@@ -17,8 +17,9 @@ from serving_http import application, post, run
 
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.llm.media import PLACE, Media
-from mtkit.serve.media import RequestMedia, read_below
-from mtkit.sources.http_ranges import fetch_public
+from mtkit.serve.media import RequestMedia
+from mtkit.sources import http_ranges
+from mtkit.sources.http_ranges import fetch_public, is_public
 
 
 def base(data: bytes) -> str:
@@ -239,14 +240,69 @@ def test_others_are_answered_while_a_picture_is_encoded(monkeypatch: pytest.Monk
         assert seeing.all().generated == 2
 
 
+_PRIVATE = [
+    "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.31.9.9",
+    "192.0.2.1", "192.88.99.1", "192.168.0.1", "198.18.0.1", "224.0.0.1", "239.1.2.3",
+    "255.255.255.255",
+]  # fmt: skip
+_PUBLIC = ["8.8.8.8", "2600::1", "2a00:1450::1", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8"]
+
+
+def test_an_address_of_each_kind_is_public_or_not() -> None:
+    inner = [*_PRIVATE, *(str(IPv4Address(0x7F000000 + bits)) for bits in (1, 0x10203, 0xFFFFFF))]
+    for number in inner:
+        high, low = divmod(int(IPv4Address(number)), 1 << 16)
+        spellings = ("::ffff:{}", "::{}", "64:ff9b::{}", "64:ff9b:1::{}", "2002:{}::1", "fe80::{}")
+        forms = [form.format(f"{high:x}:{low:x}") for form in spellings]
+        teredo = f"2001::{high ^ 0xFFFF:x}:{low ^ 0xFFFF:x}"
+        assert not [form for form in (number, *forms, teredo) if is_public(form)]
+    others = ["::", "::1", "fe80::1%1", "fec0::1", "fd00::1", "ff02::1", "ff0e::1", "2001:db8::1"]
+    others += [
+        "2001:20::1",
+        "2002:808:808::1",
+        "3fff::1",
+        "4000::1",
+        "5f00::1",
+        "64:ff9b:1::808:808",
+    ]
+    assert not [number for number in others if is_public(number)]
+    assert all(map(is_public, _PUBLIC))
+
+
 @pytest.mark.parametrize(
-    "address",
-    ["http://127.0.0.1:1/", "http://localhost/", "https://[::1]/", "http://169.254.169.254/x",
-     "http://10.0.0.1/", "http://0/", "http://2130706433/"],
+    "host",
+    ["127.0.0.1:1", "localhost", "localhost.", "127.0.0.1.", "[::1]", "0", "2130706433",
+     "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001", "127.1", "169.254.169.254",
+     "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "224.0.0.1", "user@127.0.0.1", "[fe80::1%251]",
+     "8.8.8.8@127.0.0.1"],
 )  # fmt: skip
-def test_links_lead_to_no_private_address(address: str) -> None:
-    with pytest.raises(UsageError, match="is not on the public network"):
-        fetch_public(address, 100, 1.0)
+def test_links_lead_to_no_private_address(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_ranges, "create_connection", None)  # a call would be a TypeError
+    unknown = "|Name or service not known" * host.endswith(".")  # whether it is one is the system's
+    with pytest.raises(UsageError, match=f"is not on the public network{unknown}"):
+        fetch_public(f"http://{host}/x", 100, 1.0)
+
+
+def test_no_name_with_a_private_address_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def connect(place: Any, _: float) -> Any:
+        asked.append(place[0])
+        raise ConnectionRefusedError("refused")
+
+    monkeypatch.setattr(http_ranges, "create_connection", connect)
+    for own in ("10.0.0.1", "64:ff9b::a00:1", "ff02::1"):
+        for numbers in ([own, *_PUBLIC], [*_PUBLIC, own], [own]):
+            rows = [(0, 0, 0, "", (number, 80)) for number in numbers]
+            monkeypatch.setattr(http_ranges, "getaddrinfo", lambda *_, rows=rows, **__: rows)
+            with pytest.raises(UsageError, match="is not on the public network"):
+                fetch_public("https://pictures.example/x", 100, 1.0)
+    assert not asked
+    rows = [(0, 0, 0, "", (number, 80)) for number in _PUBLIC]
+    monkeypatch.setattr(http_ranges, "getaddrinfo", lambda *_, **__: rows)
+    with pytest.raises(UsageError, match="cannot be fetched"):
+        fetch_public("https://pictures.example/x", 100, 1.0)
+    assert asked == _PUBLIC[:1]
 
 
 def test_files_are_read_below_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
