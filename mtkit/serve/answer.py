@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 _MOST_UNSENT = 1 << 14
 """Events of a streamed answer that wait for its reader: some 20 MB where each has 50 chances."""
+_MOST_ROWS = 5_000
+"""Chances of tokens that are put into an answer in the event loop: a thousand take 3 ms."""
 
 
 class Silence(Record):
@@ -340,15 +342,21 @@ class Reply:
         if self.last:
             yield self.last
 
-    async def collect(self) -> Any:
+    async def collect(self) -> Response:
         """Wait for all answers, and return them."""
+        rows = 0
         async with aclosing(self.answers.events()) as events:
             async for index, event in events:
                 if isinstance(event, (Piece, JobEnd)):
                     self.add(index, event)
+                    if isinstance(event, Piece) and event.chances is not None:
+                        rows += 1 + len(event.chances.top)
                 elif isinstance(event, Echo):
                     self.echo(index, event)
-        return self.whole()
+                    rows += len(event.pieces)
+        if rows > _MOST_ROWS:
+            return await asyncio.to_thread(lambda: json_response(self.whole()))
+        return json_response(self.whole())
 
 
 class AnswerReply(Reply):
@@ -457,7 +465,8 @@ async def send_reply(request: Request, reply: Reply, *, streams: bool) -> Respon
         if streams:
             await while_connected(request.receive, reply.answers.first(_PATIENCE))
             return EventStream(request, reply)
-        return json_response(await while_connected(request.receive, reply.collect()))
+        response: Response = await while_connected(request.receive, reply.collect())
     except BaseException:
         reply.answers.cancel()
         raise
+    return response

@@ -189,6 +189,8 @@ SHORT_TEXT = 1000
 """Characters, or tokens: work on as many takes less time than a thread takes to begin."""
 _LONG_TEXT = 1 << 16
 """Above it, such work can hold up others."""
+_BIAS_SIZE = 100
+"""Characters that take as long as a bias."""
 
 
 class ServedModel:
@@ -411,7 +413,8 @@ class ServedModel:
     async def check_grammar(self, sampler: SamplerSettings) -> SamplerSettings:
         """Return settings of a sampler that the model's tokens can follow, with ids for biases."""
         if sampler.logit_bias:
-            sampler = await run_in_thread(lambda: self._with_bias_ids(sampler))
+            size = sum(_BIAS_SIZE + len(str(name)) for name, _ in sampler.logit_bias)
+            sampler = await run_in_thread(lambda: self._with_bias_ids(sampler), size)
         grammar, schema = sampler.grammar, sampler.json_schema
         if grammar is not None or schema is not None:
             compiled = await grammars.run(lambda: Grammar(self.model, text=grammar, schema=schema))

@@ -16,7 +16,7 @@ from contextlib import suppress
 from mtkit.errors import UnsupportedError, UsageError, format_count
 from mtkit.serve.job import JobFailure, PromptTooLong, ServerClosed, work_number
 from mtkit.serve.queue import JobQueue, Pace
-from mtkit.serve.slot import Slot
+from mtkit.serve.slot import GrammarThreads, Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,16 +76,19 @@ def slots_alike(slots: Sequence[Slot]) -> list[Slot]:
     return [slot for slot in slots if slot.scales == first.scales]
 
 
-def slots_in_turn(slots: Sequence[Slot], room: int) -> list[Slot]:
+def slots_in_turn(slots: Sequence[Slot], room: int, *, is_awaited: bool = False) -> list[Slot]:
     """Return the slots of the next batch: beside plain answers, others find room for so many rows.
 
-    Those whose turn it is were in no batch for longest; one of them always goes.
+    Those whose turn it is were in no batch for longest; one of them always goes. Where a plain
+    answer waits for a slot of theirs (``is_awaited``), those that end soonest go.
     """
     running = [slot for slot in slots if slot.waiting == 1]
     costly = [slot for slot in running if slot.is_costly]
-    if len(costly) in (0, len(running)):
+    is_awaited = is_awaited and all(slot.is_costly for slot in slots)
+    if not is_awaited and len(costly) in (0, len(running)):
         return list(slots)
-    later = sorted(costly, key=lambda slot: slot.turn)[max(room, 1) :]
+    costly.sort(key=lambda slot: slot.left if is_awaited else slot.turn)
+    later = costly[max(room, 1) :]
     return [slot for slot in slots if slot not in later]
 
 
@@ -176,9 +179,9 @@ class Scheduler:
         self.n_slot = context.n_slot
         seats = drafting.seats if drafting else [None] * context.n_slots
         # for grammars; a thread begins with the first token that one chooses
-        self._executor = ThreadPoolExecutor(context.n_slots, "mtkit-grammar")
+        self._grammar_threads = GrammarThreads(context.n_slots)
         self.slots = [
-            Slot(context, number, seat, self._executor) for number, seat in enumerate(seats)
+            Slot(context, number, seat, self._grammar_threads) for number, seat in enumerate(seats)
         ]
         self._drafting = drafting
         self.computed = self.rounds = self.parts = 0
@@ -305,7 +308,7 @@ class Scheduler:
             self._change.notify()
         if self._thread.is_alive():
             self._thread.join()
-        self._executor.shutdown()
+        self._grammar_threads.close()
         self._encodings.shutdown(cancel_futures=True)
 
     # -- the scheduler's thread
@@ -398,7 +401,8 @@ class Scheduler:
         busy = slots_alike(busy)
         plain = [slot for slot in busy if slot.most_rows == 1 and not slot.is_costly]
         own = sum(1 + len(slot.proposal.ids) for slot in plain)
-        busy = slots_in_turn(busy, self._times.room(own))
+        room = self._times.room(own or 1)
+        busy = slots_in_turn(busy, room, is_awaited=self._queue.has_plain)
         rows = sum(1 + len(slot.proposal.ids) for slot in busy if slot.most_rows == 1)
         left = self.context.n_batch - rows
         if rows or any(slot.waiting <= _LEAST_PROMPT_ROWS for slot in busy):

@@ -18,8 +18,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
-from concurrent.futures import wait
+from concurrent.futures import Future, TimeoutError  # noqa: A004  another class before Python 3.11
+from contextlib import suppress
+from queue import SimpleQueue
 
 from mtkit.base.binary import open_input
 from mtkit.base.files import write_files
@@ -43,8 +46,7 @@ from mtkit.speculative.verification import Matching, Proposal, Round
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from concurrent.futures import Executor, Future
+    from collections.abc import Callable, Sequence
     from typing import Any, Literal
 
     from mtkit.base.binary import Buffer
@@ -59,6 +61,46 @@ class TokenPending(Exception):
     """A token is not chosen yet: its grammar is still at work in another thread."""
 
 
+class GrammarThreads:
+    """Threads for grammars; each of the first calls begins one.
+
+    The library's pools share a lock. The event loop may wait for Python's lock while it holds that,
+    and a scheduler that has to have it loses 1 ms a token.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._threads = most, list[threading.Thread]()
+        self._calls: SimpleQueue[tuple[Future[int], Callable[[Any], int], Any] | None]
+        self._calls = SimpleQueue()
+
+    def submit(self, call: Callable[[Any], int], argument: Any) -> Future[int]:
+        """Have a thread make a call."""
+        future: Future[int] = Future()
+        self._calls.put((future, call, argument))
+        if len(self._threads) < self._most:
+            self._threads.append(threading.Thread(target=self._run, name="mtkit-grammar"))
+            self._threads[-1].daemon = True
+            self._threads[-1].start()
+        return future
+
+    def close(self) -> None:
+        """End the threads, once they have made the calls."""
+        for _ in self._threads:
+            self._calls.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        while (row := self._calls.get()) is not None:
+            future, call, argument = row
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call(argument))
+                except Exception as error:  # noqa: BLE001  the caller gets it
+                    future.set_exception(error)
+            del row, future, call, argument  # not until the next call comes
+
+
 class GrammarVerification:
     """Chooses the tokens of one answer, as ``Verification`` says.
 
@@ -66,8 +108,8 @@ class GrammarVerification:
         until: When the scheduler goes on, as ``time.monotonic`` counts.
     """
 
-    def __init__(self, sampler: Sampler, executor: Executor) -> None:
-        self._sampler, self._executor = sampler, executor
+    def __init__(self, sampler: Sampler, threads: GrammarThreads) -> None:
+        self._sampler, self._threads = sampler, threads
         self._future: Future[int] | None = None
         self.until = 0.0
 
@@ -76,7 +118,7 @@ class GrammarVerification:
         if self._future is None and self._sampler.is_free:
             return self._sampler.sample(row)
         if self._future is None:
-            self._future = self._executor.submit(self._sampler.follow, self._sampler.copied(row))
+            self._future = self._threads.submit(self._sampler.follow, self._sampler.copied(row))
         if not self.is_ready(max(0.0, self.until - time.monotonic())):
             raise TokenPending
         future, self._future = self._future, None
@@ -89,7 +131,10 @@ class GrammarVerification:
 
     def is_ready(self, seconds: float = 0.0) -> bool:
         """Whether that token is there; waits for it so long."""
-        return self._future is not None and bool(wait((self._future,), seconds).done)
+        if self._future is not None and seconds and not self._future.done():
+            with suppress(TimeoutError):
+                self._future.exception(seconds)
+        return self._future is not None and self._future.done()
 
     def close(self) -> None:
         """Close the sampler, once it does not choose any more."""
@@ -132,13 +177,27 @@ def token_chances(row: Any, token_id: int, top: int) -> Chances:
         row[token_id] = 0.0
     shifted = row - row.max()
     total = float(np.log(np.exp(shifted).sum(dtype=np.float64)))
-    best: list[tuple[int, float]] = []
-    if top:
-        places = np.argpartition(-shifted, min(top, len(shifted) - 1))[:top]
-        ordered = places[np.argsort(-shifted[places], kind="stable")]
-        ordered = ordered[shifted[ordered] > float("-inf")]
-        best = [(int(place), float(shifted[place]) - total) for place in ordered]
+    places = most_probable(shifted, top) if top else np.empty(0, np.intp)
+    logprobs = shifted[places].astype(np.float64) - total
+    best = list(zip(places.tolist(), logprobs.tolist(), strict=True))
     return Chances(float(shifted[token_id]) - total, best)
+
+
+_STRIPES = 64
+
+
+def most_probable(logits: Any, top: int) -> Any:
+    """Return so many places of the greatest logits, the greatest first, without impossible ones.
+
+    Few logits reach the least of the greatest maxima of columns, and at least as many as those: of
+    150,000 this finds 100 in 0.1 ms, where argpartition takes 4.
+    """
+    import numpy as np
+
+    greatest = logits[: len(logits) // _STRIPES * _STRIPES].reshape(_STRIPES, -1).max(axis=0)
+    bound = np.partition(greatest, -top)[-top] if top < len(greatest) else -np.inf
+    places = np.flatnonzero((logits >= bound) & (logits > -np.inf))
+    return places[np.argsort(-logits[places], kind="stable")[:top]]
 
 
 _BLANKS = " \t"
@@ -244,9 +303,9 @@ class Slot:
     """
 
     def __init__(
-        self, context: SlotContext, number: int, seat: Seat | None, executor: Executor
+        self, context: SlotContext, number: int, seat: Seat | None, threads: GrammarThreads
     ) -> None:
-        self._context, self._executor = context, executor
+        self._context, self._threads = context, threads
         self._grammar: GrammarVerification | None = None
         self._chance_logits: Any = None
         self.number, self.seat, self.proposal = number, seat, _NO_PROPOSAL
@@ -281,6 +340,11 @@ class Slot:
         return self.job is not None and self.job.is_costly
 
     @property
+    def left(self) -> int:
+        """How many tokens its answer may still have."""
+        return 0 if self.job is None else self.job.limit - self.generated
+
+    @property
     def chunk(self) -> Chunk | None:
         """The picture or sound whose rows come next; None where text does."""
         if self.job is None or not self.waiting or self.ids[self.past] >= 0:
@@ -311,7 +375,7 @@ class Slot:
         job = self.job
         if job is None or self.seat is None or job.terms.speculative is False or self.waiting > 1:
             return 0
-        return min(job.limit - self.generated, self._context.n_slot - self.past) - 1
+        return min(self.left, self._context.n_slot - self.past) - 1
 
     def part(self, share: int) -> tuple[int, int, list[int], int]:
         """Return its part of the next batch, as ``SlotContext.compute`` takes it."""
@@ -372,7 +436,7 @@ class Slot:
         self._verification: Verification = Matching(self._sampler)
         # a grammar says itself what an answer may be
         if terms.sampler.grammar is not None or terms.sampler.json_schema is not None:
-            self._verification = self._grammar = GrammarVerification(self._sampler, self._executor)
+            self._verification = self._grammar = GrammarVerification(self._sampler, self._threads)
         broken = CacheBreak(
             common,
             old[common] if common < len(old) else None,

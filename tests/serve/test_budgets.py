@@ -195,7 +195,11 @@ def test_costly_answers_take_turns_beside_plain_ones(seed: int) -> None:
     rng = Random(seed)
     slots: Any = [
         SimpleNamespace(
-            number=number, waiting=rng.choice((0, 1, 1, 50)), is_costly=number > 1, turn=number
+            number=number,
+            waiting=rng.choice((0, 1, 1, 50)),
+            is_costly=number > 1,
+            turn=number,
+            left=rng.randint(1, 99),
         )
         for number in range(9)
     ]
@@ -215,6 +219,12 @@ def test_costly_answers_take_turns_beside_plain_ones(seed: int) -> None:
     assert all(slot in went for slot in costly)
     slots[0].waiting = slots[1].waiting = 0
     assert slots_in_turn(slots, 0) == slots  # nobody is held up
+    del slots[:2]
+    batch = slots_in_turn(slots, room, is_awaited=True)  # a plain answer waits for a slot of them
+    first = sorted(costly, key=lambda slot: slot.left)[: max(room, 1)]
+    assert all((slot in batch) == (slot in first) for slot in costly)
+    slots[0].is_costly = False
+    assert slots_in_turn(slots, 9, is_awaited=True) == slots
 
 
 @pytest.mark.parametrize("row", [0.01, 0.1, 0.5, 2.0])
@@ -255,7 +265,10 @@ def test_costly_jobs_wait_for_some_plain_ones() -> None:
             jobs = [Job([1], terms, 1, print) for terms in (terms, *[Terms(sampler)] * 9)]
             for job in jobs:
                 queue.add([job], 1.0)
+            waits = queue.has_plain
             order = [queue.next(slots) for _ in jobs]
+        assert waits
+        assert not queue.has_plain
         assert 0 < order.index(jobs[0]) < 4
         assert [job for job in order if job is not jobs[0]] == jobs[1:]
 

@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -115,7 +116,7 @@ def test_fields_that_are_asked_for(app: Any) -> None:
     assert found["generation_settings/seed"] == 5
 
 
-def test_probabilities(app: Any) -> None:
+def test_probabilities(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     before = post(app, "/completion", {**TEXT, "n_probs": 4}).json()["completion_probabilities"]
     assert len(before) == 6
     for one in before:
@@ -131,6 +132,22 @@ def test_probabilities(app: Any) -> None:
         assert one["prob"] in chances
     parts = events(app, "/completion", {**TEXT, "n_probs": 2})
     assert all(len(part["completion_probabilities"]) == 1 for part in parts[:-1])
+
+    from mtkit.serve import answer
+    from mtkit.serve.llama import LlamaReply
+
+    threads, whole, own = [], LlamaReply.whole, threading.get_ident()
+
+    def record(self: Any) -> Any:
+        threads.append(threading.get_ident() == own)
+        return whole(self)
+
+    monkeypatch.setattr(LlamaReply, "whole", record)
+    for most in (30, 29):  # six tokens of five rows; more are put together in another thread
+        monkeypatch.setattr(answer, "_MOST_ROWS", most)
+        again = post(app, "/completion", {**TEXT, "n_probs": 4}).json()
+        assert again["completion_probabilities"] == before
+    assert threads == [True, False]
 
 
 @pytest.mark.parametrize("form", ["pairs", "object", "texts", "false"])

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llm_models import tiny
 from serving import Asked, serving
+from support import reference
 
 from mtkit.base.record import replace
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.serve.job import JobEnd, JobProgress, JobStart, Piece
 from mtkit.serve.scheduler import Scheduler
-from mtkit.serve.slot import Slot, read_slot_file, write_slot_file
+from mtkit.serve.slot import (
+    GrammarThreads,
+    Slot,
+    most_probable,
+    read_slot_file,
+    token_chances,
+    write_slot_file,
+)
 
 FIRST, SECOND = list(range(300, 400)), list(range(500, 620))
 
@@ -96,6 +105,42 @@ def test_probabilities_behind_the_samplers() -> None:
         for piece in tops(sampled=True, **biased):
             assert piece.id == 77
             assert piece.chances.logprob == pytest.approx(0, abs=1e-3)
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 700, 20_011])
+def test_the_most_probable_tokens_are_those_of_a_whole_sort(size: int) -> None:
+    np = reference("numpy")
+    rng = np.random.default_rng(size)
+    for draw in (rng.normal(0, 3, size), rng.integers(0, 4, size), np.sort(rng.normal(0, 9, size))):
+        for impossible in (0.0, 0.5, 0.999):
+            row = draw.astype(np.float32)
+            row[rng.random(size) < impossible] = -np.inf
+            whole = np.argsort(-row, kind="stable")
+            for top in (1, 2, 20, 100, 1000):
+                best = whole[:top][row[whole[:top]] > -np.inf]
+                assert most_probable(row, top).tolist() == best.tolist()
+            row[0] = 1.0
+            chances = token_chances(row, 0, 0)
+            assert chances.top == []
+            assert chances.logprob == pytest.approx(1 - np.log(np.exp(row, dtype=float).sum()))
+
+
+def test_calls_of_grammars_are_made_in_few_threads() -> None:
+    threads, names, gate = GrammarThreads(2), set(), threading.Event()
+
+    def call(number: int) -> int:
+        names.add(threading.get_ident())
+        gate.wait(9)
+        return 10 // number
+
+    futures = [threads.submit(call, number) for number in (1, 2, 0, 5, 3)]
+    assert futures[-1].cancel()
+    gate.set()
+    assert [futures[n].result(9) for n in (0, 1, 3)] == [10, 5, 2]
+    assert isinstance(futures[2].exception(9), ZeroDivisionError)
+    threads.close()
+    assert len(names) <= 2
+    assert threading.get_ident() not in names
 
 
 def test_a_full_slot_forgets_half_of_its_text() -> None:
