@@ -34,6 +34,7 @@ from mtkit.serve.reply import (
     sse_event,
     while_connected,
 )
+from mtkit.serve.request import room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -462,6 +463,7 @@ async def send_reply(request: Request, reply: Reply, *, streams: bool) -> Respon
     """Have a request answered, as a stream or whole."""
     try:
         reply.answers.start(whole=not streams)
+        room.leave()
         if streams:
             await while_connected(request.receive, reply.answers.first(_PATIENCE))
             return EventStream(request, reply)

@@ -22,7 +22,7 @@ from mtkit.base.process import release_memory
 from mtkit.chat.process import end_surplus
 from mtkit.serve.access import ORIGIN, is_loopback, names_of
 from mtkit.serve.reply import Problem, error_response
-from mtkit.serve.request import MOST_BODY
+from mtkit.serve.request import MOST_BODY, room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class BodyLimit:
             yield receive_limited
         finally:
             self._bytes -= own
+            room.give(scope.get("state", {}))
             if is_large:
                 self._release_later()
 

@@ -28,7 +28,7 @@ from mtkit.serve.conversation import Conversation, is_reasoning_alone, prompt_en
 from mtkit.serve.job import work_number
 from mtkit.serve.media import NO_MEDIA, RequestMedia
 from mtkit.serve.reply import Problem
-from mtkit.serve.request import grammars, long_texts
+from mtkit.serve.request import grammars, long_texts, room
 from mtkit.serve.stop_text import CHANNEL_SIGNS, ReasoningSigns
 from mtkit.serve.tool import Tools
 from mtkit.sources.http_ranges import fetch_public
@@ -167,6 +167,7 @@ class Vectors:
         await self._compute(partial(self._pooler.open, 0, pooling))
 
     async def _compute(self, work: Callable[[], T]) -> T:
+        room.leave()
         try:
             return await asyncio.wrap_future(self._scheduler.run_between(work))
         except UnsupportedError as error:
@@ -417,6 +418,7 @@ class ServedModel:
             sampler = await run_in_thread(lambda: self._with_bias_ids(sampler), size)
         grammar, schema = sampler.grammar, sampler.json_schema
         if grammar is not None or schema is not None:
+            room.leave()
             compiled = await grammars.run(lambda: Grammar(self.model, text=grammar, schema=schema))
             compiled.close()
         return sampler

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from itertools import islice
@@ -174,7 +175,52 @@ grammars, long_texts = Lane("mtkit-compile", 2), Lane("mtkit-text", 1)
 """Eight grammars at once took twenty times as long as a neighbor's token."""
 
 
-_reading = Pace(4)
+class BodyRoom:
+    """Room for what long bodies hold, which takes some twenty times their bytes as objects.
+
+    A request takes it before its body is decoded, and gives it back before what may take seconds:
+    its answer, a grammar, vectors.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Have room for so many bytes of bodies, or for one that is longer."""
+        self._most = self._left = most
+        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+
+    async def take(self, request: Request, size: int) -> None:
+        """Wait until there is room, unless the client leaves."""
+        size = min(size, self._most)
+        if not self._waiting and size <= self._left:
+            self._left -= size
+        else:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((future, size))
+            try:
+                await while_connected(request.receive, future)
+            except BaseException:
+                if future.done() and not future.cancelled():  # just then
+                    request.state.room = size
+                raise
+        request.state.room = size
+        _state.set(request.scope["state"])
+
+    def leave(self) -> None:
+        """Give back what the current request has, if anything."""
+        self.give(_state.get() or {})
+
+    def give(self, state: dict[str, Any]) -> None:
+        """Give back what the request of a state has, if anything."""
+        self._left += state.pop("room", 0)
+        while self._waiting and (self._waiting[0][0].done() or self._waiting[0][1] <= self._left):
+            future, size = self._waiting.popleft()
+            if not future.done():
+                self._left -= size
+                future.set_result(None)
+
+
+_state: ContextVar[dict[str, Any] | None] = ContextVar("state", default=None)
+"""The state of a request that has room."""
+_reading, room = Pace(4), BodyRoom(1 << 20)
 _JSON_KINDS: dict[type[Any], str] = {dict: "object", list: "list"}
 
 
@@ -222,7 +268,10 @@ async def read_bytes(request: Request) -> bytes:
 async def read_json(request: Request, kind: type[Any] = dict) -> Any:
     """Return the JSON of a request's body."""
     try:
-        body = msgspec.json.decode(await read_bytes(request))
+        data = await read_bytes(request)
+        if len(data) > _SHORT_BYTES:
+            await room.take(request, len(data))
+        body = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise Problem(400, f"the body is not valid JSON: {error}") from None
     except UnicodeDecodeError:

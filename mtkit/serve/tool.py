@@ -15,7 +15,7 @@ from mtkit.chat.partial_json import close_object
 from mtkit.errors import UsageError
 from mtkit.llm.tool_choice import force_call, required_tools, schema_texts
 from mtkit.serve.job import JobEnd
-from mtkit.serve.request import MOST_GRAMMAR, MOST_GRAMMARS, grammars
+from mtkit.serve.request import MOST_GRAMMAR, MOST_GRAMMARS, grammars, room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,10 @@ class Tools:
 
     async def force(self, sampler: SamplerSettings) -> SamplerSettings:
         """Return settings of a sampler that force a call, if the request forces one."""
-        return await grammars.run(lambda: self._force_call(sampler)) if self._forced else sampler
+        if not self._forced:
+            return sampler
+        room.leave()
+        return await grammars.run(lambda: self._force_call(sampler))
 
     def _force_call(self, sampler: SamplerSettings) -> SamplerSettings:
         return force_call(sampler, self._form, _read_schemas(self._forced, self._schemas))

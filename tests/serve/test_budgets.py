@@ -293,6 +293,53 @@ def test_long_work_is_done_one_after_the_other_with_pauses() -> None:
     assert all(b - a >= 0.009 for (_, a), (b, _) in pairwise(spans))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_long_bodies_are_decoded_where_there_is_room(seed: int) -> None:
+    reference("starlette")
+    from mtkit.serve.reply import ClientGone
+    from mtkit.serve.request import BodyRoom
+
+    rng, room, held, most = Random(seed), BodyRoom(1000), [0], [0]
+
+    def request(leaves: bool) -> Any:
+        async def receive() -> dict[str, str]:
+            await asyncio.sleep(0 if leaves else 9)
+            return {"type": "http.disconnect"}
+
+        state = SimpleNamespace()
+        return SimpleNamespace(receive=receive, state=state, scope={"state": vars(state)})
+
+    async def ask(size: int, *, leaves: bool, early: bool) -> bool:
+        mine = request(leaves)
+        try:
+            await room.take(mine, size)
+            held[0] += min(size, 1000)
+            most[0] = max(most[0], held[0])
+            await asyncio.sleep(0.001)
+            held[0] -= min(size, 1000)
+            if early:
+                room.leave()
+                room.leave()
+        except ClientGone:
+            return False
+        finally:
+            room.give(mine.scope["state"])
+        return True
+
+    async def ask_together() -> list[bool]:
+        rows = [(rng.choice((9, 300, 700, 5000)), rng.random() < 0.2) for _ in range(40)]
+        asks = (ask(n, leaves=leaves, early=rng.random() < 0.5) for n, leaves in rows)
+        answers = await asyncio.gather(*(asyncio.ensure_future(one) for one in asks))
+        assert all(took for took, (_, leaves) in zip(answers, rows, strict=True) if not leaves)
+        return answers
+
+    answers = asyncio.run(ask_together())
+    assert not all(answers)  # some left while they waited
+    assert 700 < most[0] <= 1000
+    assert room._left == 1000
+    assert not room._waiting
+
+
 def test_long_work_of_a_client_that_has_left_is_not_begun() -> None:
     reference("starlette")
     from mtkit.serve.reply import ClientGone
