@@ -134,7 +134,8 @@ _MOST_COMPILED = 32
 """Grammars kept for a model: one that was checked with its request is not compiled again."""
 _MOST_COMPILED_BYTES = 1 << 19
 """Of their texts: a compiled grammar takes some hundred times as much memory."""
-_LONG_BYTES = 1 << 16
+_LONG_BYTES = 1 << 15
+"""Of one whose memory is given back soon, as that of other long requests."""
 _MOST_TRIALS, _MOST_SECONDS = 500, 2.0
 """Parts of a schema that are compiled to find the one that cannot be enforced, and the time."""
 _REASONS = (
@@ -153,8 +154,7 @@ class Grammar(Closeable):
         """Compile a grammar or a schema, one of the two."""
         self._ends = model.eog_ids
         vocabulary, key = model_vocabulary(model), (text, schema)
-        matcher = vocabulary.compiled.pop(key, None)
-        is_kept = matcher is not None
+        matcher, _ = vocabulary.compiled.pop(key, (None, 0.0))
         if matcher is None:
             if schema is not None:
                 lark = _lark_of_schema(schema, vocabulary.controls)
@@ -162,10 +162,7 @@ class Grammar(Closeable):
                 lark = lark_of(text or "", lambda name: _token_id(model, name))
             field = "grammar" if schema is None else "JSON schema"
             matcher = compile_grammar(vocabulary.tokenizer, lark, field)
-        # at the end: those used longest ago are dropped, and a long one with its second use, which
-        # is that of the request it was checked for
-        if not is_kept or sum(len(part) for part in key if part) <= _LONG_BYTES:
-            vocabulary.compiled[key] = matcher
+        vocabulary.compiled[key] = matcher, time.monotonic()  # at the end
         _forget_old(vocabulary.compiled)
         self._matcher = matcher.deep_copy()
 
@@ -226,6 +223,22 @@ def _token_id(model: Model, name: str) -> int:
     if len(ids) != 1 or ids[0] >= model.n_vocab:
         raise UsageError(f"{name} is no token of the model", field="grammar")
     return ids[0]
+
+
+def forget_long(seconds: float) -> bool:
+    """Forget long grammars that were not used for so long; returns whether any stay.
+
+    Not with their first use: other requests with the same tools may wait for their turn, and the
+    scheduler would have to compile them.
+    """
+    until, stays = time.monotonic() - seconds, False
+    for vocabulary in tuple(_vocabularies.values()):
+        for key, (_, used) in tuple(vocabulary.compiled.items()):
+            if sum(len(part) for part in key if part) > _LONG_BYTES:
+                stays |= used > until
+                if used <= until:
+                    vocabulary.compiled.pop(key, None)
+    return stays
 
 
 def _forget_old(compiled: dict[Any, Any]) -> None:

@@ -20,6 +20,7 @@ from starlette.responses import Response
 
 from mtkit.base.process import release_memory
 from mtkit.chat.process import end_surplus
+from mtkit.llama.grammar import forget_long
 from mtkit.serve.access import ORIGIN, is_loopback, names_of
 from mtkit.serve.reply import Problem, error_response
 from mtkit.serve.request import MOST_BODY, room
@@ -47,13 +48,19 @@ class BodyLimit:
         if self._releasing is None:
             loop = asyncio.get_running_loop()
 
-            def work() -> None:
+            def work() -> bool:
                 end_surplus()
+                stays = forget_long(_GRAMMAR_SECONDS)
                 release_memory()
+                return stays
 
             def release() -> None:
                 self._releasing = None
-                loop.run_in_executor(None, work)
+                loop.run_in_executor(None, work).add_done_callback(again)
+
+            def again(future: asyncio.Future[bool]) -> None:
+                if not future.cancelled() and future.result():
+                    self._release_later()
 
             self._releasing = loop.call_later(_RELEASE_SECONDS, release)
 
@@ -87,8 +94,9 @@ class BodyLimit:
                 self._release_later()
 
 
-_LARGE_BYTES, _RELEASE_SECONDS = 1 << 16, 5.0
-"""Bytes of a body after whose answer memory is given back, and how much later."""
+_LARGE_BYTES, _RELEASE_SECONDS, _GRAMMAR_SECONDS = 1 << 15, 5.0, 15.0
+"""Bytes of a body after whose answer memory is given back, how much later, and that of a long
+grammar after how long without a use."""
 _PRIVATE_ASKED = b"access-control-request-private-network"
 _KEYLESS_PATHS = {"/", "/health", "/v1/health"}
 """Paths that need no key."""

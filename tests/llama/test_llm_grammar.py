@@ -198,3 +198,31 @@ def test_a_line_may_begin_with_an_alternative() -> None:
     for text in ('root ::= "a"\n\n"b"', '| root ::= "a"', 'root ::= "a"\n|\n::= "b"'):
         with pytest.raises(UsageError, match="does not parse"):
             lark_of(text, lambda _: 0)
+
+
+def test_a_long_grammar_is_compiled_once_and_forgotten(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mtkit.llama import grammar
+
+    compiled, own = [], grammar.compile_grammar
+
+    def compile_grammar(tokenizer: object, lark: str, field: str) -> object:
+        compiled.append(len(lark))
+        return own(tokenizer, lark, field)
+
+    monkeypatch.setattr(grammar, "compile_grammar", compile_grammar)
+    monkeypatch.setattr(grammar, "_LONG_BYTES", 100)
+    short, long = ('root ::= "' + letter * length + '"' for letter, length in (("a", 9), ("b", 99)))
+    for _ in range(3):  # checks of three requests, then their answers
+        for text in (short, long):
+            Grammar(model, text=text).close()
+    assert len(compiled) == 2
+    assert grammar.forget_long(60.0)
+    Grammar(model, text=long).close()
+    assert len(compiled) == 2
+    assert not grammar.forget_long(-1.0)
+    assert not grammar.forget_long(-1.0)
+    for text in (short, long):
+        Grammar(model, text=text).close()
+    assert len(compiled) == 3  # the short one stays

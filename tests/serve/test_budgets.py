@@ -371,3 +371,35 @@ def test_long_work_of_a_client_that_has_left_is_not_begun() -> None:
 
     asyncio.run(work_together())
     assert ran == [3, 4, 2]
+
+
+def test_memory_is_given_back_until_no_long_grammar_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference("starlette")
+    from mtkit.serve import guard
+
+    stays, released = [True, True, False], []
+    monkeypatch.setattr(guard, "_RELEASE_SECONDS", 0.001)
+    monkeypatch.setattr(guard, "forget_long", lambda _: stays.pop(0))
+    monkeypatch.setattr(guard, "release_memory", lambda: released.append(1))
+
+    async def take(size: int) -> None:
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": bytes(size)}
+
+        with bodies.limit({"type": "http"}, receive) as limited:
+            await limited()
+
+    async def take_two() -> None:
+        await take(1 << 15)
+        await asyncio.sleep(0.02)
+        assert not released
+        await take((1 << 15) + 1)
+        for _ in range(200):
+            await asyncio.sleep(0.005)
+            if not stays:
+                break
+        await asyncio.sleep(0.02)
+
+    bodies = guard.BodyLimit(1 << 20)
+    asyncio.run(take_two())
+    assert len(released) == 3
