@@ -52,6 +52,7 @@ class Pooler(Closeable):
         self._note = note
         self._has_noted = False
         self._embedder: Embedder | None = None
+        self._own: str | None = None  # its pooling, once there was a context
 
     def open(self, count: int = 0, pooling: str | None = None) -> Embedder:
         """Return what pools texts of so many tokens; a longer one than before gets more room.
@@ -63,6 +64,7 @@ class Pooler(Closeable):
             UnsupportedError: The model pools in another way.
         """
         embedder = self._embedder
+        self._check(pooling)
         if embedder is None or embedder.most < min(count, self.most):
             self.close()
             settings = self._settings()
@@ -71,10 +73,19 @@ class Pooler(Closeable):
             if not embedder.is_own and settings.pooling is None and not self._has_noted:
                 self._has_noted = True
                 self._note("the model does not say how it embeds: the mean is taken")
-        own = embedder.pooling
-        if (pooling or own) != own or (pooling is None and own == "rank"):
-            raise UnsupportedError(f"this model cannot do that: its pooling is {own}")
+        if self._own is None:
+            self._own = embedder.pooling
+            try:
+                self._check(pooling)
+            except UnsupportedError:  # nobody needs the context
+                self.close()
+                raise
         return embedder
+
+    def _check(self, pooling: str | None) -> None:
+        own = self._own
+        if own is not None and ((pooling or own) != own or (pooling is None and own == "rank")):
+            raise UnsupportedError(f"this model cannot do that: its pooling is {own}")
 
     def vector(self, ids: Sequence[int], pooling: str | None = None) -> Any:
         """Return the vector of a text: float32 of shape (width,); of a pair, its score."""

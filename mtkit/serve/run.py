@@ -19,6 +19,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from mtkit.base import watch
+from mtkit.base.process import return_memory
 from mtkit.base.record import replace
 from mtkit.errors import ResourceError, UsageError, format_count
 from mtkit.memory_plan.plan import available_memory
@@ -184,6 +185,7 @@ def _serve(
     listening: Callable[[str, ModelPool], None],
 ) -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
+    return_memory()
     with ExitStack() as stack:
         app, pool = stack.enter_context(_open_app(settings, template, on_progress, on_note))
         gc.freeze()  # what is there now lives as long as the process

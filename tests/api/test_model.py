@@ -154,6 +154,10 @@ def test_figures(model: package.Model, mtkit: Run, tmp_path: Path) -> None:
 
 def test_vectors() -> None:
     with package.Model(tiny("llama")) as model:
+        for _ in range(2):  # the second time it is known without a context
+            with pytest.raises(UnsupportedError, match="its pooling is mean"):
+                model.rank("Why?", ["Because."])
+            assert model._open_pooler()._embedder is None
         pair = model.embed(["Hello world", "Other words"])
         assert pair.dtype == np.float32
         assert np.allclose(np.linalg.norm(pair, axis=1), 1)
