@@ -76,11 +76,14 @@ def slots_alike(slots: Sequence[Slot]) -> list[Slot]:
     return [slot for slot in slots if slot.scales == first.scales]
 
 
-def slots_in_turn(slots: Sequence[Slot], room: int, *, is_awaited: bool = False) -> list[Slot]:
+def slots_in_turn(
+    slots: Sequence[Slot], room: int, *, is_awaited: bool = False, batch: int = 1
+) -> list[Slot]:
     """Return the slots of the next batch: beside plain answers, others find room for so many rows.
 
-    Those whose turn it is were in no batch for longest; one of them always goes. Where a plain
-    answer waits for a slot of theirs (``is_awaited``), those that end soonest go.
+    Those whose turn it is were in no batch for longest; where there is no room at all, one of them
+    goes with every second batch. Where a plain answer waits for a slot of theirs (``is_awaited``),
+    those that end soonest go.
     """
     running = [slot for slot in slots if slot.waiting == 1]
     costly = [slot for slot in running if slot.is_costly]
@@ -88,7 +91,8 @@ def slots_in_turn(slots: Sequence[Slot], room: int, *, is_awaited: bool = False)
     if not is_awaited and len(costly) in (0, len(running)):
         return list(slots)
     costly.sort(key=lambda slot: slot.left if is_awaited else slot.turn)
-    later = costly[max(room, 1) :]
+    least = 1 if is_awaited else batch % 2
+    later = costly[max(room, least) :]
     return [slot for slot in slots if slot not in later]
 
 
@@ -105,11 +109,14 @@ class BatchTimes:
     def __init__(self) -> None:
         self._alone = self._row = 0.0
 
-    def add(self, rows: int, seconds: float) -> None:
-        """Count a batch."""
-        if rows == 1:
+    def add(self, rows: int, seconds: float, *, is_plain: bool = True) -> None:
+        """Count a batch, which may be of plain answers alone."""
+        if is_plain and rows == 1:
             self._alone = _mean(self._alone, seconds)
-        elif self._alone:
+        elif is_plain and self._row:
+            times = _mean(1.0, seconds / (self._alone + (rows - 1) * self._row))
+            self._alone, self._row = times * self._alone, times * self._row
+        elif self._alone and rows > 1:
             self._row = _mean(self._row, max(seconds - self._alone, 0) / (rows - 1))
 
     def room(self, rows: int) -> int:
@@ -402,7 +409,9 @@ class Scheduler:
         plain = [slot for slot in busy if slot.most_rows == 1 and not slot.is_costly]
         own = sum(1 + len(slot.proposal.ids) for slot in plain)
         room = self._times.room(own or 1)
-        busy = slots_in_turn(busy, room, is_awaited=self._queue.has_plain)
+        is_awaited = self._queue.has_plain
+        batch = self.rounds if own else 1
+        busy = slots_in_turn(busy, room, is_awaited=is_awaited, batch=batch)
         rows = sum(1 + len(slot.proposal.ids) for slot in busy if slot.most_rows == 1)
         left = self.context.n_batch - rows
         if rows or any(slot.waiting <= _LEAST_PROMPT_ROWS for slot in busy):
@@ -415,6 +424,7 @@ class Scheduler:
         start = time.monotonic()
         self.context.use_adapters(batch[0][0].scales)
         parts = [slot.part(share) for slot, share in batch]
+        is_plain = all(share == 1 and not slot.is_costly for slot, share in batch)
         ends = self.context.compute(parts)
         self.rounds += 1
         self.parts += len(batch)
@@ -426,7 +436,8 @@ class Scheduler:
             self.computed += share + len(slot.proposal.ids)
             if slot.job is not None and not slot.waiting:
                 self._choose(slot, row, until)
-        self._times.add(sum(len(ids) for _, _, ids, _ in parts), time.monotonic() - start)
+        rows = sum(len(ids) for _, _, ids, _ in parts)
+        self._times.add(rows, time.monotonic() - start, is_plain=is_plain)
 
     def _compute_media(self, *, is_alone: bool) -> bool:
         """Compute rows of one picture or sound, at most a batch; returns whether there were any.

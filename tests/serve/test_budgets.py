@@ -217,6 +217,8 @@ def test_costly_answers_take_turns_beside_plain_ones(seed: int) -> None:
         for slot in mine:
             slot.turn = turn
     assert all(slot in went for slot in costly)
+    later = [slot for slot in costly if slot not in slots_in_turn(slots, room, batch=2)]
+    assert len(later) == len(costly) - min(len(costly), room)  # with every second batch none
     slots[0].waiting = slots[1].waiting = 0
     assert slots_in_turn(slots, 0) == slots  # nobody is held up
     del slots[:2]
@@ -243,6 +245,14 @@ def test_a_batch_takes_little_longer_than_its_answers_do(row: float) -> None:
         most = times.most * alone * 1.5
         assert alone + times.room(own) * row <= most
         assert times.room(own) >= min(PROMPT_ROWS, int(0.9 * alone / row))
+    room, costly = times.room(1), 3.0
+    for _ in range(60):  # what a costly answer takes alone is no measure, and what it adds counts
+        times.add(1, costly, is_plain=False)
+        times.add(2, 1.0 + costly, is_plain=False)
+    assert times.room(1) <= min(room, 1)
+    for _ in range(60):  # plain answers as fast as before, or on a busy machine
+        times.add(3, 3 * (1.0 + 2 * row))
+    assert times.room(1) <= min(room, 1)
 
 
 def test_costly_jobs_wait_for_some_plain_ones() -> None:
