@@ -34,7 +34,7 @@ from mtkit.serve.reply import (
     sse_event,
     while_connected,
 )
-from mtkit.serve.request import room
+from mtkit.serve.request import long_texts, room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 _MOST_UNSENT = 1 << 14
 """Events of a streamed answer that wait for its reader: some 20 MB where each has 50 chances."""
-_MOST_ROWS = 5_000
+_MOST_ROWS = 1_000
 """Chances of tokens that are put into an answer in the event loop: a thousand take 3 ms."""
 
 
@@ -356,7 +356,7 @@ class Reply:
                     self.echo(index, event)
                     rows += len(event.pieces)
         if rows > _MOST_ROWS:
-            return await asyncio.to_thread(lambda: json_response(self.whole()))
+            return await long_texts.run(lambda: json_response(self.whole()))
         return json_response(self.whole())
 
 

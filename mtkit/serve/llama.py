@@ -222,7 +222,7 @@ async def completion(request: Request, served: ServedModel) -> Response:
     body = await read_json(request)
     fields, sampler = read_with_sampler(Complete, body, served.settings.sampler, served.unknown)
     media = served.open_media()
-    prompts = prompts_of(fields.prompt, media=media)
+    prompts = prompts_of(fields.prompt, media=media, scheduler=served.scheduler)
     served.scheduler.check(len(prompts) * fields.count, "prompt" if len(prompts) > 1 else "n")
     ids = [await prompt_ids(served, prompt, media) for prompt in prompts]
     return await _send_answers(request, served, fields, sampler, ids, media.chunks)

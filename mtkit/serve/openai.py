@@ -421,7 +421,7 @@ async def completions(request: Request, served: ServedModel) -> Response:
     body = await read_json(request)
     fields, sampler = read_with_sampler(Completion, body, served.settings.sampler, served.unknown)
     media = served.open_media()
-    prompts = prompts_of(fields.prompt, media=media)
+    prompts = prompts_of(fields.prompt, media=media, scheduler=served.scheduler)
     served.scheduler.check(len(prompts) * fields.count, "prompt" if len(prompts) > 1 else "n")
     limit = served.limit(fields.limit, _DEFAULT_TOKENS)
     if fields.suffix:

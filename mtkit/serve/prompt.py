@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from mtkit.serve.bodies import Extra
     from mtkit.serve.model import ServedModel
+    from mtkit.serve.scheduler import Scheduler
 
     Prompt: TypeAlias = "list[str | int]"
 
@@ -31,18 +32,29 @@ _TEXT_FIELD, _MEDIA_FIELD = "prompt_string", "multimodal_data"
 _MOST_ID = 1 << 31
 
 
-def prompts_of(value: Any, field: str = "prompt", media: RequestMedia = NO_MEDIA) -> list[Prompt]:
+def prompts_of(
+    value: Any,
+    field: str = "prompt",
+    media: RequestMedia = NO_MEDIA,
+    scheduler: Scheduler | None = None,
+) -> list[Prompt]:
     """Return the prompts of a request, each of texts and ids in turn.
 
     Args:
         media: Takes the pictures and sounds.
+        scheduler: Says how many prompts and ids can be answered, before each is looked at.
 
     Source: llama.cpp, tools/server/server-common.cpp (``tokenize_input_prompts``).
     """
-    if not isinstance(value, list) or any(type(part) is int for part in value):
+    is_list = isinstance(value, list)
+    if not is_list or any(type(part) is int for part in value):
+        if scheduler is not None and is_list:
+            scheduler.room(len(value))
         return [prompt_of(value, field, media)]
     if not value:
         raise UsageError("is empty", field=field)
+    if scheduler is not None:
+        scheduler.check(len(value), field)
     return [prompt_of(part, field, media) for part in value]
 
 

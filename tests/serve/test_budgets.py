@@ -413,3 +413,27 @@ def test_memory_is_given_back_until_no_long_grammar_stays(monkeypatch: pytest.Mo
     bodies = guard.BodyLimit(1 << 20)
     asyncio.run(take_two())
     assert len(released) == 3
+
+
+@pytest.mark.parametrize("count", [65, 300, 5000])
+def test_prompts_and_ids_are_counted_before_they_are_looked_at(count: int) -> None:
+    reference("starlette")
+    from mtkit.serve import prompt
+    from mtkit.serve.job import PromptTooLong
+    from mtkit.serve.queue import JobQueue
+    from mtkit.serve.scheduler import Scheduler
+
+    slots: Any = [SimpleNamespace(number=0, job=None)]
+    scheduler: Any = SimpleNamespace(n_slot=64)
+    scheduler.room = lambda size: Scheduler.room(scheduler, size)
+    scheduler.check = lambda size, field: JobQueue(slots, 63).check(size, 1.0, field)
+    for value, error in (
+        ([1] * count, "tokens"), ([1, *["a"] * count], "tokens"), (["a"] * count, "answers"),
+        ([[1]] * count, "answers"), ([None] * count, "answers"),
+    ):  # fmt: skip
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(prompt, "prompt_of", None)
+            with pytest.raises((UsageError, PromptTooLong), match=error):
+                prompt.prompts_of(value, scheduler=scheduler)
+    assert prompt.prompts_of([1] * 63, scheduler=scheduler) == [[1] * 63]
+    assert prompt.prompts_of(["a"] * 64, scheduler=scheduler) == [["a"]] * 64
