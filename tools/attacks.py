@@ -8,9 +8,9 @@ the quiet one, that of /health a quarter of a second, and 30 seconds later the s
 times the memory that it had. Ends with an error where one is exceeded. On a machine with other work
 the figures say little: the quiet ones are printed, too.
 
-The first of the list is none: as many clients with ordinary requests, whom a server cannot tell from
-the neighbor. With four slots of a small model they take 4 to 7 times the quiet time themselves, so
-what costs about as much is no attack either.
+The first of the list is none: as many clients with ordinary requests, whom a server cannot tell
+from the neighbor. With four slots of a small model they cost it 4 to 7 times the quiet time, so what
+costs about as much is no attack either.
 """
 
 from __future__ import annotations

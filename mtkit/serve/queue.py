@@ -113,11 +113,6 @@ class JobQueue:
         self.jobs.remove(job)
         return job
 
-    @property
-    def has_plain(self) -> bool:
-        """Whether a plain answer waits for a slot."""
-        return any(not (job.is_costly or job.cancelled) for job in tuple(self.jobs))
-
     def _drop_cancelled(self) -> None:
         for job in [job for job in self.jobs if job.cancelled]:
             self.jobs.remove(job)

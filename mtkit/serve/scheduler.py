@@ -76,23 +76,16 @@ def slots_alike(slots: Sequence[Slot]) -> list[Slot]:
     return [slot for slot in slots if slot.scales == first.scales]
 
 
-def slots_in_turn(
-    slots: Sequence[Slot], room: int, *, is_awaited: bool = False, batch: int = 1
-) -> list[Slot]:
+def slots_in_turn(slots: Sequence[Slot], room: int) -> list[Slot]:
     """Return the slots of the next batch: beside plain answers, others find room for so many rows.
 
-    Those whose turn it is were in no batch for longest; where there is no room at all, one of them
-    goes with every second batch. Where a plain answer waits for a slot of theirs (``is_awaited``),
-    those that end soonest go.
+    Those whose turn it is were in no batch for longest; one of them always goes.
     """
     running = [slot for slot in slots if slot.waiting == 1]
     costly = [slot for slot in running if slot.is_costly]
-    is_awaited = is_awaited and all(slot.is_costly for slot in slots)
-    if not is_awaited and len(costly) in (0, len(running)):
+    if len(costly) in (0, len(running)):
         return list(slots)
-    costly.sort(key=lambda slot: slot.left if is_awaited else slot.turn)
-    least = 1 if is_awaited else batch % 2
-    later = costly[max(room, least) :]
+    later = sorted(costly, key=lambda slot: slot.turn)[max(room, 1) :]
     return [slot for slot in slots if slot not in later]
 
 
@@ -408,10 +401,7 @@ class Scheduler:
         busy = slots_alike(busy)
         plain = [slot for slot in busy if slot.most_rows == 1 and not slot.is_costly]
         own = sum(1 + len(slot.proposal.ids) for slot in plain)
-        room = self._times.room(own or 1)
-        is_awaited = self._queue.has_plain
-        batch = self.rounds if own else 1
-        busy = slots_in_turn(busy, room, is_awaited=is_awaited, batch=batch)
+        busy = slots_in_turn(busy, self._times.room(own))
         rows = sum(1 + len(slot.proposal.ids) for slot in busy if slot.most_rows == 1)
         left = self.context.n_batch - rows
         if rows or any(slot.waiting <= _LEAST_PROMPT_ROWS for slot in busy):

@@ -340,11 +340,6 @@ class Slot:
         return self.job is not None and self.job.is_costly
 
     @property
-    def left(self) -> int:
-        """How many tokens its answer may still have."""
-        return 0 if self.job is None else self.job.limit - self.generated
-
-    @property
     def chunk(self) -> Chunk | None:
         """The picture or sound whose rows come next; None where text does."""
         if self.job is None or not self.waiting or self.ids[self.past] >= 0:
@@ -375,7 +370,7 @@ class Slot:
         job = self.job
         if job is None or self.seat is None or job.terms.speculative is False or self.waiting > 1:
             return 0
-        return min(self.left, self._context.n_slot - self.past) - 1
+        return min(job.limit - self.generated, self._context.n_slot - self.past) - 1
 
     def part(self, share: int) -> tuple[int, int, list[int], int]:
         """Return its part of the next batch, as ``SlotContext.compute`` takes it."""
