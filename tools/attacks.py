@@ -9,7 +9,7 @@ times the memory that it had. Ends with an error where one is exceeded. On a mac
 the figures say little: the quiet ones are printed, too.
 
 The first of the list is none: as many clients with ordinary requests, whom a server cannot tell
-from the neighbor. With four slots of a small model they cost it 4 to 7 times the quiet time, so what
+from the neighbor. With four slots of a small model they cost it 4 to 7 times the quiet time: what
 costs about as much is no attack either.
 """
 
