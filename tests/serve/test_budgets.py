@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
+import os
 import threading
 import time
 from itertools import pairwise
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 from support import reference
 
+from mtkit.base.process import return_memory
 from mtkit.base.record import replace
 from mtkit.errors import ResourceError, UsageError
 from mtkit.settings import SamplerSettings
@@ -425,3 +428,22 @@ def test_prompts_and_ids_are_counted_before_they_are_looked_at(count: int) -> No
                 prompt.prompts_of(value, scheduler=scheduler)
     assert prompt.prompts_of([1] * 63, scheduler=scheduler) == [[1] * 63]
     assert prompt.prompts_of(["a"] * 64, scheduler=scheduler) == [["a"]] * 64
+
+
+def test_large_blocks_are_given_back_at_once() -> None:
+    if not hasattr(ctypes.CDLL(None), "malloc_trim"):
+        pytest.skip("another C library than glibc")
+
+    def resident() -> float:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    return_memory()
+    for size in (9_000_000, 5_000_000, 3_000_000):  # glibc alone keeps all but the first
+        before = resident()
+        blocks = [bytearray(b"x") * size for _ in range(5)]
+        end = bytearray(900_000)  # in front of it nothing could be given back
+        assert resident() > before + 4.5 * size / 1e6
+        del blocks
+        assert resident() < before + 4
+        del end
