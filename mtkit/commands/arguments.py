@@ -201,7 +201,10 @@ def read_json(file: str | None) -> Any:
 
 
 def read_prompts(path: str) -> Iterator[str]:
-    """Give the prompts of a file; a line that begins with a brace is JSON with "prompt"."""
+    """Give the prompts of a file; a line that begins with a brace is JSON with "prompt".
+
+    In other lines, ``\\n`` is a line break, which they could not contain otherwise.
+    """
     import json
 
     from mtkit.errors import FormatError
@@ -218,4 +221,4 @@ def read_prompts(path: str) -> Iterator[str]:
                 )
             yield prompt
         elif line.strip():
-            yield line
+            yield line.replace("\\n", "\n")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BATCH_SIZES = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16)
 """Tokens in a batch, for a table of costs."""
 _TURNS, _SECONDS = 5, 1.0
-"""Times that each is measured at most; seconds after which no further turn begins."""
+"""Times that each is measured at most; seconds after which no further turn begins, by default."""
 _PAST, _MANY = 32, 32
 """Tokens in the cache before a batch; tokens that a draft reads at once."""
 
@@ -49,10 +49,12 @@ def choose_clock(context: Context) -> Callable[[], float]:
     return time.process_time if alone else time.perf_counter
 
 
-def measure_batches(context: Context, sizes: Sequence[int], costs: Costs) -> float:
+def measure_batches(
+    context: Context, sizes: Sequence[int], costs: Costs, seconds: float = _SECONDS
+) -> float:
     """Learn what batches cost; return the seconds of a token alone. Empties the context.
 
-    Sizes that do not fit are left out.
+    Sizes that do not fit are left out. After so many ``seconds``, no further turn begins.
     """
     now, bos = choose_clock(context), max(context.model.bos, 0)
     past = min(_PAST, context.n_ctx // 2)
@@ -66,11 +68,11 @@ def measure_batches(context: Context, sizes: Sequence[int], costs: Costs) -> flo
         alone = batch_seconds(context, [bos], now)
         for size in sizes:
             if 1 < size <= room:
-                seconds = batch_seconds(context, [bos] * size, now)
+                taken = batch_seconds(context, [bos] * size, now)
                 if turn:  # the first touches memory for the first time
-                    costs.saw_batch(size, seconds / alone)
+                    costs.saw_batch(size, taken / alone)
         plain += [alone] * bool(turn)
-        if plain and time.perf_counter() - began > _SECONDS:
+        if plain and time.perf_counter() - began > seconds:
             break
     context.clear()
     return min(plain)

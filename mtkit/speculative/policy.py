@@ -176,7 +176,7 @@ _HALF = 8.0
 """Tokens that a lookup is assumed to have written of twice as many, before a text begins."""
 _FEAR = 0.4
 """Assumed acceptance, if unknown, where a text is drafted as a whole or not at all."""
-_GRACE, LENT = 2.0, 16.0
+_GRACE, _LENT = 2.0, 16.0
 """Tokens that drafting may lose at once where somebody asked for it; that earlier gains allow it
 to lose at most."""
 _LISTEN, _OFTEN = 4, 64
@@ -185,6 +185,33 @@ _LONGEST = 32
 """Plain tokens until the next decision."""
 _MEASURED, _SECONDS = 8.0, 1.0
 """Plain tokens that measuring may cost at first, and seconds at most."""
+
+
+class Budget:
+    """What drafting may lose: a part of the time so far, and what it gained before.
+
+    Attributes:
+        tokens: The time so far, in plain tokens.
+        loss: Of these, what drafting has cost more than it gave.
+    """
+
+    def __init__(self, part: float = LOSS, grace: float = 0.0) -> None:
+        self._part, self._grace = part, grace
+        self.tokens = self.loss = 0.0
+
+    @property
+    def left(self) -> float:
+        """Return how many plain tokens may be lost now."""
+        return self._grace + self._part * self.tokens - self.loss
+
+    def begin(self) -> None:
+        """Begin a text, which may not lose all that long ones earned."""
+        self.tokens = min(self.tokens, (max(self.loss, 0.0) + _LENT) / self._part)
+
+    def saw(self, tokens: float, cost: float) -> None:
+        """Count tokens, and what they took in plain ones."""
+        self.tokens += tokens
+        self.loss = max(self.loss + cost - tokens, -_LENT)
 
 
 class Verdict(Record):
@@ -218,15 +245,17 @@ class Policy:
 
         Args:
             checks: Only batches whose bits were compared with those of single tokens are used.
-            strict: Nothing is risked beyond ``LOSS`` and what drafting has gained: no grace, no
-                measuring, and a draft model is loaded only when its cost is within that.
+            strict: Nothing is lost beyond ``LOSS`` and what drafting has gained. Otherwise somebody
+                asked for a draft: there is a grace, batches are measured, and loading a model and
+                reading the prompt with it are not counted.
         """
         self._most, self.costs, self.width = most, costs, width
         self._auto, self._mixed, self._strict = auto, mixed, strict
         self._batches = Batches(costs, most, width, checks=checks)
         self._plain: deque[float] = deque(maxlen=7)
-        self._n_tokens = self._loss = self._investment = self._measuring_cost = 0.0
-        self._seconds_before = 0.0
+        self._budget = Budget(_PLANNED) if strict else Budget(grace=_GRACE)
+        self._measuring_cost = self._investment = 0.0
+        self._seconds_before: float | None = None
         self.load_cost = costs.load
         # Extra cost of a plain token behind a draft, times how often one follows.
         self._switch_cost = 0.0
@@ -255,31 +284,23 @@ class Policy:
 
         The command loads the model and reads the prompt with drafts and without.
         """
-        self._seconds_before = self._seconds_before or seconds
+        if self._seconds_before is None:
+            self._seconds_before = seconds
 
     def saw_load(self, seconds: float) -> None:
         """Learn that the draft model was loaded."""
         self.load_cost = 0.0
         if self.unit:
             self.costs.load = round(seconds / self.unit, 2)
-            self._loss += self._strict * seconds / self.unit
-
-    @property
-    def _budget(self) -> float:
-        """Return how many plain tokens may be lost now."""
-        before = self._seconds_before / self.unit if self.unit else 0.0
-        if self._strict:
-            return _PLANNED * (self._n_tokens + before) - self._loss
-        return _GRACE + LOSS * self._n_tokens - self._loss
+            self._budget.saw(0, self._strict * seconds / self.unit)
 
     def is_ahead(self) -> bool:
         """Whether more may be lost than what is planned with."""
-        return not self._strict or self._loss < 0
+        return not self._strict or self._budget.loss < 0
 
     def refusal(self, left: int, behind: int) -> str:
         """Begin a text; return why to draft nothing in it, empty where drafting may pay."""
-        self._loss = max(self._loss, -LENT)  # one text may not lose all that long texts earned
-        self._n_tokens = min(self._n_tokens, (max(self._loss, 0.0) + LENT) / LOSS)
+        self._budget.begin()
         self._begin_text()
         if not self._auto or not self._most:
             return ""
@@ -326,9 +347,7 @@ class Policy:
     @property
     def waits(self) -> bool:
         """Whether a batch is to be measured as soon as there are enough plain steps."""
-        size, allowed = self._next_size, max(_MEASURED, LOSS * self._n_tokens)
-        if self._strict:
-            return bool(size) and size <= self._budget
+        size, allowed = self._next_size, max(_MEASURED, LOSS * self._budget.tokens)
         within = (
             self._measuring_cost + size <= allowed and self._measuring_cost * self.unit < _SECONDS
         )
@@ -336,12 +355,12 @@ class Policy:
 
     @property
     def _next_size(self) -> int:
-        return 0 if not self._auto or self.hopeless else self._batches.next()
+        measures = self._auto and not self._strict and not self.hopeless
+        return self._batches.next() if measures else 0
 
     def saw_measurement(self, size: int, seconds: float) -> None:
         """Learn the time of a batch that was computed only to be measured."""
         self._measuring_cost += seconds / self.unit
-        self._loss += self._strict * seconds / self.unit
         self.costs.saw_batch(size, seconds / self.unit)
 
     def count(self, left: int, behind: int, *, free: bool = False) -> int:
@@ -352,23 +371,21 @@ class Policy:
         self._rest = self._plain_tokens_due()
         if self._rest:
             return 0
-        entry, budget = self.costs.reading(behind), self._budget
+        entry, budget, alone = self.costs.reading(behind), self._budget.left, self.width == 1
         entry += 0.0 if free else self.load_cost
         tried, accepted = self._rates[free]
         number, speed = self._fastest(accepted / tried, free=free)
-        if self._strict:  # as many as can all be wrong
-            promising, risk = number, entry + self._switch_cost - 1
-            while number and risk + self._round_cost(number, free=free) > budget:
-                number -= 1
-            if promising and not number:
-                self._rest = 1 if self._mixed else _LISTEN
-                return 0
+        promises, risk = number, self._strict * entry + self._switch_cost - 1
+        while alone and number and risk + self._round_cost(number, free=free) > budget:
+            number -= 1  # as many as can all be wrong
+        if promises and not number:
+            self._rest = 1 if self._mixed else _LISTEN
+            return 0
         if self._mixed and not free:  # a lookup writes the rest
             left = ceil(left * (1 - self._lookup_tokens / self._text_tokens))
         gain = (1 - 1 / speed) * min(left, AHEAD)
-        alone = self.width == 1
-        if not number or gain <= entry or (alone and budget <= 0):
-            return self._probe(accepted / tried, entry, budget, free=free)
+        if not number or gain <= entry:
+            return self._probe(entry, budget, free=free)
         if alone and number == self._batches.limit and self.waits:  # a larger batch may be better
             self._rest = self._next_size
             return 0
@@ -391,18 +408,16 @@ class Policy:
             return 2
         return 0
 
-    def _probe(self, acceptance: float, entry: float, budget: float, *, free: bool) -> int:
+    def _probe(self, entry: float, budget: float, *, free: bool) -> int:
         """Return the number for a round that only probes the acceptance; 0 if it costs too much."""
         if self.hopeless:
             self._rest = _LONGEST
             return 0
-        if self._strict:
-            acceptance = 0.0
-        loss, number = min(
-            (self._round_cost(n, free=free) - mean_tokens(acceptance, n), n)
+        cost, number = min(
+            (self._round_cost(n, free=free), n)
             for n in PROBES if n <= self._batches.limit or n == PROBES[0]
         )  # fmt: skip
-        price = entry + loss + self._strict * self._switch_cost
+        price = entry + cost - 1 + self._switch_cost  # if all is wrong
         if price <= budget:
             return min(number, self._batches.limit)
         later = min(max(ceil((price - budget) / LOSS), 1), _LONGEST)
@@ -426,11 +441,14 @@ class Policy:
         if self._after_draft and seconds and self.unit:
             # It takes longer: llama.cpp builds its graph anew where the size of a batch changes.
             more = min(max(seconds[0] / self.unit - 1, 0.0), 1.0)
-            self._loss += more
+            self._budget.saw(0, more)
             self._switch_cost += _NEWS * more
             seconds = seconds[1:]
         self._plain.extend(seconds)
-        self._n_tokens += count
+        if self._seconds_before and len(self._plain) >= _LISTEN:
+            before, self._seconds_before = self._seconds_before / self.unit, 0.0
+            self._budget.saw(before, before)
+        self._budget.saw(count, count)
         self._text_tokens += count
         self._after_draft = False
 
@@ -460,11 +478,11 @@ class Policy:
             self._rates[free] = tried, _MEMORY * right + accepted
         self._after_draft = drafted > 0
         self._rounds_since_plain += 1
-        self._n_tokens += accepted + 1
         self._text_tokens += accepted + 1
         self._lookup_tokens += free * (accepted + 1)
         cost = max(drafting - self._investment, 0.0) + verifying
-        self._loss, self._investment = max(self._loss + cost - (accepted + 1), -LENT), 0.0
+        self._budget.saw(accepted + 1, cost)
+        self._investment = 0.0
 
     def _learn_costs(
         self, drafted: int, size: int, drafting: float, verifying: float, *, free: bool

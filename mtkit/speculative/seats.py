@@ -15,7 +15,7 @@ from mtkit.base.process import Closeable
 from mtkit.speculative import exactness, setup
 from mtkit.speculative.costs import measure_batches, measure_draft
 from mtkit.speculative.draft_model import DraftLoader, check_can_cut
-from mtkit.speculative.policy import LENT, LOSS, shared_number
+from mtkit.speculative.policy import Budget, shared_number
 from mtkit.speculative.rounds import Statistics
 from mtkit.speculative.verification import Proposal
 
@@ -113,9 +113,9 @@ class SharedDrafting(Closeable):
         self._most = min(drafting.draft_max, max(rows // count - 1, 0))
         self._costs: Costs | None = None
         self._rest = 0  # batches until drafting is considered again
-        # Tokens computed plainly or worth as much; of these, lost by drafting; the last batch that
-        # drafted: its cost in plain batches, its tokens without drafts, and those emitted before.
-        self._tokens = self._loss = 0.0
+        self._budget = Budget()
+        # The last batch that drafted: its cost in plain batches, its tokens without drafts, and
+        # those emitted before.
         self._last: tuple[float, int, int] | None = None
         with ExitStack() as stack:
             loaded = stack.enter_context(DraftLoader(runner, settings, context.n_slot, count))
@@ -174,7 +174,7 @@ class SharedDrafting(Closeable):
             self._costs, acceptances, others, behind, left, self._most
         )
         size, plain = len(acceptances) + others, self._costs.verify(len(acceptances) + others)
-        budget, cost = LOSS * self._tokens - self._loss, 1.0
+        budget = self._budget.left
         while number:  # as many as can all be wrong
             rows = len(acceptances) * (number + (not others))
             cost = self._costs.verify(rows) / plain + (others > 0)
@@ -193,14 +193,12 @@ class SharedDrafting(Closeable):
 
     def _settle(self, size: int) -> None:
         """Count what the last batch gave, which drafted or not."""
-        self._tokens = min(self._tokens, (max(self._loss, 0.0) + LENT) / LOSS)
+        self._budget.begin()
         if self._last is None:
-            self._tokens += size
+            self._budget.saw(size, size)
             return
         cost, plain, before = self._last
-        emitted = self._emitted - before
-        self._tokens += emitted
-        self._loss = max(self._loss + cost * plain - emitted, -LENT)
+        self._budget.saw(self._emitted - before, cost * plain)
         self._last = None
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ def describe_origin(model: str | None, draft: str | None, threads: int | None) -
     """Return what costs depend on."""
     from hashlib import sha256
 
-    from mtkit.llama import library_file
+    from mtkit.llama import library_file, system_info
     from mtkit.llm.threads import cores
     from mtkit.llm.trial import processor
 
@@ -66,7 +66,8 @@ def describe_origin(model: str | None, draft: str | None, threads: int | None) -
     return {
         "processor": f"{name}, {sha256(flags.encode()).hexdigest()[:8]}",
         "threads": threads or (1 if cores() == 1 else None),
-        "llama.cpp": stamp(library_file()),
+        # Builds with other kernels have the same libllama.
+        "llama.cpp": f"{stamp(library_file())}, {sha256(system_info().encode()).hexdigest()[:8]}",
         "model": stamp(locate(model, MODEL).path),
         **({} if draft is None else {"draft model": stamp(draft)}),
     }

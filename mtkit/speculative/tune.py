@@ -196,8 +196,11 @@ _RUNGS = (1, 3, 9)
 """Prompts to read along with before each halving."""
 _SURE = 50.0
 """Weight of the acceptance from reading along, in rounds."""
-_REPEATS, _NEAR = 3, 0.95
-"""Times that each is timed while its speed is less than ``LEAST``, but not by far."""
+_REPEATS, _NEAR = 3, 0.8
+"""Times that each is timed while its speed is less than ``LEAST``, but not by far: next to other
+programs, CPU times of the same text differ by a tenth and more."""
+_MEASURED = 15.0
+"""Seconds for measuring batches."""
 
 
 class Tuner:
@@ -233,7 +236,7 @@ class Tuner:
         answers = Answers(prompts, texts, plain)
 
         def costs() -> dict[str, object]:
-            measure_batches(self._context, BATCH_SIZES, answers.known)
+            measure_batches(self._context, BATCH_SIZES, answers.known, _MEASURED)
             with suppress(MtkitError):  # it gives other bits: nothing is exact
                 exactness.check(self._context, prompts[0], max(BATCH_SIZES), 1)
                 answers.known.checked = max(BATCH_SIZES)
@@ -394,10 +397,11 @@ def profile_costs(result: CandidateResult, answers: Answers) -> Costs:
 def split_prompts(prompts: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the prompts of a kind to choose by and those to measure with; of one, the same.
 
-    By length, every other one: a long prompt is often a file to edit.
+    By length, every other one: a long prompt is often a file to edit. The odd one is measured with:
+    that decides.
     """
     ordered = sorted(prompts, key=len, reverse=True)
-    return ordered[::2], ordered[1::2] or ordered
+    return ordered[1::2] or ordered, ordered[::2]
 
 
 class Comparison:
@@ -415,24 +419,28 @@ class Comparison:
     def speed(self, paths: Sequence[str], profile: str, *more: str) -> tuple[float, int]:
         """Return the speed behind the prompts of some files, and how many texts are the same.
 
+        The least time of each counts: other programs only add to it.
+
         Args:
             more: Further options of the processes with the profile.
         """
-        spent = {drafts: [0.0] * (1 if self._alone else 2) for drafts in (False, True)}
-        speed, same = 0.0, [0] * _REPEATS
-        for turn in range(_REPEATS):
-            for path in paths:
-                texts = []
-                for drafts, sums in spent.items():
-                    options = ("--draft-profile", profile, *more) if drafts else ()
-                    seconds, text = self._run(path, *options)
-                    sums[:] = map(sum, zip(sums, seconds, strict=True))
-                    texts.append(text)
-                same[turn] += texts[0] == texts[1]
-            speed = min(a / b for a, b in zip(spent[False], spent[True], strict=True))
+        options = (), ("--draft-profile", profile, *more)
+        spent: dict[tuple[str, ...], dict[str, list[float]]] = {key: {} for key in options}
+        texts: dict[str, set[str]] = {path: set() for path in paths}
+        speed = 0.0
+        for _ in range(_REPEATS):
+            for path, (key, least) in product(paths, spent.items()):
+                seconds, text = self._run(path, *key)
+                least[path] = list(map(min, seconds, least.get(path, seconds)))
+                texts[path].add(text)
+            plain, drafting = (
+                [sum(column) for column in zip(*least.values(), strict=True)]
+                for least in spent.values()
+            )
+            speed = min(a / b for a, b in zip(plain, drafting, strict=True))
             if not _NEAR < speed < LEAST:
                 break
-        return speed, min(same[: turn + 1])
+        return speed, sum(len(answers) == 1 for answers in texts.values())
 
     def _run(self, path: str, *more: str) -> tuple[list[float], str]:
         """Return the seconds of a process, which are to be less, and its text."""

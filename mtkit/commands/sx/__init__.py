@@ -50,9 +50,9 @@ def vocab(
 
     The counts come from texts, from files of counts, or from the model's own answers, which are the
     best source: a language that is not in the texts will hardly be proposed. End-of-text, byte and
-    control tokens are always included. A line of --prompts is a text, or JSON with "prompt". The
-    output shows how much of each source the first 1,024 ids and more cover: with one text per
-    language, how well each language is served.
+    control tokens are always included. A line of --prompts is a text (\\n: line break), or JSON
+    with "prompt". The output shows how much of each source the first 1,024 ids and more cover: with
+    one text per language, how well each language is served.
 
     \b
     Examples:

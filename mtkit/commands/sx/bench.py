@@ -18,7 +18,7 @@ _PLACES = 4
 
 
 OPTIONS = {
-    "files": Option("", "Prompts: lines of text or of JSON.", "FILE..."),
+    "files": Option("", "Prompts: lines of text (\\n: line break) or JSON.", "FILE..."),
     "draft": Option(
         "--draft",
         "Draft model, for group B.",

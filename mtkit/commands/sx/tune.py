@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 OPTIONS = {
     "drafts": Option("", "Draft models to try.", "[DRAFT]..."),
     "prompts": Option(
-        "--prompts", "Prompts: lines of text or of JSON; repeatable, a file for each kind.", "FILE"
+        "--prompts",
+        "Prompts: lines of text (\\n: line break) or JSON; repeatable, one file a kind.",
+        "FILE",
     ),
     "out": Option("-o --output", "Profile to write (.json).", "FILE"),
     "count": Option("-c --count", "Maximum number of prompts per file.", "N", low=1),
@@ -71,9 +73,7 @@ def tune(
       mtkit sx tune model.gguf small.gguf --prompts prompts.jsonl -o model.json
       mtkit generate -m model.gguf --draft-profile model.json -f code.py
     """
-    import os
     import time
-    from itertools import zip_longest
 
     from mtkit.base import plotting
     from mtkit.base.files import check_target
@@ -81,21 +81,10 @@ def tune(
     from mtkit.commands import output
     from mtkit.commands.arguments import read_prompts
     from mtkit.commands.inputs import find_model
-    from mtkit.commands.terminal import Progress
     from mtkit.errors import UsageError
-    from mtkit.llm.runner import open_model
     from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
     from mtkit.speculative import plots, setup
-    from mtkit.speculative.costs import Costs
-    from mtkit.speculative.tune import (
-        LEAST,
-        WORTH,
-        Comparison,
-        Tuner,
-        candidates_of,
-        finalists,
-        split_prompts,
-    )
+    from mtkit.speculative.tune import split_prompts
 
     until = time.monotonic() + seconds
     check_target(out, force=force)
@@ -109,50 +98,11 @@ def tune(
     path, small = find_model(target), [find_model(name) for name in drafts or ()]
     plain = GenerateSettings(path, ContextSettings(threads=threads))
     settings = setup.prepare_settings(replace(plain, drafting=DraftSettings(draft_lookup=True)))
-    chosen = [text for pair in zip_longest(*(first for first, _ in split.values()))
-              for text in pair if text is not None]  # fmt: skip
-    folder = _folder([path, *small], (chosen, tokens, threads))
-    with open_model(settings, Progress("loading").show) as runner:
-        ids = [runner.model.tokenize(text) for text in chosen]
-        n_ctx = min(max(map(len, ids)) + tokens, max(runner.model.n_ctx_train, tokens + 2))
-        runner.open_context(n_ctx + 2)
-        tuner = Tuner(runner, settings, f"{folder}/state.json", until)
-        answers = tuner.answers(
-            [prompt_ids[-(n_ctx - tokens) :] for prompt_ids in ids if prompt_ids], tokens
-        )
-        small += _requantized(small, folder, disk, until)
-        vocabularies = _vocabularies(runner, answers, folder) if small else {}
-        table = candidates_of(DraftSettings(draft_lookup=False), small, vocabularies)
-        results = tuner.search(table, answers, Progress("reading along").show)
-    held_out = {
-        name: [_write_text(f"{folder}/{kind}-{at}.txt", text) for at, text in enumerate(texts)]
-        for kind, (name, (_, texts)) in enumerate(split.items())
-    }
-    comparison = Comparison(
-        path, ["-n", str(2 * tokens), "--threads", str(threads)], alone=threads == 1
-    )
-    best = None
-    try:
-        for result in finalists(results, exact=not no_exact):
-            _write(out, path, settings, result, answers, folder)
-            measured = _measure(
-                comparison, held_out, out, costly=settings.context.kv_type != plain.context.kv_type
-            )
-            speeds, same = (
-                [speed for speed, _ in measured.values()],
-                sum(n for _, n in measured.values()),
-            )
-            new = replace(result, measured=(min(speeds), max(speeds)), same=same)
-            results[results.index(result)] = new
-            is_same = same == sum(map(len, held_out.values())) or not new.drafting.exact
-            if min(speeds) >= LEAST and max(speeds) >= WORTH and is_same:
-                best = new
-                break
-        if best is None:
-            setup.write_profile(out, DraftSettings(), Costs(), {"target": os.path.basename(path)})
-    except BaseException:  # what was not measured is no profile
-        os.unlink(out)
-        raise
+    to_choose = [first for first, _ in split.values()]
+    folder = _folder([path, *small], (to_choose, tokens, threads))
+    answers, results = _search(settings, small, to_choose, tokens, folder, disk, until)
+    held_out = {name: texts for name, (_, texts) in split.items()}
+    best = _choose(out, settings, results, answers, held_out, tokens, folder, exact=not no_exact)
     results.sort(key=lambda x: (x is not best, x.measured is None, -x.promised))
     if plot is not None:
         plots.plot_tuning(answers.known, results, plot)
@@ -163,11 +113,90 @@ def tune(
         _show(out, path, threads, best, results, answers, n_texts)
 
 
-def _write_text(path: str, text: str) -> str:
-    from mtkit.base.files import write_files
+def _search(
+    settings: GenerateSettings,
+    small: list[str],
+    kinds: Sequence[list[str]],
+    tokens: int,
+    folder: str,
+    disk: float,
+    until: float,
+) -> tuple[Answers, list[CandidateResult]]:
+    """Let the target answer the prompts to choose by, and the candidates read along."""
+    from itertools import zip_longest
 
-    write_files({path: text.encode("utf-8", "surrogateescape")}, force=True)
-    return path
+    from mtkit.commands.terminal import Progress
+    from mtkit.llm.runner import open_model
+    from mtkit.settings import DraftSettings
+    from mtkit.speculative.tune import Tuner, candidates_of
+
+    texts = [text for row in zip_longest(*kinds) for text in row if text is not None]
+    with open_model(settings, Progress("loading").show) as runner:
+        ids = [runner.model.tokenize(text) for text in texts]
+        n_ctx = min(max(map(len, ids)) + tokens, max(runner.model.n_ctx_train, tokens + 2))
+        runner.open_context(n_ctx + 2)
+        tuner = Tuner(runner, settings, f"{folder}/state.json", until)
+        answers = tuner.answers(
+            [prompt_ids[-(n_ctx - tokens) :] for prompt_ids in ids if prompt_ids], tokens
+        )
+        small = [*small, *_requantized(small, folder, disk, until)]
+        vocabularies = _vocabularies(runner, answers, folder) if small else {}
+        table = candidates_of(DraftSettings(draft_lookup=False), small, vocabularies)
+        return answers, tuner.search(table, answers, Progress("reading along").show)
+
+
+def _choose(
+    out: str,
+    settings: GenerateSettings,
+    results: list[CandidateResult],
+    answers: Answers,
+    held_out: dict[str, list[str]],
+    tokens: int,
+    folder: str,
+    *,
+    exact: bool,
+) -> CandidateResult | None:
+    """Write the profile of the first result that is fast enough; without one, of no draft.
+
+    What was measured is put into ``results``.
+    """
+    import os
+
+    from mtkit.base.files import write_files
+    from mtkit.base.record import replace
+    from mtkit.settings import ContextSettings, DraftSettings
+    from mtkit.speculative import setup
+    from mtkit.speculative.costs import Costs
+    from mtkit.speculative.tune import LEAST, WORTH, Comparison, finalists
+
+    paths = {
+        name: [f"{folder}/{kind}-{at}.txt" for at in range(len(texts))]
+        for kind, (name, texts) in enumerate(held_out.items())
+    }
+    for name, texts in held_out.items():
+        for path, text in zip(paths[name], texts, strict=True):
+            write_files({path: text.encode("utf-8", "surrogateescape")}, force=True)
+    threads = settings.context.threads
+    costly = settings.context.kv_type != ContextSettings().kv_type
+    comparison = Comparison(
+        settings.model, ["-n", str(2 * tokens), "--threads", str(threads)], alone=threads == 1
+    )
+    try:
+        for result in finalists(results, exact=exact):
+            _write(out, settings, result, answers, folder)
+            measured = _measure(comparison, paths, out, costly=costly)
+            speeds, same = zip(*measured.values(), strict=True)
+            new = replace(result, measured=(min(speeds), max(speeds)), same=sum(same))
+            results[results.index(result)] = new
+            is_same = new.same == sum(map(len, held_out.values())) or not new.drafting.exact
+            if min(speeds) >= LEAST and max(speeds) >= WORTH and is_same:
+                return new
+        about = {"target": os.path.basename(settings.model)}
+        setup.write_profile(out, DraftSettings(), Costs(), about)
+    except BaseException:  # what was not measured is no profile
+        os.unlink(out)
+        raise
+    return None
 
 
 def _measure(
@@ -264,7 +293,6 @@ def _vocabularies(runner: Any, answers: Answers, folder: str) -> dict[int, str]:
 
 def _write(
     out: str,
-    target: str,
     settings: GenerateSettings,
     result: CandidateResult,
     answers: Answers,
@@ -293,8 +321,8 @@ def _write(
         draft = f"{stem}-pruned.gguf"
     drafting = replace(drafting, draft=draft, sx_static_vocab=None)
     about: dict[str, object] = {
-        "target": os.path.basename(target), "threads": settings.context.threads,
-        "origin": setup.describe_origin(target, draft, settings.context.threads),
+        "target": os.path.basename(settings.model), "threads": settings.context.threads,
+        "origin": setup.describe_origin(settings.model, draft, settings.context.threads),
     }  # fmt: skip
     setup.write_profile(out, drafting, profile_costs(result, answers), about)
 
