@@ -51,7 +51,7 @@ class ModelDraft:
         script: Place in the text -> what to propose there instead; for benchmarks.
     """
 
-    free = False
+    free, overlap = False, 0
     script: Callable[[int], int] | None = None
 
     def __init__(

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
             ...
 
         @property
+        def overlap(self) -> int:
+            """Return how many tokens the next proposal of a lookup was found by; else 0."""
+            ...
+
+        @property
         def learning(self) -> Learner | None:
             """Return what changes its vocabulary between rounds, if anything does."""
             ...
@@ -75,6 +80,11 @@ class Lookup:
 
     free = False
     learning = None
+
+    @property
+    def overlap(self) -> int:
+        """Return how many of the last tokens occurred before."""
+        return self._match_length
 
     def __init__(self, shortest: int = 4, is_ahead: Callable[[], bool] = lambda: True) -> None:
         """Begin without tokens.
@@ -176,7 +186,7 @@ class Lookup:
 class Script:
     """Proposes the tokens of a given text at a rate, and otherwise a wrong token."""
 
-    free = False
+    free, overlap = False, 0
     learning = None
 
     def __init__(self, rate: float) -> None:
@@ -222,7 +232,7 @@ class Lazy:
         failed: Why it could not be made; else empty.
     """
 
-    free = False
+    free, overlap = False, 0
 
     def __init__(
         self, make: Callable[[], Draft], pays: Callable[[], bool], clock: Callable[[], float]
@@ -314,6 +324,11 @@ class FirstOf:
         unread = lookup.behind(ids)
         self.free = unread is not None
         return unread if self.free else draft.behind(ids)
+
+    @property
+    def overlap(self) -> int:
+        """Return that of the lookup, if it can propose."""
+        return self._drafts[0].overlap if self.free else 0
 
     def read(self, ids: Sequence[int], most: int) -> None:
         """Let all of them read."""

@@ -19,7 +19,7 @@ costs that, drafted or not. So whether to draft is decided before the text, by t
 from __future__ import annotations
 
 from collections import deque
-from math import ceil
+from math import ceil, inf
 from statistics import median
 
 from mtkit.base.record import Record
@@ -39,9 +39,9 @@ PROBES = (2, 3)
 """Tokens of a probe: whichever costs less."""
 LOSS = 0.02
 """Part of the text's time that drafting may lose."""
-_PLANNED = 0.013
-"""Part of it that is planned with where nothing more may be lost: costs can be 1.4 times those that
-are known, if these were measured while the machine was busy."""
+_PLANNED = 0.01
+"""Part of it that is planned with by a profile's costs: true ones can be 1.4 times those, if these
+were measured while the machine was busy."""
 AHEAD = 256
 """Tokens of the rest of a text to count on at most: it may end at any time."""
 
@@ -92,9 +92,21 @@ def break_even(costs: Costs, count: int) -> float | None:
 
 
 def shared_number(
-    costs: Costs, rates: Sequence[float], others: int, behind: int, left: int, most: int
-) -> tuple[int, int]:
-    """Return the tokens each sequence of a batch drafts, and the rounds until the next probe."""
+    costs: Costs,
+    rates: Sequence[float],
+    others: int,
+    behind: int,
+    left: int,
+    most: int,
+    budget: float = inf,
+) -> tuple[int, float, int]:
+    """Return how many tokens each sequence of a batch drafts, and what the batch costs.
+
+    The cost is in tokens of plain batches; then comes the number of rounds until the next probe.
+
+    Args:
+        budget: Such tokens that may be lost if all that is drafted is wrong.
+    """
     size = len(rates)
     plain = costs.verify(size + others)
 
@@ -106,17 +118,19 @@ def shared_number(
         tokens = others + sum(mean_tokens(rate, number) for rate in rates)
         return tokens * plain / (cost(number) * (size + others))
 
-    numbers, entry = range(1, most + 1), costs.reading(behind)
-    best = max(numbers, key=lambda number: speed(number, rates))
-    if speed(best, rates) > WORTH:
-        gain = (1 - 1 / speed(best, rates)) * min(left, AHEAD) * plain
-        if gain > entry:
-            return best, 0
-    if max(speed(number, [HOPE] * size) for number in numbers) < WORTH:
-        return 0, AHEAD  # not even with the best acceptance
-    probe = min(PROBES[0], most)
-    loss = cost(probe) + entry - plain * speed(probe, rates)
-    return probe, ceil(max(loss, plain) / (LOSS * plain))
+    numbers, entry, rest = range(1, most + 1), costs.reading(behind), 0
+    number = max(numbers, key=lambda number: speed(number, rates))
+    best = speed(number, rates)
+    if best <= WORTH or (1 - 1 / best) * min(left, AHEAD) * plain <= entry:
+        if max(speed(number, [HOPE] * size) for number in numbers) < WORTH:
+            return 0, 0.0, AHEAD  # not even with the best acceptance
+        number = min(PROBES[0], most)
+        loss = cost(number) + entry - plain * speed(number, rates)
+        rest = ceil(max(loss, plain) / (LOSS * plain))
+    tokens = (size + others) / plain
+    while number and (cost(number) + entry - plain) * tokens > budget:
+        number -= 1
+    return number, (cost(number) + entry) * tokens, rest
 
 
 MEASURED_SIZES = (4, 8, 16)
@@ -166,7 +180,7 @@ class Batches:
         return is_measured and (not self._checks or costs.checked >= size)
 
 
-_EXPECTED, _WEIGHT = 0.6, 8.0
+_EXPECTED, _WEIGHT = 0.6, 4.0
 """Acceptance before any draft, and how many tokens the acceptance so far weighs in a new text."""
 _MEMORY = 0.95
 """Weight of a round against the next one of a text: some twenty are remembered."""
@@ -177,8 +191,7 @@ _HALF = 8.0
 _FEAR = 0.4
 """Assumed acceptance, if unknown, where a text is drafted as a whole or not at all."""
 _GRACE, _LENT = 2.0, 16.0
-"""Tokens that drafting may lose at once where somebody asked for it; that earlier gains allow it
-to lose at most."""
+"""Tokens that drafting may lose at once; that earlier gains allow it to lose at most."""
 _LISTEN, _OFTEN = 4, 64
 """Plain tokens that show the speed of the machine; rounds after which two of them renew it."""
 _LONGEST = 32
@@ -188,21 +201,21 @@ _MEASURED, _SECONDS = 8.0, 1.0
 
 
 class Budget:
-    """What drafting may lose: a part of the time so far, and what it gained before.
+    """What drafting may lose: two tokens, a part of the time so far, and what it gained before.
 
     Attributes:
         tokens: The time so far, in plain tokens.
         loss: Of these, what drafting has cost more than it gave.
     """
 
-    def __init__(self, part: float = LOSS, grace: float = 0.0) -> None:
-        self._part, self._grace = part, grace
+    def __init__(self, part: float = LOSS) -> None:
+        self._part = part
         self.tokens = self.loss = 0.0
 
     @property
     def left(self) -> float:
         """Return how many plain tokens may be lost now."""
-        return self._grace + self._part * self.tokens - self.loss
+        return _GRACE + self._part * self.tokens - self.loss
 
     def begin(self) -> None:
         """Begin a text, which may not lose all that long ones earned."""
@@ -245,15 +258,14 @@ class Policy:
 
         Args:
             checks: Only batches whose bits were compared with those of single tokens are used.
-            strict: Nothing is lost beyond ``LOSS`` and what drafting has gained. Otherwise somebody
-                asked for a draft: there is a grace, batches are measured, and loading a model and
-                reading the prompt with it are not counted.
+            strict: ``costs`` are those of a profile: nothing is measured, and loading a model and
+                reading the prompt with it count as lost. Otherwise somebody asked for a draft.
         """
         self._most, self.costs, self.width = most, costs, width
         self._auto, self._mixed, self._strict = auto, mixed, strict
         self._batches = Batches(costs, most, width, checks=checks)
         self._plain: deque[float] = deque(maxlen=7)
-        self._budget = Budget(_PLANNED) if strict else Budget(grace=_GRACE)
+        self._budget = Budget(_PLANNED if strict else LOSS)
         self._measuring_cost = self._investment = 0.0
         self._seconds_before: float | None = None
         self.load_cost = costs.load
@@ -363,8 +375,12 @@ class Policy:
         self._measuring_cost += seconds / self.unit
         self.costs.saw_batch(size, seconds / self.unit)
 
-    def count(self, left: int, behind: int, *, free: bool = False) -> int:
-        """Return the number for the next round; where it is 0, ``rest`` says for how long."""
+    def count(self, left: int, behind: int, *, free: bool = False, overlap: int = 0) -> int:
+        """Return the number for the next round; where it is 0, ``rest`` says for how long.
+
+        Args:
+            overlap: Tokens that a lookup found again: the more, the surer are those behind them.
+        """
         if not self._auto:
             return self._most
         self._unread, self._investment = behind, 0.0
@@ -374,7 +390,8 @@ class Policy:
         entry, budget, alone = self.costs.reading(behind), self._budget.left, self.width == 1
         entry += 0.0 if free else self.load_cost
         tried, accepted = self._rates[free]
-        number, speed = self._fastest(accepted / tried, free=free)
+        rate = (accepted + overlap) / (tried + overlap)
+        number, speed = self._fastest(rate, free=free)
         promises, risk = number, self._strict * entry + self._switch_cost - 1
         while alone and number and risk + self._round_cost(number, free=free) > budget:
             number -= 1  # as many as can all be wrong

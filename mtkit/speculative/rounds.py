@@ -297,7 +297,8 @@ class Speculation:
                     continue
                 count = 0
                 if behind is not None:
-                    count = self.policy.count(most + 1, behind, free=self.draft.free)
+                    free, overlap = self.draft.free, self.draft.overlap
+                    count = self.policy.count(most + 1, behind, free=free, overlap=overlap)
                 if count or self.policy.width > 1:
                     count = min(count, most)
                     yield from self._round(context, ids, verification, count, logprobs, seconds)

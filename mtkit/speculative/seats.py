@@ -59,8 +59,9 @@ class Seat:
 
     @property
     def acceptance(self) -> float:
-        """The fraction of drafted tokens that is accepted at present."""
-        return self._accepted / self._tried
+        """The fraction of the next proposal that is likely to be accepted."""
+        overlap = self.draft.overlap
+        return (self._accepted + overlap) / (self._tried + overlap)
 
     def propose(self, ids: list[int], most: int) -> Proposal:
         """Propose tokens; a draft that is far behind only reads."""
@@ -114,9 +115,8 @@ class SharedDrafting(Closeable):
         self._costs: Costs | None = None
         self._rest = 0  # batches until drafting is considered again
         self._budget = Budget()
-        # The last batch that drafted: its cost in plain batches, its tokens without drafts, and
-        # those emitted before.
-        self._last: tuple[float, int, int] | None = None
+        # The last batch that drafted: its cost in plain tokens, and what was emitted before.
+        self._last: tuple[float, int] | None = None
         with ExitStack() as stack:
             loaded = stack.enter_context(DraftLoader(runner, settings, context.n_slot, count))
             self.seats: list[Seat] = []
@@ -170,21 +170,11 @@ class SharedDrafting(Closeable):
         if self._rest > 0:
             self._rest -= 1
             return 0
-        number, self._rest = shared_number(
-            self._costs, acceptances, others, behind, left, self._most
+        number, cost, self._rest = shared_number(
+            self._costs, acceptances, others, behind, left, self._most, self._budget.left
         )
-        size, plain = len(acceptances) + others, self._costs.verify(len(acceptances) + others)
-        budget = self._budget.left
-        while number:  # as many as can all be wrong
-            rows = len(acceptances) * (number + (not others))
-            cost = self._costs.verify(rows) / plain + (others > 0)
-            cost += (
-                len(acceptances) * self._costs.draft(number) + self._costs.reading(behind)
-            ) / plain
-            if (cost - 1) * size <= budget:
-                self._last = cost, size, self._emitted
-                break
-            number -= 1
+        if number:
+            self._last = cost, self._emitted
         return number
 
     @property
@@ -197,8 +187,8 @@ class SharedDrafting(Closeable):
         if self._last is None:
             self._budget.saw(size, size)
             return
-        cost, plain, before = self._last
-        self._budget.saw(self._emitted - before, cost * plain)
+        cost, before = self._last
+        self._budget.saw(self._emitted - before, cost)
         self._last = None
 
     def close(self) -> None:

@@ -139,7 +139,7 @@ def whole_characters(text: bytes) -> int:
 class TranslatedDraft:
     """Proposes in the target's ids what a draft of another vocabulary proposes."""
 
-    free = False
+    free, overlap = False, 0
     learning = None
 
     def __init__(self, draft: Draft, translation: Translation) -> None:

@@ -225,7 +225,7 @@ def number(costs: Costs, rates: list[float], others: int = 0, behind: int = 0) -
     """Return how many are drafted in the next rounds."""
     numbers, rest = [], 0
     while len(numbers) < 40:
-        count, rest = shared_number(costs, rates, others, behind, 100, 6)
+        count, _, rest = shared_number(costs, rates, others, behind, 100, 6)
         numbers += [count, *[0] * rest]
     return numbers[:40]
 

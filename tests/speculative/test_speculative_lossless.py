@@ -29,7 +29,7 @@ UNLIKELY = 1e-4
 class TableDraft:
     """Draws from a table, of some ids alone."""
 
-    free = False
+    free, overlap = False, 0
     learning = None
 
     def __init__(

@@ -166,7 +166,7 @@ def test_characters_that_an_end_cuts(seed: int) -> None:
 class Renamed:
     """Draws from a table, under ids of its own, of some tokens alone."""
 
-    free = False
+    free, overlap = False, 0
     learning = None
 
     def __init__(self, table: TableModel, names: Sequence[int], random: Any) -> None:
