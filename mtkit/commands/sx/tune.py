@@ -177,6 +177,7 @@ def _choose(
         for path, text in zip(paths[name], texts, strict=True):
             write_files({path: text.encode("utf-8", "surrogateescape")}, force=True)
     threads = settings.context.threads
+    assert settings.model is not None
     costly = settings.context.kv_type != ContextSettings().kv_type
     comparison = Comparison(
         settings.model, ["-n", str(2 * tokens), "--threads", str(threads)], alone=threads == 1
@@ -191,7 +192,7 @@ def _choose(
             is_same = new.same == sum(map(len, held_out.values())) or not new.drafting.exact
             if min(speeds) >= LEAST and max(speeds) >= WORTH and is_same:
                 return new
-        about = {"target": os.path.basename(settings.model)}
+        about: dict[str, object] = {"target": os.path.basename(settings.model)}
         setup.write_profile(out, DraftSettings(), Costs(), about)
     except BaseException:  # what was not measured is no profile
         os.unlink(out)
@@ -309,6 +310,7 @@ def _write(
     from mtkit.speculative import draft_file, setup
     from mtkit.speculative.tune import profile_costs
 
+    assert settings.model is not None
     drafting, stem = result.drafting, out.removesuffix(".json")
     draft, vocabulary = drafting.draft, drafting.sx_static_vocab
     if draft is not None and (vocabulary is not None or os.path.dirname(draft) == folder):
