@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from mtkit.settings import ContextSettings
 
 
+_ID_BYTES = 4
+"""Of a token, and of a sequence's number."""
 _POOLING = {"mean": 1, "cls": 2, "last": 3, "rank": 4}
 _FLASH = {"auto": -1, "off": 0, "on": 1}
 _DEFAULT_TOKENS, _DEFAULT_THREADS = 512, 1
@@ -101,6 +103,11 @@ class Batch:
         self._first = self._sequences.ctypes.data
         self._lists = np.full(size, self._first, np.uintp)
         self.outputs = np.zeros(size, np.int8)
+        # for single numbers: each assignment to an array takes longer than four to these
+        self._cells = [
+            memoryview(array)
+            for array in (self._tokens, self._positions, self._lists, self.outputs)
+        ]
         self.embeddings = np.zeros((size if width else 0, width), np.float32)
 
         def pointer(array: Any, kind: Any) -> Any:
@@ -133,7 +140,7 @@ class Batch:
         size = self.struct.n_tokens = len(rows)
         self.embeddings[:size] = rows
         self._positions[: positions.size] = positions.ravel()
-        self._lists[:size] = self._first + sequence * self._sequences.itemsize
+        self._lists[:size] = self._first + sequence * _ID_BYTES
         self.outputs[:size] = 0
         self.outputs[size - 1] = is_last
 
@@ -149,25 +156,22 @@ class Batch:
             parts: Sequence, position of the first token, the tokens, and of how many of the last
                 the logits count.
         """
-        tokens: list[int] = []
-        positions: list[int] = []
-        lists: list[int] = []
-        outputs: list[int] = []
-        ends = []
-        width = self._sequences.itemsize
+        ends, end = [], 0
         for sequence, position, ids, count in parts:
-            size = len(ids)
-            tokens += ids
-            positions += range(position, position + size)
-            lists += [self._first + sequence * width] * size
-            outputs += [0] * (size - count) + [1] * count
-            ends.append(len(tokens) - 1)
-        # An assignment to an array takes longer than the rest: one for all parts.
-        size = self.struct.n_tokens = len(tokens)
-        self._tokens[:size] = tokens
-        self._positions[:size] = positions
-        self._lists[:size] = lists
-        self.outputs[:size] = outputs
+            start, size, address = end, len(ids), self._first + sequence * _ID_BYTES
+            end += size
+            if size == 1:
+                tokens, positions, lists, outputs = self._cells
+                tokens[start], positions[start] = ids[0], position
+                lists[start], outputs[start] = address, count
+            else:
+                self._tokens[start:end] = ids
+                self._positions[start:end] = range(position, position + size)
+                self._lists[start:end] = address
+                self.outputs[start : end - count] = 0
+                self.outputs[end - count : end] = 1
+            ends.append(end - 1)
+        self.struct.n_tokens = end
         return ends
 
     def fill_token(self, token_id: int, position: int) -> Any:

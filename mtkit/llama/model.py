@@ -243,6 +243,7 @@ class Model(Closeable):
         self.decoder_start = start if start >= 0 else self.bos
         self._pieces: dict[tuple[int, bool], bytes] = {}
         self._eog_ids: frozenset[int] | None = None
+        self._eog: dict[int, bool] = {}
         text = ctypes.create_string_buffer(256)
         lib.llama_model_desc(handle, text, len(text))
         self.description = text.value.decode("utf-8", "replace")
@@ -258,8 +259,11 @@ class Model(Closeable):
 
     def is_eog(self, token_id: int) -> bool:
         """Whether a token ends a generation."""
-        self.check_open()
-        return bool(self._library.llama_vocab_is_eog(self.vocab, token_id))
+        is_eog = self._eog.get(token_id)
+        if is_eog is None:
+            self.check_open()
+            is_eog = self._eog[token_id] = self._library.llama_vocab_is_eog(self.vocab, token_id)
+        return is_eog
 
     @property
     def fim(self) -> dict[str, int]:

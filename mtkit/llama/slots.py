@@ -67,15 +67,16 @@ class SlotContext(Context):
         Returns:
             The row of each part's last token, as ``logits`` takes it.
         """
-        self.check_open()
-        size = sum(len(ids) for _, _, ids, _ in parts)
-        if not 0 < size <= self.n_batch:
-            raise UsageError(f"{size} tokens, a batch takes 1 to {self.n_batch}")
+        size, check_ids = 0, self.model.check_ids
         for slot, position, ids, _ in parts:
-            self._check_slot(slot)
-            self.model.check_ids(ids)
+            if not 0 <= slot < self.n_slots:
+                self._check_slot(slot)
+            check_ids(ids)
+            size += len(ids)
             if position + len(ids) > self.n_slot:
                 raise ResourceError(f"a slot holds {self.n_slot} tokens", hint="raise --ctx")
+        if not 0 < size <= self.n_batch:
+            raise UsageError(f"{size} tokens, a batch takes 1 to {self.n_batch}")
         rows = self._parts.fill_parts(parts)
         self._run(batch=self._parts, few=_FEW)
         return rows

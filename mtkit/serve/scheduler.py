@@ -49,7 +49,11 @@ def slots_with_cells(slots: Sequence[Slot], n_cells: int) -> list[Slot]:
     that was not used for longest before the others, then the answers that began last wait, and
     are computed again once there is room.
     """
-    busy = sorted((slot for slot in slots if slot.job is not None), key=lambda slot: slot.used)
+    busy = [slot for slot in slots if slot.job is not None]
+    need = sum(slot.waiting + len(slot.proposal.ids) for slot in busy)
+    if need <= n_cells - sum(slot.past for slot in slots):
+        return busy
+    busy.sort(key=lambda slot: slot.used)
     idle = [slot for slot in slots if slot.job is None]
     free, ready = n_cells - sum(slot.past for slot in slots), []
     for at, slot in enumerate(busy):
@@ -333,6 +337,9 @@ class Scheduler:
         for slot in self.slots:
             if slot.job is not None and slot.job.cancelled:
                 slot.free()
+        is_waited_for = self._stopping or self._queue.jobs or self._queue.has_work
+        if not is_waited_for and any(slot.job is not None for slot in self.slots):
+            return True  # without the lock
         while not self._stopping:
             self._run_work()
             with self._change:
@@ -395,11 +402,14 @@ class Scheduler:
         if self.shifts:
             for slot in running:
                 slot.shorten()
-        self._draft([slot for slot in running if slot.may_draft > 0], len(running))
+        if self._drafting is not None:
+            self._draft([slot for slot in running if slot.may_draft > 0], len(running))
         if self.context.settings.kv_unified:  # may put off slots that have no cells left
             busy = slots_with_cells(self.slots, self.context.n_cells)
         busy = slots_alike(busy)
         plain = [slot for slot in busy if slot.most_rows == 1 and not slot.is_costly]
+        if len(plain) == len(busy):
+            return [(slot, 1) for slot in busy]
         own = sum(1 + len(slot.proposal.ids) for slot in plain)
         busy = slots_in_turn(busy, self._times.room(own))
         rows = sum(1 + len(slot.proposal.ids) for slot in busy if slot.most_rows == 1)
@@ -434,11 +444,12 @@ class Scheduler:
 
         They are encoded in another thread: that takes seconds, in which others are answered.
         """
+        if self.projector is None:
+            return False
         slots = [slot for slot in self.slots if slot.job is not None and slot.chunk is not None]
         for slot in sorted(slots, key=lambda slot: slot.turn):
             if slot.encoding is None:
                 assert slot.chunk is not None
-                assert self.projector is not None
                 slot.encoding = self._encodings.submit(self.projector.encode, slot.chunk)
             wait((slot.encoding,), _LOOK_SECONDS if is_alone else 0.0)
             if slot.encoding.done():

@@ -374,10 +374,13 @@ class Slot:
 
     def part(self, share: int) -> tuple[int, int, list[int], int]:
         """Return its part of the next batch, as ``SlotContext.compute`` takes it."""
-        ids = self.ids[self.past : self.past + share] + self.proposal.ids
-        n_logits = 1 + len(self.proposal.ids) if share == self.waiting else 0
+        past, drafted = self.past, self.proposal.ids
+        ids = self.ids[past : past + share]
+        n_logits = 1 + len(drafted) if len(self.ids) - past == share else 0
+        if drafted:
+            ids += drafted
         n_logits = share if self._is_echoing else n_logits
-        return self.number, self.past - self._lag, ids, n_logits
+        return self.number, past - self._lag, ids, n_logits
 
     @property
     def most_rows(self) -> int:
@@ -445,9 +448,11 @@ class Slot:
         """Count so many of its tokens as computed, the last one in a row of the batch."""
         self.past += count
         job = self.job
-        if job is not None and self._is_echoing:
+        if job is None or self.generated:
+            return
+        if job.terms.echo:
             self._echo(job, row)
-        if job is not None and job.terms.progress and not self.generated:
+        if job.terms.progress:
             seconds = time.perf_counter() - self.started
             job.emit(JobProgress(len(job.ids), self.cached, self.past, seconds))
 
@@ -497,8 +502,16 @@ class Slot:
             self._first = time.perf_counter()
             self._finish("length")
             return
+        if job.cancelled:
+            return
+        if self.seat is None and self._grammar is None:  # one token, which is there at once
+            self._chance_logits = chance_logits(context, row, self._sampler, job.terms)
+            end = self._take(self._sampler.sample(row))
+            if end is not None:
+                self._finish(end)
+            return
         tokens, first = Round(proposal), row - len(proposal.ids)
-        end: End | None = None
+        end = None
         is_whole = self.pending is None
         while end is None and not tokens.is_over and not job.cancelled:
             try:
@@ -522,22 +535,27 @@ class Slot:
         if self.pending is None:
             row = first + len(tokens.emitted)
             self._chance_logits = chance_logits(context, row, self._sampler, job.terms)
-        token = tokens.next(self._verification, first)
-        now = time.perf_counter()
+        return self._take(tokens.next(self._verification, first))
+
+    def _take(self, token: int) -> End | None:
+        """Take a token as the next; says why it is the last one, None where it is not."""
+        job, model, now = self.job, self._context.model, time.perf_counter()
+        assert job is not None
         if not self.generated:
             self._first = now
         if token < 0:
             return "grammar"
         self.ids.append(token)
         self.generated += 1
-        is_eog = context.model.is_eog(token) and not job.terms.sampler.ignore_eos
-        raw = context.model.piece(token, special=is_eog or token in job.terms.markers)
+        terms = job.terms
+        is_eog = model.is_eog(token) and not terms.sampler.ignore_eos
+        raw = model.piece(token, special=is_eog or token in terms.markers)
         text = "" if is_eog else self._text.push(raw)
         is_over = False
         if self._lines is not None:
             text, is_over = self._lines.push(text, now - self._first)
-        logits = None if is_eog and not job.terms.echo else self._chance_logits
-        chances = None if logits is None else token_chances(logits, token, job.terms.top or 0)
+        logits = None if is_eog and not terms.echo else self._chance_logits
+        chances = None if logits is None else token_chances(logits, token, terms.top or 0)
         job.emit(Piece(token, raw, text, chances, now - self.started))
         if is_eog:
             return "eog"
