@@ -92,6 +92,7 @@ class TextGuard:
         self._library = lib
         self._vocab = vocab
         self._type: int = lib.llama_vocab_type(vocab)
+        self._has_added = False
         self._texts: set[bytes] = set()
         self._bytes: set[int] = set()
 
@@ -111,8 +112,9 @@ class TextGuard:
                 )
         elif self._type == _SENTENCEPIECE_BPE:
             self._check_bytes(raw)
-        if add_special:
+        if add_special and not self._has_added:
             self._check_added()
+            self._has_added = True
 
     def _check_added(self) -> None:
         lib, vocab = self._library, self._vocab

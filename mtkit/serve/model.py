@@ -64,6 +64,7 @@ class Mailbox:
     loop writes. So there are two states:
 
     * idle: nothing is scheduled; an urgent or an awaited call wakes the loop, which then fetches
+      if it was woken less than ``_FETCH_SECONDS`` before
     * fetching: the loop empties the box every ``_FETCH_SECONDS``, so that what comes meanwhile is
       sent together; only an urgent call wakes it earlier. Once a fetch finds nothing awaited, idle
 
@@ -73,7 +74,7 @@ class Mailbox:
     def __init__(self) -> None:
         self._calls: deque[tuple[Callable[[Any], None], Any, bool]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_fetching = False
+        self._is_fetching, self._woken = False, 0.0
         # of the calls since the last ``deliver`` that woke the loop, or passed over them
         self._has_urgent = self._has_awaited = False
 
@@ -98,8 +99,9 @@ class Mailbox:
                 self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
-        if self._is_fetching:
-            self._empty()  # the next fetch is scheduled already
+        before, self._woken = self._woken, time.monotonic()
+        if self._is_fetching or self._woken - before > _FETCH_SECONDS:
+            self._empty()  # the next fetch is scheduled already, or would be for nothing
         else:
             self._is_fetching = True
             self._fetch()

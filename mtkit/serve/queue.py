@@ -74,6 +74,8 @@ class JobQueue:
         if count > most:
             what = f"asks for {count} answers, but this server accepts {most}, running and queued"
             raise UsageError(what, field=field)
+        if count + len(self.jobs) <= self._most:
+            return
         count += sum(not job.cancelled for job in tuple(self.jobs))
         if count > sum(slot.job is None for slot in self._slots) + self._most:
             seconds = min(max(round(count / len(self._slots) * mean_seconds), 1), 600)

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any, TypeVar
 
@@ -78,10 +79,10 @@ class UnknownFields:
         Only so many names are looked at as are ever noted: a body may have some 300,000.
         """
         for name, harmless in _HARMLESS_VALUES.items():
-            value = fields.get(name) if name not in known else None
-            if value is not None and not any(
-                type(value) is type(same) and value == same for same in harmless
-            ):
+            value = fields.get(name)
+            if value is None or name in known:
+                continue
+            if not any(type(value) is type(same) and value == same for same in harmless):
                 values = " or ".join(msgspec.json.encode(same).decode() for same in harmless)
                 what = f"only {values} is supported" if values else "is not supported"
                 raise Problem(400, f"{name}: {what}", field=name)
@@ -94,9 +95,10 @@ class UnknownFields:
         for name in names:
             name = name[:100]
             self.note(name, f"requests have the field {name}, which has no effect")
-        rest = len(fields) - len(names) - sum(name in fields for name in known)
-        if len(names) == _MOST_NAMES and rest:
-            self._count("others", rest)
+        if len(names) == _MOST_NAMES:
+            rest = len(fields) - len(names) - sum(name in fields for name in known)
+            if rest:
+                self._count("others", rest)
 
     def leave_out(self, kind: str, field: str = "tools") -> None:
         """Refuse or leave out what is of a type that only other servers have."""
@@ -374,12 +376,14 @@ def read_with_sampler(
 ) -> tuple[B, SamplerSettings]:
     """Return a body as a record, and the settings of the sampler in it."""
     record, own = _record_of(kind, body), kind.__struct_fields__
-    unknown.check(body, {*own, *_SAMPLER_NAMES})
+    unknown.check(body, _names_with_sampler(kind))
     rest = {
         name: body[name]
         for name in _SAMPLER_NAMES
         if name not in own and body.get(name) is not None
     }
+    if not rest:
+        return record, defaults
     values = {_SAMPLER_NAMES[name]: value for name, value in rest.items()}
     if type(values.get("top_k")) is int:
         values["top_k"] = max(values["top_k"], 0) if values["top_k"] >= -1 else values["top_k"]
@@ -408,6 +412,11 @@ def read_with_sampler(
     if values.keys() & {"grammar", "json_schema"}:
         changed = {"grammar": None, "json_schema": None, **changed}
     return record, replace(defaults, **changed)
+
+
+@lru_cache
+def _names_with_sampler(kind: type[WithSampler]) -> frozenset[str]:
+    return frozenset((*kind.__struct_fields__, *_SAMPLER_NAMES))
 
 
 def _read_seed(seed: int) -> int | None:

@@ -133,7 +133,8 @@ class Settings(Record):
     def __post_init__(self) -> None:
         """Check the ranges."""
         for name, declared in self.declared.items():
-            declared.check(getattr(self, name), name)
+            if declared.low is not None:
+                declared.check(getattr(self, name), name)
 
 
 _TABLES: dict[type[Settings], dict[str, Setting]] = {}
