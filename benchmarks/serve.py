@@ -2,11 +2,12 @@
 
     python benchmarks/serve.py [--model M.gguf] [--tokens 100] [--requests 12] [--servers mtkit …]
 
-Every server is a process with one thread that computes. Each round asks all of them in turn, one
-request after another and four at a time, streaming, greedily and without an end before the limit.
-Told are tokens a second of wall time, CPU milliseconds of the server a token (which other work of
-the machine disturbs less), and the median time to the first token; of the rounds the best. Servers
-that cannot be imported are left out.
+Every server is a process with one thread that computes, or ``--threads``. ``--llama-server FILE``
+adds llama.cpp's own; built from the source that llama-cpp-python has, it has the same kernels. Each
+round asks all of them in turn, one request after another and four at a time, streaming, greedily
+and without an end before the limit. Shown are seconds to the start, tokens a second of wall time,
+CPU milliseconds of the server a token (which other work of the machine disturbs less), and the
+median time to the first token; of the rounds the best. Servers that are not there are left out.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ XLLAMACPP = """
 import sys, time, xllamacpp
 p = xllamacpp.CommonParams()
 p.model.path = sys.argv[1]; p.n_ctx = int(sys.argv[2]); p.n_parallel = 4; p.port = int(sys.argv[3])
-p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 1; p.warmup = True; p.n_gpu_layers = 0
+p.cpuparams.n_threads = p.cpuparams_batch.n_threads = int(sys.argv[4])
+p.warmup = True; p.n_gpu_layers = 0
 server = xllamacpp.Server(p)
 time.sleep(1e6)
 """
-SERVERS = ("mtkit", "llama_cpp.server", "xllamacpp")
+SERVERS = ("mtkit", "llama-server", "llama_cpp.server", "xllamacpp")
 
 
 def free_port() -> int:
@@ -45,40 +47,46 @@ def free_port() -> int:
         return int(made.getsockname()[1])
 
 
-def commands(model: str, n_ctx: int) -> dict[str, tuple[int, list[str]]]:
+def commands(
+    model: str, n_ctx: int, threads: str, llama_server: str | None
+) -> dict[str, tuple[int, list[str]]]:
     """Return port and command line of each server."""
     found = {}
     port = free_port()
-    found["mtkit"] = (port, ["-m", "mtkit", "serve", "-m", model, "-c", str(n_ctx), "-np", "4",
-                             "-t", "1", "--port", str(port), "-q"])  # fmt: skip
+    options = ["-m", model, "-c", str(n_ctx), "-np", "4", "-t", threads, "--port"]
+    python = sys.executable
+    found["mtkit"] = (port, [python, "-m", "mtkit", "serve", *options, str(port), "-q"])
+    if llama_server is not None:
+        port = free_port()
+        found["llama-server"] = (port, [llama_server, *options, str(port)])
     port = free_port()
     found["llama_cpp.server"] = (port, [
-        "-m", "llama_cpp.server", "--model", model, "--n_ctx", str(n_ctx // 4), "--n_threads", "1",
-        "--n_threads_batch", "1", "--port", str(port), "--flash_attn", "true",
-        "--interrupt_requests", "false", "--verbose", "false",
+        python, "-m", "llama_cpp.server", "--model", model, "--n_ctx", str(n_ctx // 4),
+        "--n_threads", threads, "--n_threads_batch", threads, "--port", str(port),
+        "--flash_attn", "true", "--interrupt_requests", "false", "--verbose", "false",
     ])  # fmt: skip
     port = free_port()
-    found["xllamacpp"] = (port, ["-c", XLLAMACPP, model, str(n_ctx), str(port)])
+    found["xllamacpp"] = (port, [python, "-c", XLLAMACPP, model, str(n_ctx), str(port), threads])
     return found
 
 
 @contextmanager
-def started(port: int, arguments: list[str]) -> Iterator[int | None]:
-    """Start a server; gives its process id once it answers, None where it does not start."""
-    quiet = subprocess.DEVNULL
-    process = subprocess.Popen([sys.executable, *arguments], stdout=quiet, stderr=quiet)
+def started(port: int, command: list[str]) -> Iterator[tuple[int | None, float]]:
+    """Start a server; gives its process id, None where it does not start, and after how long."""
+    quiet, start = subprocess.DEVNULL, time.monotonic()
+    process = subprocess.Popen(command, stdout=quiet, stderr=quiet)
     try:
-        end = time.monotonic() + 60
+        end = start + 60
         while process.poll() is None and time.monotonic() < end:
             with suppress(OSError, http.client.HTTPException):
                 line = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
                 line.request("GET", "/v1/models")
                 if line.getresponse().status == 200:
                     break
-            time.sleep(0.1)
-        yield process.pid if process.poll() is None else None
+            time.sleep(0.01)
+        yield process.pid if process.poll() is None else None, time.monotonic() - start
     finally:
-        process.kill()
+        process.terminate()
         process.wait()
 
 
@@ -113,9 +121,11 @@ def ask(port: int, number: int, tokens: int, bias: dict[str, float]) -> tuple[fl
 
 
 def cpu(pid: int) -> float:
-    """Return the CPU seconds that a process has used."""
-    found = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(path.read_text().split()[0]) for path in found) / 1e9
+    """Return the CPU seconds that a process and its children have used."""
+    tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    own = sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+    return own + sum(cpu(child) for child in children)
 
 
 def measure(
@@ -138,6 +148,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--requests", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", default="1")
+    parser.add_argument("--llama-server")
     parser.add_argument("--servers", nargs="+", choices=SERVERS, default=SERVERS)
     given = parser.parse_args()
     from mtkit.sources.locate import MODEL, shipped
@@ -147,13 +159,15 @@ def main() -> None:
     rows: dict[tuple[str, int], list[tuple[float, ...]]] = {}
     with ExitStack() as stack:
         running = []
-        for name, (port, arguments) in commands(model, given.ctx).items():
+        servers = commands(model, given.ctx, given.threads, given.llama_server)
+        for name, (port, command) in servers.items():
             if name not in given.servers:
                 continue
-            pid = stack.enter_context(started(port, arguments))
+            pid, seconds = stack.enter_context(started(port, command))
             if pid is None:
                 print(f"{name}: does not start here")
                 continue
+            print(f"{name}: starts in {seconds:.2f} s")
             ask(port, 0, 8, bias)
             running.append((name, port, pid))
         for _ in range(given.rounds):
