@@ -104,10 +104,8 @@ class Batch:
         self._lists = np.full(size, self._first, np.uintp)
         self.outputs = np.zeros(size, np.int8)
         # for single numbers: each assignment to an array takes longer than four to these
-        self._cells = [
-            memoryview(array)
-            for array in (self._tokens, self._positions, self._lists, self.outputs)
-        ]
+        arrays: tuple[Any, ...] = (self._tokens, self._positions, self._lists, self.outputs)
+        self._cells = [memoryview(array) for array in arrays]
         self.embeddings = np.zeros((size if width else 0, width), np.float32)
 
         def pointer(array: Any, kind: Any) -> Any:

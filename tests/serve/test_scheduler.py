@@ -373,16 +373,26 @@ def test_what_nobody_waits_for_comes_with_what_somebody_does() -> None:
                 mailbox.add(values.append, value, urgent=urgent, awaited=awaited)
             mailbox.deliver()
 
+        def count_timer(seconds: float, call: Any, *rest: Any) -> Any:
+            if call == mailbox._fetch:
+                timers.append(call)
+            return later(seconds, call, *rest)
+
+        timers, later = [], loop.call_later
+        loop.call_later = count_timer  # type: ignore[method-assign]
         add(1, 2, awaited=False)
         await asyncio.sleep(0.05)
         assert (values, len(wakes)) == ([], 0)
         add(3, urgent=True)
         await asyncio.sleep(0.05)
         assert (values, len(wakes)) == ([1, 2, 3], 1)
+        assert not timers  # the next token may be far
+        mailbox._woken = time.monotonic() + 1  # just now, however slow this machine is
         add(4)
         add(5)  # the loop may fetch it by itself
         add(6, awaited=False)
         await asyncio.sleep(0.05)
+        assert timers
         assert values == [1, 2, 3, 4, 5, 6]
         add(7, awaited=False)
         await asyncio.sleep(0.05)
