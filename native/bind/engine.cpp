@@ -117,12 +117,13 @@ Answers encode_tokens(BoundEngine &engine, const Texts &texts, Choice parse_spec
     const auto arguments = arguments_of(texts);
     std::vector<std::optional<mtkit::Tokens>> found(arguments.size());
     const auto encode_all = [&](const mtkit::Engine &core) {
+        Utf8Room room;
         for (std::size_t i = 0; i < arguments.size(); ++i) {
-            if (!arguments[i]) continue;
-            const auto options = arguments[i]->options(true, parse_special);
-            const auto run = [&] {
-                core.encode_tokens(arguments[i]->text(), options, found[i].emplace());
-            };
+            const auto text = arguments[i].text(room);
+            if (!text) continue;
+            const mtkit::EncodeOptions options{true, as_number(parse_special),
+                                               arguments[i].is_str()};
+            const auto run = [&] { core.encode_tokens(*text, options, found[i].emplace()); };
             if (!answers(run)) found[i].reset();
         }
     };

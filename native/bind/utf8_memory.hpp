@@ -20,15 +20,6 @@ class Utf8Memory {
         }
         return memory();
     }
-    // Cut them, where there are some, to so many, which may move them.
-    void shrink(std::size_t size) {
-        void *const exact = std::realloc(block_.get(), sizeof(Block) + size);
-        if (exact == nullptr) return;
-        static_cast<void>(block_.release());
-        block_.reset(static_cast<Block *>(exact));
-        block_->size = size;
-    }
-    [[nodiscard]] bool has_memory() const { return block_ != nullptr; }
     [[nodiscard]] char *memory() { return reinterpret_cast<char *>(block_.get() + 1); }
 
   private:

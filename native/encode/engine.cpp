@@ -65,7 +65,7 @@ Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
 
 std::size_t Engine::cached_bytes() const {
     ScratchLease lease(*this);
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(process_mutex<Engine>());
     return (*lease).cached() + pooled_;
 }
 

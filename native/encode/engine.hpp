@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -230,11 +229,11 @@ class Engine {
     bool in_chunks_ = false; // whether there may be seams
 
     std::size_t cache_bytes_;
-    // Working memory that no call has: that of the last one, taken without a lock, and others.
+    // Working memory that no call has: that of the last one, taken without a lock, and others, with
+    // process_mutex<Engine>.
     mutable std::atomic<Scratch *> spare_ = nullptr;
     static constexpr std::size_t POOL = 16;
     static constexpr std::size_t POOL_BYTES = 32U << 20; // of caches, or four full ones
-    mutable std::mutex mutex_;
     mutable std::vector<std::unique_ptr<Scratch>> pool_;
     mutable std::size_t pooled_ = 0; // bytes of their caches
 };

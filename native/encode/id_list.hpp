@@ -8,6 +8,7 @@
 #include <new>
 #include <span>
 
+#include "base/large_memory.hpp"
 #include "tables/cache.hpp"
 
 namespace mtkit {
@@ -89,7 +90,7 @@ class IdList {
     void grow(std::size_t count) {
         const std::size_t capacity = std::max(size_ + count, 2 * capacity_);
         const std::size_t bytes = capacity * sizeof *ids_;
-        void *larger = few() ? std::malloc(bytes) : std::realloc(ids_, bytes);
+        void *larger = few() ? large_memory(bytes) : std::realloc(ids_, bytes);
         if (larger == nullptr) throw std::bad_alloc();
         if (few()) std::copy_n(few_, size_, static_cast<std::uint32_t *>(larger));
         ids_ = static_cast<std::uint32_t *>(larger);

@@ -1,6 +1,7 @@
 // How a call of the engine comes by its working memory.
 #pragma once
 
+#include "base/process_mutex.hpp"
 #include "encode/engine.hpp"
 
 namespace mtkit {
@@ -12,7 +13,7 @@ class Engine::ScratchLease {
         : engine_(engine), scratch_(engine.spare_.exchange(nullptr, std::memory_order_acquire)) {
         if (scratch_) return;
         {
-            const std::lock_guard lock(engine.mutex_);
+            const std::lock_guard lock(process_mutex<Engine>());
             if (!engine.pool_.empty()) {
                 scratch_ = std::move(engine.pool_.back());
                 engine.pool_.pop_back();
@@ -28,7 +29,7 @@ class Engine::ScratchLease {
         scratch_.reset(engine_.spare_.exchange(scratch_.release(), std::memory_order_acq_rel));
         if (!scratch_) return;
         const std::size_t bytes = scratch_->cached();
-        const std::lock_guard lock(engine_.mutex_);
+        const std::lock_guard lock(process_mutex<Engine>());
         const bool fits = engine_.pool_.size() < POOL &&
                           engine_.pooled_ + bytes <= std::max(POOL_BYTES, 4 * engine_.cache_bytes_);
         if (!fits) return;
