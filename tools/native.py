@@ -37,6 +37,7 @@ THREAD_TESTS = [
     "tests/engine/test_engine_cache.py::test_threads_share_one_engine",
     "tests/base/test_truncated_in_use.py::test_neighbors_that_truncate",
     "tests/engine/test_engine.py::test_first_calls_of_all_threads_at_once",
+    "tests/engine/test_engine_batches.py",
 ]
 SANITIZERS = {
     "address": (
@@ -51,8 +52,9 @@ SANITIZERS = {
     "thread": (
         "thread",
         ("libtsan.so",),
-        # Memory that only Python touches is not the core's; a report ends the run with 66.
-        {"TSAN_OPTIONS": "halt_on_error=1:ignore_noninstrumented_modules=1"},
+        # Memory that only Python touches is not the core's; a report ends the run with 66. What a
+        # thread forked goes on.
+        {"TSAN_OPTIONS": "halt_on_error=1:ignore_noninstrumented_modules=1:die_after_fork=0"},
         THREAD_TESTS,
     ),
 }

@@ -38,6 +38,15 @@ class IdList {
         const std::size_t most = std::min(bytes, MOST_EXPECTED);
         if (bytes > BYTES_OF_A_TOKEN * FEW && capacity_ - size_ < most) grow(most);
     }
+    // Make room for so many, or as many as the system has room for.
+    void reserve(std::size_t count) {
+        for (; count > capacity_ - size_; count /= 2) {
+            try {
+                return grow(count);
+            } catch (const std::bad_alloc &) { // it is made when it is needed
+            }
+        }
+    }
     // So many of them were written.
     void advance(std::size_t count) { size_ += count; }
     // Room for words that are known, and where what was written there ends.

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 TEXTS = 50
 """Texts for one drawn tokenizer."""
+BATCH_BYTES = 70_000
+"""Of a batch: a second thread takes part from 65,536 on."""
+THREADS = 1, 2, 8
 TRAINED = 0.15
 """Part of the models that are trained instead of drawn."""
 
@@ -179,12 +182,35 @@ class Drawn:
                 got = ours(ask.decode, ids, skip_special_tokens=bool(skip))
                 self.counts.compare(f"{where} {name} decode {ids} {skip}", decoded, got)
 
+    def batch_case(self, texts: list[str]) -> None:
+        """Compare the ids of texts in one call, so many of them that several threads take part."""
+        self.plain.encode_special_tokens = False
+        pairs = [(text, library(lambda t: self.plain.encode(t).ids, text)) for text in texts]
+        pairs = [pair for pair in pairs if not isinstance(pair[1], Refused)]
+        size = sum(len(text.encode()) for text, _ in pairs)
+        if not size or not isinstance(self.engine, Engine):
+            return
+        pairs *= BATCH_BYTES // size + 1
+        several, expected = [text for text, _ in pairs], [ids for _, ids in pairs]
+        whole = [number for ids in expected for number in ids]
+        ask = self.engine.encode_batch_ids, self.engine.encode_batch_arrays
+        for threads in THREADS:
+            options = {"parse_special": True, "threads": threads}
+            got = ours(ask[0], several, **options), ours(lambda o: ask[1](several, **o), options)
+            flat = got[1][0].tolist() if isinstance(got[1], tuple) else got[1]
+            self.counts.counted["batches"] += 1
+            self.counts.compare(f"{self.name} batch {threads} lists", expected, got[0])
+            self.counts.compare(f"{self.name} batch {threads} flat", whole, flat)
+
     def run(self, texts: int = TEXTS, pipeline_every: int = 1) -> None:
-        """Compare some texts, every so manieth in the pipeline too."""
+        """Compare some texts, every so manieth in the pipeline too, and all as a batch."""
+        drawn = []
         for number in range(texts):
             text, where = self.text(self.rng), f"{self.name} text {number}"
+            drawn.append(text)
             self.ids_case(text, where)
             self.whole_case(text, where, pipeline=number % pipeline_every == 0)
+        self.batch_case(drawn)
 
 
 def columns(tokenizer: Any, text: str, pair: str | None, special: bool) -> Any:
