@@ -12,9 +12,8 @@ import argparse
 import json
 import lzma
 import os
-import sys
 import time
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -40,7 +39,7 @@ def _flat(ids: Any, starts: Any) -> list[list[int]]:
 
     numbers = np.frombuffer(ids, np.int32) if isinstance(ids, bytes) else np.asarray(ids)
     ends = np.frombuffer(starts, np.int64) if isinstance(starts, bytes) else np.asarray(starts)
-    return [numbers[a:b].tolist() for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [numbers[a:b].tolist() for a, b in pairwise(ends)]
 
 
 PLAIN: dict[str, Any] = {"add_special_tokens": False}
@@ -54,11 +53,13 @@ FORMS: dict[str, dict[str, Form]] = {
         "flat": lambda t, texts, n: t.encode_batch(texts, parallel=n > 1),
     },
     "snaptokens": {
-        "lists": lambda t, texts, _: [found.ids for found in t.encode_batch(texts)],
+        "lists": lambda t, texts, _: [encoding.ids for encoding in t.encode_batch(texts)],
         "flat": lambda t, texts, _: t.encode_batch_flat(texts),
     },
     "tokenizers": {
-        "lists": lambda t, texts, _: [found.ids for found in t.encode_batch_fast(texts, **PLAIN)],
+        "lists": lambda t, texts, _: [
+            encoding.ids for encoding in t.encode_batch_fast(texts, **PLAIN)
+        ],
     },
 }
 """Library -> form of the answer -> call; those without a number of threads read it from the
@@ -93,7 +94,7 @@ def in_child(run: Callable[[], Any]) -> Any:
     return json.loads(answer) if answer else f"took longer than {LONGEST} s, or died"
 
 
-def loaded(library: str, file: str, threads: int) -> Any:
+def tokenizer_of(library: str, file: str, threads: int) -> Any:
     """Return a tokenizer that was used once."""
     from benchmarks.peers.libraries import LIBRARIES
 
@@ -109,15 +110,15 @@ def digest(library: str, form: str, file: str, texts: list[str]) -> str:
     """Return what the ids hash to, once they are lists."""
     from hashlib import sha256
 
-    found = FORMS[library][form](loaded(library, file, 2), texts, 2)
+    rows = FORMS[library][form](tokenizer_of(library, file, 2), texts, 2)
     if form == "flat":
-        found = _flat(*found) if isinstance(found, tuple) else found.to_list()
-    return sha256(json.dumps([[int(i) for i in ids] for ids in found]).encode()).hexdigest()
+        rows = _flat(*rows) if isinstance(rows, tuple) else rows.to_list()
+    return sha256(json.dumps([[int(i) for i in ids] for ids in rows]).encode()).hexdigest()
 
 
 def seconds(library: str, form: str, file: str, texts: list[str], threads: int) -> list[float]:
     """Return the seconds of a first call, and of further ones."""
-    tokenizer, call = loaded(library, file, threads), FORMS[library][form]
+    tokenizer, call = tokenizer_of(library, file, threads), FORMS[library][form]
     times = []
     for _ in range(1 + AGAIN):
         start = time.perf_counter()
@@ -130,32 +131,32 @@ def seconds(library: str, form: str, file: str, texts: list[str], threads: int) 
 def exact(file: str, text: str) -> dict[str, list[str]]:
     """Return form -> libraries with the ids of tokenizers."""
     texts = parts_of(text, SIZES["200 kB"], PARTS[0])
-    want = in_child(lambda: digest("tokenizers", "lists", file, texts))
+    reference = in_child(lambda: digest("tokenizers", "lists", file, texts))
     same: dict[str, list[str]] = {}
     for library, form in ((name, form) for name, forms in FORMS.items() for form in forms):
         answer = in_child(lambda: digest(library, form, file, texts))  # noqa: B023  runs now
-        if answer == want:
+        if answer == reference:
             same.setdefault(form, []).append(library)
         else:
             print(f"{library}, {form}: not measured ({answer[:90]})", flush=True)
     return same
 
 
-def measure(file: str, text: str, chosen: argparse.Namespace) -> None:
+def measure(file: str, text: str, options: argparse.Namespace) -> None:
     """Print the table of a tokenizer."""
     same = exact(file, text)
-    size_names = [name for name in SIZES if name in chosen.sizes]
-    for form, size, part, threads in product(same, size_names, chosen.parts, THREADS):
+    size_names = [name for name in SIZES if name in options.sizes]
+    for form, size, part, threads in product(same, size_names, options.parts, THREADS):
         texts = parts_of(text, SIZES[size], part)
         count = sum(len(t.encode()) for t in texts)
-        slow = {"tokenizers"} if count > MOST_SLOW * 1.1 or chosen.fast else set()
+        slow = {"tokenizers"} if count > MOST_SLOW * 1.1 or options.fast else set()
         libraries = [name for name in same[form] if name not in slow]
         rounds: list[dict[str, Any]] = [
             {
                 name: in_child(lambda: seconds(name, form, file, texts, threads))  # noqa: B023
                 for name in libraries
             }
-            for _ in range(chosen.rounds)
+            for _ in range(options.rounds)
         ]
         cells = []
         for turn in range(2):
@@ -177,9 +178,10 @@ if __name__ == "__main__":
     parser.add_argument("--fast", action="store_true", help="without tokenizers")
     options = parser.parse_args()
     path = Path(options.text)
-    content = lzma.open(path).read() if path.suffix == ".xz" else path.read_bytes()
+    content = path.read_bytes()
+    content = lzma.decompress(content) if path.suffix == ".xz" else content
     for name in options.files:
         print(f"\n{Path(name).parent.name}, load {os.getloadavg()[0]:.1f}", flush=True)
-        print("| form | text | parts | threads | new | × | again | × |\n|---|---|---|---|---|---|---|---|")
+        print("| form | text | parts | threads | new | × | again | × |")
+        print("|---" * 8 + "|")
         measure(name, content.decode(), options)
-    sys.exit()
