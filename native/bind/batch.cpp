@@ -98,9 +98,9 @@ class Batch {
             const std::size_t end = placed;
             lock.unlock();
             for (; next < end; ++next) {
-                auto &ids = shares_[next].ids;
-                to = std::copy_n(ids->data(), ids->size(), to); // a range would go one by one
-                give_back(std::move(ids));
+                auto &part = shares_[next].ids;
+                to = std::copy_n(part->data(), part->size(), to);
+                give_back(std::move(part));
             }
         };
         encode_shares(core, place, [](bool) {});
