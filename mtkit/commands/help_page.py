@@ -100,12 +100,13 @@ def row_of(parameter: Parameter) -> Row:
     if not option.names:
         name = option.metavar or parameter.name
     else:
-        ons, offs = zip(*(name.partition("/")[::2] for name in option.names.split()), strict=True)
-        sides = (", ".join(sorted(side, key=_dashes)) for side in (ons, filter(None, offs)))
+        names = (name.partition("/")[::2] for name in option.names.split())
+        yes, no = zip(*names, strict=True)
+        sides = (", ".join(sorted(side, key=_dashes)) for side in (yes, filter(None, no)))
         name = " / ".join(filter(None, sides))
         name += "" if parameter.is_flag else f" {value}"
         if parameter.is_flag and default is not None:
-            default = (ons if default else offs)[0].lstrip("-") if any(offs) else ""
+            default = (yes if default else no)[0].lstrip("-") if any(no) else ""
     if default is REQUIRED:
         default = None
     if default is not None and default != "" and option.shows_default:
