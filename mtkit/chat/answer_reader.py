@@ -214,25 +214,29 @@ class AnswerReader:
         thinking = reasoning_openings(form)
         starts = [start for start in form.starts if start.core.strip()]
         blank = next((start.text for start in form.starts if not start.core.strip()), "")
-        sign = yield from source.longest((*starts, *thinking, *role_signs(form.header)))
-        if sign is None:
-            yield from source.trail(blank)
-            source.let_go(source.at)
-            return
-        at = source.at
-        if sign in thinking:
-            if self._reasons:
-                source.let_go(at)
-            yield from self._read_reasoning()
-        elif self._reasons or not any(start.core in sign.core for start in form.thought):
-            source.let_go(at)
+        signs = *starts, *thinking, *role_signs(form.header)
+        while True:
+            sign = yield from source.longest(signs)
+            if sign is None:
+                yield from source.trail(blank)
+                source.let_go(source.at)
+                return
+            at = source.at
+            if sign in thinking:
+                if self._reasons:
+                    source.let_go(at)
+                yield from self._read_reasoning()
+                return
             is_lead, self._lead_length = at <= self._lead_length, 0
-            if is_lead or sign not in starts:  # the header was part of the answer
-                yield from self._pass_start()
-        else:
-            source.at = 0
-            if at <= self._lead_length:  # the prompt has all of it
+            if self._reasons or not any(start.core in sign.core for start in form.thought):
                 source.let_go(at)
+                if is_lead or sign not in starts:  # the header was part of the answer
+                    continue
+            else:
+                source.at = 0
+                if is_lead:  # the prompt has all of it
+                    source.let_go(at)
+            return
 
     def _read_reasoning(self) -> Waiting[None]:
         """Read a reasoning up to what closes it, or to a call at the end of the answer."""
@@ -264,8 +268,8 @@ class AnswerReader:
                 passed = yield from self._try_calls()
                 if not passed:
                     break
-                tell(text[before:opens])
-                scan = passed
+                space = text[before:opens]  # it may be of a sign that ends the answer
+                source.text, scan = space + source.text, len(space) + passed
                 continue
             if closing is not None:
                 yield from self._close_reasoning(start, closing, tell)
@@ -385,8 +389,9 @@ class AnswerReader:
                     source.let_go(len(text))
                     return
                 # white space before a call is none of the text
-                self._queue.add_text(source.let_go(len(text[:safe].rstrip())))
-                scan = 0
+                upto = len(text[:safe].rstrip())
+                self._queue.add_text(source.let_go(upto))
+                scan = safe - upto
                 yield from source.more()
                 continue
             source.at, sign, calls = opening

@@ -529,6 +529,7 @@ class Context(Memory):
             raise UsageError("nothing has been computed that logits belong to")
         address = self._logits_at(self.handle, row)
         if address == self._address:
+            self._refuse_nan(self._view[0])
             return self._view
         if not address:
             raise UsageError(f"there are no logits at row {row}{log.reason()}")
@@ -552,8 +553,17 @@ class Context(Memory):
         array = self._views.get(key)
         if array is None:
             buffer: Any = (ctypes.c_float * size).from_address(address)
-            array = self._views[key] = np.frombuffer(buffer, np.float32)
+            array = np.frombuffer(buffer, np.float32)
+            self._refuse_nan(array.max())  # of rows of the output matrix, too
+            self._views[key] = array
+        self._refuse_nan(array[0])
         return array
+
+    def _refuse_nan(self, number: float) -> None:
+        """Check a logit: a hidden state that is NaN makes all of them NaN. It takes 0.1 us."""
+        if number != number:  # noqa: PLR0124  as only NaN does
+            hint = "mtkit check --deep looks for NaN in weights, also in those of an adapter"
+            raise UnsupportedError("computes NaN", source=self.model.path, hint=hint)
 
     def set_threads(self, threads: int, threads_batch: int) -> None:
         """Set the number of threads."""

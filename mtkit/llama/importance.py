@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 
 from mtkit.base.binary import Source
+from mtkit.base.escape import quoted
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import legacy_imatrix
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
@@ -101,6 +102,7 @@ def read_importance(path: str) -> Importance:
             raise FormatError("does not go with its counts", source=path, field=sums.label)
         if not np.all((of_each >= 0) & (of_each < _MOST_ROWS)):  # NaN is neither
             raise FormatError("is no number of tokens", source=path, field=counts.label)
+        _check_sums(total, path, sums.label)
         entries[stem] = total.reshape(len(of_each), -1), of_each.astype(np.int64)
     metadata = file.metadata
     chunks, size = (metadata.get(key) for key in (_CHUNKS_KEY, _CHUNK_SIZE_KEY))
@@ -115,6 +117,12 @@ def read_importance(path: str) -> Importance:
     )
 
 
+def _check_sums(sums: Any, path: str, field: str) -> None:
+    """Check that sums of squares can be such; llama.cpp would weigh by them, whatever they are."""
+    if not (sums.min(initial=0) >= 0 and sums.max(initial=0) < float("inf")):  # NaN is neither
+        raise FormatError("has a sum of squares below 0, infinite or NaN", source=path, field=field)
+
+
 def _read_legacy(source: Source, path: str) -> Importance:
     """Return what a .dat holds; one count stands for all experts."""
     import numpy as np
@@ -126,6 +134,7 @@ def _read_legacy(source: Source, path: str) -> Importance:
     entries = {}
     for name, (calls, values) in matrix.entries.items():
         sums = np.frombuffer(values, "<f4")
+        _check_sums(sums, path, quoted(name))
         # Without calls the values are taken as they are.
         entries[name] = sums.reshape(1, -1), np.array([max(calls, 1)], np.int64)
     datasets = (matrix.dataset,) if matrix.dataset else ()

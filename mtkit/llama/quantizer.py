@@ -90,6 +90,7 @@ def _quantize(job: dict[str, Any]) -> None:
         params.prune_layers = ctypes.cast(layers, ctypes.POINTER(ctypes.c_int32))
     if job["imatrix"] is not None:
         importance = read_importance(job["imatrix"])
+        _print_event("importance", list(importance.entries))
         importance = chosen_entries(importance, job["include"], job["exclude"])
         params.imatrix = _importance_weights(lib, importance)
         overrides += _importance_keys(importance, job["imatrix_name"])

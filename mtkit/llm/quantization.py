@@ -19,7 +19,14 @@ from mtkit.base.process import command_line
 from mtkit.base.record import Record, replace
 from mtkit.base.watch import Calling, tell
 from mtkit.checkpoints import legacy_imatrix
-from mtkit.errors import ResourceError, UnsupportedError, UsageError, format_count, wording
+from mtkit.errors import (
+    FormatError,
+    ResourceError,
+    UnsupportedError,
+    UsageError,
+    format_count,
+    wording,
+)
 from mtkit.gguf import open_gguf
 from mtkit.gguf.byte_order import refuse_big_endian
 from mtkit.gguf.draft import Draft, refuse_forks, refuse_unfinished
@@ -364,6 +371,8 @@ def _run(
                     is_done = True
                 elif event == "type":
                     types[values[0]] = values[1]
+                elif event == "importance":
+                    _check_importance(values[0], before, job)
                 elif event == "fallback":
                     fallbacks[values[0]] = values[1], values[2]
                 elif fallback or not fallbacks:
@@ -379,14 +388,15 @@ def _run(
         finally:
             progress(1)
         errors.seek(0)
-        message = " ".join(errors.read().decode("utf-8", "replace").split())
+        lines = errors.read().decode("utf-8", "replace").split("\n")
     if fallbacks and not fallback:
         what = _fallback_text(before, fallbacks)
         hint = "choose a type with blocks of 32, such as Q8_0 or Q4_0"
         raise UnsupportedError(what, source=str(job["name"]), hint=hint)
-    if code in KINDS and message:
-        raise KINDS[code](message.removeprefix("mtkit: "))
+    if code in KINDS and lines[-1]:  # before it are lines of ggml
+        raise KINDS[code](lines[-1].removeprefix("mtkit: "))
     if code or not is_done:
+        message = " ".join(" ".join(lines).split())
         reason = f": {message}" if message else ""
         raise ResourceError(
             f"llama.cpp's quantizer ended {exit_name(code)}{reason}", source=source,
@@ -394,6 +404,15 @@ def _run(
             " llama-cpp-python may help",
         )  # fmt: skip
     return types, fallbacks
+
+
+def _check_importance(
+    names: Sequence[str], before: Sequence[Tensor], job: Mapping[str, object]
+) -> None:
+    """Check that an importance matrix has something for the model; llama.cpp would go on without."""
+    if {tensor.name for tensor in before}.isdisjoint(names):
+        what = "is the importance matrix of another model: none of its names is one of a tensor"
+        raise FormatError(what, source=str(job["imatrix_name"] or job["imatrix"]))
 
 
 def _fallback_text(before: Sequence[Tensor], fallbacks: Mapping[str, tuple[str, str]]) -> str:

@@ -141,7 +141,7 @@ class Costs:
                 suppress(OSError, ValueError, RecursionError),
                 open(path, encoding="utf-8") as file,
             ):
-                if time.time() - os.fstat(file.fileno()).st_mtime < _DAY:
+                if abs(time.time() - os.fstat(file.fileno()).st_mtime) < _DAY:
                     self._saved_text = file.read()
                     self.take(json.loads(self._saved_text))
 

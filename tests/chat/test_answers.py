@@ -453,10 +453,10 @@ def test_long_nonsense_is_read_in_time_that_grows_with_it(name: str) -> None:
         begun * 2000, opening + begun.removeprefix(opening) * 2000 + rest, whole[:-1] * 1000,
         opening * 4000, '{"name": "get_weather", ' * 2000, "[" * 20_000, begun + "[" * 20_000,
     ]  # fmt: skip
-    began = time.perf_counter()
+    began = time.process_time()
     for text in texts:
         read_any(made, text)
-    assert time.perf_counter() - began < 20
+    assert time.process_time() - began < 20
 
 
 def read_any(made: Any, text: str) -> None:
@@ -468,14 +468,20 @@ def read_any(made: Any, text: str) -> None:
     reader.finish()
 
 
-@pytest.mark.parametrize("unit", ["<", "<p>Hi</p>", "</think", f"{json.dumps(OSLO)} "])
-def test_a_reasoning_without_a_sign_is_waited_for_in_time_that_grows_with_the_answer(
-    unit: str,
-) -> None:
-    """Four times the letters took 16 times as long: every place was looked at again."""
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        *(("Qwen3.5-4B", unit) for unit in ("<", "<p>Hi</p>", "</think", f"{json.dumps(OSLO)} ")),
+        *(("openai-gpt-oss-120b", unit) for unit in (" ", "\t\n", " to=", "<|start|>assistant")),
+        *(("Qwen-Qwen3-0.6B", unit) for unit in (" ", "\n\n", "a ", "<|im_start|>assistant\n")),
+        ("Mistral-Small-3.2-24B-Instruct-2506", "[/INST]"), ("phi-4", "<|im_sep|>"),
+    ],
+)  # fmt: skip
+def test_what_repeats_is_read_in_time_that_grows_with_it(name: str, unit: str) -> None:
+    """Four times the letters took 16 times as long, and signs at the start filled the stack."""
     from mtkit.chat.answer_reader import open_reader
 
-    made = form("Qwen3.5-4B")
+    made = form(name)
     for prompt in ("", f"{made.header}<think>\n"):
         times = []
         for size in (4_000, 32_000):
@@ -486,6 +492,26 @@ def test_a_reasoning_without_a_sign_is_waited_for_in_time_that_grows_with_the_an
             reader.finish()
             times.append(time.process_time() - began)
         assert times[1] < 24 * max(times[0], 0.01), (prompt, times)
+
+
+@pytest.mark.parametrize(
+    ("text", "thought"),
+    [
+        ("Well. to=self<|message|>", "Well."),
+        ("Hm to=user<|message|> to=self<|message|>", "Hm to=user<|message|>"),
+        ("A to=f<|message|>{} to=self<|message|>", "A to=f<|message|>{}"),
+    ],
+)
+def test_the_space_before_a_sign_that_ends_an_answer(text: str, thought: str) -> None:
+    """It was told while the sign was tried as a call, which then stood in the answer."""
+    from published_templates import templates
+
+    from mtkit.chat.answer_analysis import find_form
+
+    made = find_form(templates()["muse-glimmer.jinja"], EOS)
+    prompt = "<|eot|><|start|>assistant to=self<|message|>"
+    for cuts in ((), range(1, len(text)), (5, 9)):
+        assert read_pieces(made, text, cuts, prompt=prompt) == (thought, "", [])
 
 
 @forms

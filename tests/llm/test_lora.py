@@ -250,6 +250,25 @@ def test_adapters_that_do_not_fit(
     assert str(caught.value).startswith(f"{path}: ")
 
 
+@pytest.mark.parametrize(
+    ("value", "at"),
+    [(np.nan, slice(None)), (np.nan, 5), (-np.inf, -1), (3e38, slice(None))],
+)
+def test_nan_is_an_error(value: float, at: Any, pair: tuple[str, str], tmp_path: Path) -> None:
+    """In place of the first token again and again; one row of logits is enough."""
+    model, adapter = pair
+    file, path = open_gguf(adapter), tmp_path / "nan.gguf"
+    data = bytearray(Path(adapter).read_bytes())
+    for end in (".lora_a", ".lora_b"):
+        tensor = file.names[f"blk.1.ffn_up.weight{end}"]
+        start = file.data_offset + tensor.offset
+        values = np.frombuffer(data, "<f4", tensor.n_elements, start)
+        values[at if end == ".lora_b" else slice(None)] = value
+    path.write_bytes(data)
+    with pytest.raises(UnsupportedError, match=r"computes NaN; mtkit check --deep"):
+        generate("Hello", model=model, lora=[str(path)], n_predict=1)
+
+
 def test_an_error_is_one_line(pair: tuple[str, str], tmp_path: Path, mtkit: Run) -> None:
     model, adapter = pair
     cut = tmp_path / "cut.gguf"

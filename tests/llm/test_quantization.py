@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from screens import check_screens, screen
 from support import Run, one_line, reference, shared
 
 from mtkit import quantize
-from mtkit.errors import UnsupportedError
+from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import FILE_TYPES, TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
@@ -224,6 +225,7 @@ def test_a_pattern_of_tensors_that_stay_is_said(mtkit: Run, model: Path) -> None
         ("width", "importance matrix of another model"),
         ("counts", "no counts"),
         ("model", "holds no"),
+        ("names", "importance matrix of another model: none of its names"),
     ],
 )
 def test_an_importance_matrix_that_does_not_fit(
@@ -236,6 +238,20 @@ def test_an_importance_matrix_that_does_not_fit(
     assert said in one_line(done, done.returncode)
     assert done.returncode in (3, 4)
     assert [one.name for one in tmp_path.iterdir()] == ["imatrix.gguf"]
+
+
+@pytest.mark.parametrize("last", [float("nan"), float("inf"), -1.0])
+def test_sums_of_squares_that_are_none(tmp_path: Path, model: Path, last: float) -> None:
+    from mtkit.llama.importance import read_importance
+
+    (tmp_path / "imatrix.gguf").write_bytes(importance(model, last=last))
+    with pytest.raises(FormatError, match=r"weight\.in_sum2': has a sum of squares below 0"):
+        read_importance(str(tmp_path / "imatrix.gguf"))
+    name, sums = b"blk.0.attn_q.weight", struct.pack("<3f", 1, last, 1)
+    entry = struct.pack("<i", len(name)) + name + struct.pack("<ii", 3, 3) + sums
+    (tmp_path / "old.dat").write_bytes(struct.pack("<i", 1) + entry)
+    with pytest.raises(FormatError, match="has a sum of squares below 0"):
+        read_importance(str(tmp_path / "old.dat"))
 
 
 @pytest.mark.parametrize(

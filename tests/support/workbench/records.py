@@ -152,7 +152,7 @@ def _mutate_zip(rng: Random, data: bytes) -> bytes:
     except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, OSError):
         return BYTES(rng, data)
     name = rng.choice((*entries, "data.pkl", "data.pkl", "data.pkl"))
-    entries[name] = BYTES(rng, entries[name])
+    entries[name] = BYTES(rng, entries.get(name, b""))  # a change before may have renamed it
     entries.pop("version", b"")
     return torch_files.zipped(entries)
 
