@@ -416,11 +416,16 @@ def _parse_fields(places: list[int], lines: list[bytes], data: bytes, name: str)
 
 def _read_rows(unit: Unit, reading: Reading, file: BinaryIO) -> Iterator[Block]:
     groups = list(range(unit.start, unit.end))
-    at = 0
+    most = max(_ALWAYS_BYTES, _MOST_TIMES * file.seek(0, os.SEEK_END))
+    at = size = 0
     with open_parquet(unit.path, file) as table:
         for batch in table.iter_batches(_BLOCK_ROWS, row_groups=groups, columns=[reading.field]):
             rows = list(enumerate(_values(batch.column(0)), at))
             texts = {row: value for row, value in rows if isinstance(value, str)}
+            size += sum(map(len, texts.values()))
+            if size > most:  # one value of a dictionary, again and again
+                what = f"unpacks to more than {_MOST_TIMES} times its size, as no text does"
+                raise ResourceError(what, source=unit.path, hint="unpack it first")
             bad = [(row, _fault(value, reading.field)) for row, value in rows if row not in texts]
             yield Block(list(texts), list(texts.values()), bad)
             at += len(rows)

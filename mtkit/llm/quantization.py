@@ -409,7 +409,7 @@ def _run(
 def _check_importance(
     names: Sequence[str], before: Sequence[Tensor], job: Mapping[str, object]
 ) -> None:
-    """Check that an importance matrix has something for the model; llama.cpp would go on without."""
+    """Check that an importance matrix is about the model; llama.cpp would go on without it."""
     if {tensor.name for tensor in before}.isdisjoint(names):
         what = "is the importance matrix of another model: none of its names is one of a tensor"
         raise FormatError(what, source=str(job["imatrix_name"] or job["imatrix"]))

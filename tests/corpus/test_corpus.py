@@ -450,6 +450,14 @@ def test_a_folder_that_is_not_ours_stays(mtkit, tmp_path) -> None:
     assert (tmp_path / "o.npy.parts" / "mine").read_text() == "precious"
 
 
+def test_one_value_of_a_dictionary_again_and_again(tmp_path: Path, mtkit: Run) -> None:
+    """A file of 600 bytes stood for 12 GB."""
+    texts = pyarrow.table({"text": ["a" * 1_000_000] * 80})
+    parquet.write_table(texts, tmp_path / "a.parquet", compression="gzip")
+    line = one_line(mtkit("corpus", "count", "a.parquet", "-o", "o.json"), 5)
+    assert "a.parquet: unpacks to more than 256 times its size" in line
+
+
 @pytest.mark.parametrize("name", ["a.parquet", "link.parquet"])
 def test_inputs_are_not_replaced(name, mtkit, tmp_path) -> None:
     table(tmp_path / "a.parquet", TEXTS)
