@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
-from support import one_line
+from support import Run, one_line
 
 import mtkit
 from mtkit.corpus import documents
