@@ -122,7 +122,7 @@ class Batch {
             std::vector<std::size_t> now;
             {
                 const std::lock_guard lock(mutex_);
-                if (ids_ready < (all ? 1 : MANY_IDS)) return;
+                if (all ? ready.empty() : ids_ready < MANY_IDS) return;
                 ids_ready = 0;
                 now.swap(ready);
             }

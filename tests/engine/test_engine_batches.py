@@ -63,3 +63,10 @@ def test_more_ids_than_bytes(threads: int) -> None:
     assert ids.tolist() == wanted * len(texts)
     assert starts[-1] == len(ids)
     assert tokenizer.encode_batch_ids(texts, threads=threads) == [wanted] * len(texts)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_texts_without_ids(threads: int) -> None:
+    tokenizer = Tokenizer(fixture("bbpe-8k/tokenizer.json"))
+    for texts in ([], [""], ["", ""]):
+        assert tokenizer.encode_batch_ids(texts, threads=threads) == [[] for _ in texts]
