@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
-import os
+import subprocess
+import sys
 import threading
 import time
 from itertools import pairwise
@@ -16,7 +17,6 @@ from typing import Any
 import pytest
 from support import reference
 
-from mtkit.base.process import return_memory
 from mtkit.base.record import replace
 from mtkit.errors import ResourceError, UsageError
 from mtkit.settings import SamplerSettings
@@ -430,20 +430,29 @@ def test_prompts_and_ids_are_counted_before_they_are_looked_at(count: int) -> No
     assert prompt.prompts_of(["a"] * 64, scheduler=scheduler) == [["a"]] * 64
 
 
+_BLOCKS = """
+import os
+from mtkit.base.process import return_memory
+
+def resident():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+return_memory()
+for size in (9_000_000, 5_000_000, 3_000_000):  # glibc alone keeps all but the first
+    before = resident()
+    blocks = [bytearray(b"x") * size for _ in range(5)]
+    end = bytearray(900_000)  # in front of it nothing could be given back
+    assert resident() > before + 4.5 * size / 1e6, "taken"
+    del blocks
+    assert resident() < before + 4, "kept"
+    del end
+"""
+
+
 def test_large_blocks_are_given_back_at_once() -> None:
+    """In a process of its own: the settings stay, and other threads would count."""
     if not hasattr(ctypes.CDLL(None), "malloc_trim"):
         pytest.skip("another C library than glibc")
-
-    def resident() -> float:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-    return_memory()
-    for size in (9_000_000, 5_000_000, 3_000_000):  # glibc alone keeps all but the first
-        before = resident()
-        blocks = [bytearray(b"x") * size for _ in range(5)]
-        end = bytearray(900_000)  # in front of it nothing could be given back
-        assert resident() > before + 4.5 * size / 1e6
-        del blocks
-        assert resident() < before + 4
-        del end
+    done = subprocess.run([sys.executable, "-c", _BLOCKS], capture_output=True, check=False)
+    assert not done.returncode, done.stderr
