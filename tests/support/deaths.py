@@ -76,7 +76,7 @@ TEXT = "Once upon a time there was a small server that told stories to children"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "generate": ("generate", TEXT, "-n", "16", "-q"),
     "generate with a draft": ("generate", TEXT, "-n", "64", "-q", "--draft", "m.gguf"),
-    "chat": ("chat", "hi", "-n", "16", "-q"),
+    "chat": ("chat", "hi", "-n", "16", "--ignore-eos", "-q"),
     "perplexity": ("perplexity", "text"),
     "perplexity --against": ("perplexity", "text", "--against", "m.gguf"),
     "logits": ("logits", "-f", "text", "--all", "-o", "l.npy", "--batch", "64"),
