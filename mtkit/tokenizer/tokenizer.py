@@ -397,7 +397,7 @@ class Tokenizer(Idioms):
 
         Args:
             texts: The texts.
-            threads: Maximum number of threads: one more for each 64 KiB of text, and never more
+            threads: Maximum number of threads: one more for each 256 KiB of text, and never more
                 than there are processors; 0 is the same as 1.
             options: Those of ``encode_ids``.
 

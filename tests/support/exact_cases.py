@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 TEXTS = 50
 """Texts for one drawn tokenizer."""
-BATCH_BYTES = 70_000
-"""Of a batch: a second thread takes part from 65,536 on."""
+BATCH_BYTES = 270_000
+"""Of a batch: a second thread takes part from 262,144 on."""
 THREADS = 1, 2, 8
 TRAINED = 0.15
 """Part of the models that are trained instead of drawn."""

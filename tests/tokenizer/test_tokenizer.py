@@ -269,7 +269,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
     words = ["mtkit", "Hello,", "世界", "naïve", "x" * 30, "😀", "\t", "1234", "don't"]
     lines = [" ".join(rng.choices(words, k=rng.randrange(40))) for _ in range(2000)]
     peaks = []
-    for number, times in enumerate((1, 12)):
+    for number, times in enumerate((1, 24)):
         corpus = tmp_path / f"corpus{number}.txt"
         corpus.write_text("".join(f"{line}\n" for line in lines) * times + "y" * 1_500_000)
         program = sys.executable, "-m", "mtkit", "compare", BBPE, BBPE, "--file", corpus
@@ -277,5 +277,6 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
         assert (code, stderr) == (0, b""), stderr
         assert stdout.startswith(f"{2000 * times + 2} texts, equal".encode())
         peaks.append(peak)
-    assert corpus.stat().st_size > 4_000_000
-    assert peaks[1] - peaks[0] < 2_000_000, peaks
+    assert corpus.stat().st_size > 6_000_000
+    # Results lie in pages of 2 MB where there are some.
+    assert peaks[1] - peaks[0] < 5_000_000, peaks
