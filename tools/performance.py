@@ -33,8 +33,8 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "bench"
 RESULT = FOLDER / "result.json"
 PAGE, PICTURE = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
-OF_THEIR_OWN = "## Batches\n", "## Beside transformers, by mtkit.hf\n"
-"""Sections of other runs: python -m benchmarks.batches and benchmarks.hf."""
+KEPT = "## Batches\n", "## Serving\n", "## Beside transformers, by mtkit.hf\n", "## Starts\n"
+"""Sections of runs of their own: benchmarks.batches, serve, hf and startup."""
 SHARED = Path(os.environ.get("MTKIT_SHARED") or ROOT.parent / "shared")
 LOADS = FOLDER / "loads.json"
 """What ``tools.loads`` measured; without it the page has no table of loads."""
@@ -291,8 +291,8 @@ def page(document: Mapping[str, Any]) -> str:
         *article(document),
         *loads(json.loads(LOADS.read_text(encoding="utf-8")) if LOADS.exists() else ()),
     ]
-    for section in OF_THEIR_OWN if PAGE.exists() else ():
-        _, start, rest = PAGE.read_text(encoding="utf-8").partition(section)
+    for heading in KEPT if PAGE.exists() else ():
+        _, start, rest = PAGE.read_text(encoding="utf-8").partition(heading)
         out.append(start + rest.partition("\n## ")[0])
     for tokenizer in document["tokenizers"]:
         rows = [row for row in rows_of(tokenizer) if not row.scenario.startswith(LEFT_OUT)]

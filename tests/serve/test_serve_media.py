@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from serving_http import application, post, run
 
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.llm.media import PLACE, Media
-from mtkit.serve.media import RequestMedia
+from mtkit.serve.media import RequestMedia, read_below
 from mtkit.sources import http_ranges
 from mtkit.sources.http_ranges import fetch_public, is_public
 
