@@ -68,9 +68,9 @@ def measure_batches(
         alone = batch_seconds(context, [bos], now)
         for size in sizes:
             if 1 < size <= room:
-                taken = batch_seconds(context, [bos] * size, now)
+                elapsed = batch_seconds(context, [bos] * size, now)
                 if turn:  # the first touches memory for the first time
-                    costs.saw_batch(size, taken / alone)
+                    costs.saw_batch(size, elapsed / alone)
         plain += [alone] * bool(turn)
         if plain and time.perf_counter() - began > seconds:
             break
