@@ -16,7 +16,7 @@ from contextlib import suppress
 from mtkit.errors import UnsupportedError, UsageError, format_count
 from mtkit.serve.job import JobFailure, PromptTooLong, ServerClosed, work_number
 from mtkit.serve.queue import JobQueue, Pace
-from mtkit.serve.slot import GrammarThreads, Slot
+from mtkit.serve.slot import Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -183,9 +183,9 @@ class Scheduler:
         self.n_slot = context.n_slot
         seats = drafting.seats if drafting else [None] * context.n_slots
         # for grammars; a thread begins with the first token that one chooses
-        self._grammar_threads = GrammarThreads(context.n_slots)
+        self._executor = ThreadPoolExecutor(context.n_slots, "mtkit-grammar")
         self.slots = [
-            Slot(context, number, seat, self._grammar_threads) for number, seat in enumerate(seats)
+            Slot(context, number, seat, self._executor) for number, seat in enumerate(seats)
         ]
         self._drafting = drafting
         self.computed = self.rounds = self.parts = 0
@@ -312,7 +312,7 @@ class Scheduler:
             self._change.notify()
         if self._thread.is_alive():
             self._thread.join()
-        self._grammar_threads.close()
+        self._executor.shutdown()
         self._encodings.shutdown(cancel_futures=True)
 
     # -- the scheduler's thread

@@ -18,11 +18,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 import time
-from concurrent.futures import Future, TimeoutError  # noqa: A004  another class before Python 3.11
-from contextlib import suppress
-from queue import SimpleQueue
+from concurrent.futures import wait
 
 from mtkit.base.binary import open_input
 from mtkit.base.files import write_files
@@ -46,7 +43,8 @@ from mtkit.speculative.verification import Matching, Proposal, Round
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+    from concurrent.futures import Executor, Future
     from typing import Any, Literal
 
     from mtkit.base.binary import Buffer
@@ -61,46 +59,6 @@ class TokenPending(Exception):
     """A token is not chosen yet: its grammar is still at work in another thread."""
 
 
-class GrammarThreads:
-    """Threads for grammars; each of the first calls begins one.
-
-    The library's pools share a lock. The event loop may wait for Python's lock while it holds that,
-    and a scheduler that has to have it loses 1 ms a token.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most, self._threads = most, list[threading.Thread]()
-        self._calls: SimpleQueue[tuple[Future[int], Callable[[Any], int], Any] | None]
-        self._calls = SimpleQueue()
-
-    def submit(self, call: Callable[[Any], int], argument: Any) -> Future[int]:
-        """Have a thread make a call."""
-        future: Future[int] = Future()
-        self._calls.put((future, call, argument))
-        if len(self._threads) < self._most:
-            self._threads.append(threading.Thread(target=self._run, name="mtkit-grammar"))
-            self._threads[-1].daemon = True
-            self._threads[-1].start()
-        return future
-
-    def close(self) -> None:
-        """End the threads, once they have made the calls."""
-        for _ in self._threads:
-            self._calls.put(None)
-        for thread in self._threads:
-            thread.join()
-
-    def _run(self) -> None:
-        while (row := self._calls.get()) is not None:
-            future, call, argument = row
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(call(argument))
-                except Exception as error:  # noqa: BLE001  the caller gets it
-                    future.set_exception(error)
-            del row, future, call, argument  # not until the next call comes
-
-
 class GrammarVerification:
     """Chooses the tokens of one answer, as ``Verification`` says.
 
@@ -108,8 +66,8 @@ class GrammarVerification:
         until: When the scheduler goes on, as ``time.monotonic`` counts.
     """
 
-    def __init__(self, sampler: Sampler, threads: GrammarThreads) -> None:
-        self._sampler, self._threads = sampler, threads
+    def __init__(self, sampler: Sampler, executor: Executor) -> None:
+        self._sampler, self._executor = sampler, executor
         self._future: Future[int] | None = None
         self.until = 0.0
 
@@ -118,7 +76,7 @@ class GrammarVerification:
         if self._future is None and self._sampler.is_free:
             return self._sampler.sample(row)
         if self._future is None:
-            self._future = self._threads.submit(self._sampler.follow, self._sampler.copied(row))
+            self._future = self._executor.submit(self._sampler.follow, self._sampler.copied(row))
         if not self.is_ready(max(0.0, self.until - time.monotonic())):
             raise TokenPending
         future, self._future = self._future, None
@@ -131,10 +89,7 @@ class GrammarVerification:
 
     def is_ready(self, seconds: float = 0.0) -> bool:
         """Whether that token is there; waits for it so long."""
-        if self._future is not None and seconds and not self._future.done():
-            with suppress(TimeoutError):
-                self._future.exception(seconds)
-        return self._future is not None and self._future.done()
+        return self._future is not None and bool(wait((self._future,), seconds).done)
 
     def close(self) -> None:
         """Close the sampler, once it does not choose any more."""
@@ -303,9 +258,9 @@ class Slot:
     """
 
     def __init__(
-        self, context: SlotContext, number: int, seat: Seat | None, threads: GrammarThreads
+        self, context: SlotContext, number: int, seat: Seat | None, executor: Executor
     ) -> None:
-        self._context, self._threads = context, threads
+        self._context, self._executor = context, executor
         self._grammar: GrammarVerification | None = None
         self._chance_logits: Any = None
         self.number, self.seat, self.proposal = number, seat, _NO_PROPOSAL
@@ -434,7 +389,7 @@ class Slot:
         self._verification: Verification = Matching(self._sampler)
         # a grammar says itself what an answer may be
         if terms.sampler.grammar is not None or terms.sampler.json_schema is not None:
-            self._verification = self._grammar = GrammarVerification(self._sampler, self._threads)
+            self._verification = self._grammar = GrammarVerification(self._sampler, self._executor)
         broken = CacheBreak(
             common,
             old[common] if common < len(old) else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.serve.job import JobEnd, JobProgress, JobStart, Piece
 from mtkit.serve.scheduler import Scheduler
 from mtkit.serve.slot import (
-    GrammarThreads,
     Slot,
     most_probable,
     read_slot_file,
@@ -123,24 +121,6 @@ def test_the_most_probable_tokens_are_those_of_a_whole_sort(size: int) -> None:
             chances = token_chances(row, 0, 0)
             assert chances.top == []
             assert chances.logprob == pytest.approx(1 - np.log(np.exp(row, dtype=float).sum()))
-
-
-def test_calls_of_grammars_are_made_in_few_threads() -> None:
-    threads, names, gate = GrammarThreads(2), set(), threading.Event()
-
-    def call(number: int) -> int:
-        names.add(threading.get_ident())
-        gate.wait(9)
-        return 10 // number
-
-    futures = [threads.submit(call, number) for number in (1, 2, 0, 5, 3)]
-    assert futures[-1].cancel()
-    gate.set()
-    assert [futures[n].result(9) for n in (0, 1, 3)] == [10, 5, 2]
-    assert isinstance(futures[2].exception(9), ZeroDivisionError)
-    threads.close()
-    assert len(names) <= 2
-    assert threading.get_ident() not in names
 
 
 def test_a_full_slot_forgets_half_of_its_text() -> None:
